@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from .query import replace_rows
     from .query.windowing import ranges
     from .query.windowing.ranges import TimeRange
-    from .stream import columns, incremental_runs, position
+    from .stream.evolution import output_schema as columns
+    from .stream.progress import position
+    from .stream.sink import incremental_runs
 else:
     batch, stream_node, streaming = map(Lazily, ("batch", "stream_node", "streaming"))
     columns, incremental_runs, position = map(
-        Lazily, ("stream.columns", "stream.incremental_runs", "stream.position")
+        Lazily, ("stream.evolution.output_schema", "stream.sink.incremental_runs", "stream.progress.position")
     )
     ranges, replace_rows = map(Lazily, ("query.windowing.ranges", "query.replace_rows"))
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from .stream.checkpoint import read_checkpoint
-from .stream.cleaned_files import cleaned_folders, cleaning
-from .stream.model import StreamModel, plain_path
+from .stream.common.model import StreamModel, plain_path
+from .stream.sources.cleaned_files import cleaned_folders, cleaning
+from .stream.storage.checkpoint import read_checkpoint
 from .stream_source import StreamSource, sources_in, stream_source
 
 

@@ -20,7 +20,7 @@ from dbt.adapters.spark_streaming.lazily import Lazily
 from dbt.adapters.spark_streaming.messages import said
 from dbt.adapters.spark_streaming.quoting import literal
 from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
-from dbt.adapters.spark_streaming.stream.identifiers import type_text
+from dbt.adapters.spark_streaming.stream.common.identifiers import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row

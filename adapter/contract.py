@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .quoting import quote_name
-from .stream.model import Constraint
+from .stream.common.model import Constraint
 
 
 def constraints(node: Mapping[str, Any]) -> tuple[Constraint, ...]:

@@ -54,12 +54,20 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from dbt.adapters.spark_streaming import batch, stream_node, streaming
-    from dbt.adapters.spark_streaming.stream import batch_tables, iceberg, ownership, replaced_tables
-    from dbt.adapters.spark_streaming.stream.batch_tables import Before
+    from dbt.adapters.spark_streaming.stream.iceberg import ownership, replaced_tables
+    from dbt.adapters.spark_streaming.stream.iceberg import table as iceberg
+    from dbt.adapters.spark_streaming.stream.lifecycle import batch_tables
+    from dbt.adapters.spark_streaming.stream.lifecycle.batch_tables import Before
 else:
     batch, stream_node, streaming = map(Lazily, ("batch", "stream_node", "streaming"))
     batch_tables, iceberg, ownership, replaced_tables = map(
-        Lazily, ("stream.batch_tables", "stream.iceberg", "stream.ownership", "stream.replaced_tables")
+        Lazily,
+        (
+            "stream.lifecycle.batch_tables",
+            "stream.iceberg.table",
+            "stream.iceberg.ownership",
+            "stream.iceberg.replaced_tables",
+        ),
     )
 
 logger = AdapterLogger("Spark")

@@ -13,7 +13,7 @@ from .query.text import intervals
 from .query.windowing import emission
 from .query.windowing.emission import FINAL, Emission
 from .sizes import size
-from .stream.model import (
+from .stream.common.model import (
     APPEND_NEW,
     BACKFILL,
     CHANGELOG_RETENTION,

@@ -14,10 +14,10 @@ from .model_names import label
 from .query.errors import QueryError
 from .query.program import Program, StreamInput
 from .query.text.names import unmarked
-from .stream.identifiers import joined, parts, with_suffix
-from .stream.limits import limited
-from .stream.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of
-from .stream.owner import catalog_of
+from .stream.common.identifiers import joined, parts, with_suffix
+from .stream.common.limits import limited
+from .stream.common.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of
+from .stream.iceberg.owner import catalog_of
 from .stream_source import at_project, stream_source
 
 

@@ -14,7 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from . import file_options, messages, profile_connections, source_tables, unreadable
 from .quoting import quote
 from .redaction import is_secret, kind_of, remember, without_recognised, without_secrets
-from .stream.limits import without_limits
+from .stream.common.limits import without_limits
 
 KEYS = ("format", "options", "path", "schema", "value_format", "unique_key", "on_error", "connection")
 

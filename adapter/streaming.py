@@ -31,15 +31,15 @@ from .query.text.names import digest, unmarked
 from .query.windowing import emission, ranges
 from .query.windowing.emission import FINAL, NO_WINDOWS, PASSED_ON
 from .redaction import cause_of, without_secrets
-from .stream import unreadable_rows
-from .stream.errors import StreamError
+from .stream.common.errors import StreamError
+from .stream.progress import unreadable_rows
 from .stream_node import config, in_catalog, named
 from .stream_source import as_written, stream_source
 from .text import counted
 
 if TYPE_CHECKING:
     # What runs streams needs PySpark; who only plans them does without.
-    from .stream.result import StreamResult
+    from .stream.progress.result import StreamResult
 
 FLUSH = "flush"
 _TITLES = {
@@ -470,7 +470,7 @@ def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[s
     Raises:
         QueryError: Spark can't read it.
     """
-    from .stream.identifiers import type_text
+    from .stream.common.identifiers import type_text
 
     try:
         try:

@@ -17,7 +17,7 @@ from .column import SparkStreamingColumn
 from .lazily import Lazily
 from .model_names import label
 from .quoting import literal, quote, text_literal
-from .stream.identifiers import joined, parts, type_text
+from .stream.common.identifiers import joined, parts, type_text
 
 if TYPE_CHECKING:
     from . import stream_config, stream_node, streaming
@@ -30,20 +30,15 @@ if TYPE_CHECKING:
     from .query.text.functions import QueryRunner
     from .query.windowing import window_arguments
     from .service import health, preparation
-    from .stream import bootstrap as bootstrapping
-    from .stream import (
-        changed_files,
-        columns,
-        constraints,
-        deployments,
-        iceberg,
-        owner,
-        ownership,
-        runner,
-        savepoints,
-        upstream,
-    )
-    from .stream.model import StreamModel
+    from .stream.common.model import StreamModel
+    from .stream.evolution import output_schema as columns
+    from .stream.iceberg import owner, ownership
+    from .stream.iceberg import table as iceberg
+    from .stream.run import runner
+    from .stream.sink import constraints
+    from .stream.sources import bootstrap as bootstrapping
+    from .stream.sources import changed_files, upstream
+    from .stream.storage import deployments, savepoints
 else:
     stream_config, stream_node, streaming = map(Lazily, ("stream_config", "stream_node", "streaming"))
     health, preparation = map(Lazily, ("service.health", "service.preparation"))
@@ -67,17 +62,17 @@ else:
     ) = map(
         Lazily,
         (
-            "stream.bootstrap",
-            "stream.changed_files",
-            "stream.columns",
-            "stream.constraints",
-            "stream.deployments",
-            "stream.iceberg",
-            "stream.owner",
-            "stream.ownership",
-            "stream.runner",
-            "stream.savepoints",
-            "stream.upstream",
+            "stream.sources.bootstrap",
+            "stream.sources.changed_files",
+            "stream.evolution.output_schema",
+            "stream.sink.constraints",
+            "stream.storage.deployments",
+            "stream.iceberg.table",
+            "stream.iceberg.owner",
+            "stream.iceberg.ownership",
+            "stream.run.runner",
+            "stream.storage.savepoints",
+            "stream.sources.upstream",
         ),
     )
 

@@ -22,9 +22,9 @@ from dbt.adapters.spark_streaming.environment import get_environment
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream import batches
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.microbatch import loop
+from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 
 COLUMNS = (
     "window_start timestamp, window_end timestamp, page string, views bigint, total bigint, devices bigint"
@@ -132,7 +132,7 @@ class Bench:
             )
             last, spent = now, cpu
 
-        batches.write_progress = keep  # type: ignore[assignment]
+        loop.write_progress = keep  # type: ignore[assignment]
         run_stream(self.spark, model, program)
         return model, program, found
 

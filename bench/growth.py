@@ -32,9 +32,9 @@ from day import EVENTS, Bench
 from dbt.adapters.spark_streaming.environment import close_environments
 from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream import batches
-from dbt.adapters.spark_streaming.stream.model import StreamModel
-from dbt.adapters.spark_streaming.stream.runner import RunningStream
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.microbatch import loop
+from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
 
 AGGREGATES = "count(*) as n, sum(v) as total, count(distinct device) as devices"
 TOTALS = f"select page, {AGGREGATES} from (select /*+ STREAM */ * from raw.events) group by page"
@@ -89,7 +89,7 @@ class Growth(Bench):
         def keep(model: StreamModel, progress: dict[str, dict[str, float]]) -> None:
             jobs.append(progress["last"]["jobs"])
 
-        batches.write_progress = keep  # type: ignore[assignment]
+        loop.write_progress = keep  # type: ignore[assignment]
         began, spent = time.monotonic(), self.cpu()
         with ExitStack() as stack:
             for stream in [stack.enter_context(RunningStream(self.spark, *each)) for each in made]:

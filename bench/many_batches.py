@@ -36,10 +36,10 @@ from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.text.intervals import parse
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream import batches as batches_module
-from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable, load
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource, feed_of
-from dbt.adapters.spark_streaming.stream.runner import RunningStream
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource, feed_of
+from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable, load
+from dbt.adapters.spark_streaming.stream.microbatch import loop as batches_module
+from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
 
 SECOND = 1_000_000
 EVENTS = "ts timestamp, category string, product bigint, amount bigint, device bigint"

@@ -25,9 +25,9 @@ from dbt.adapters.spark_streaming.environment import close_environments
 from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream import batches
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.runner import RunningStream
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.microbatch import loop
+from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
 
 CLICKS = "raw.clicks"
 WINDOWED = "select window_start, window_end, page, {aggregates} from {window} group by window_start, window_end, page"
@@ -88,7 +88,7 @@ class Many(Bench):
                     taken.append(time.monotonic() - at)
 
         seen: set[tuple[str, int]] = set()
-        batches.write_progress = keep  # type: ignore[assignment]
+        loop.write_progress = keep  # type: ignore[assignment]
         total = 0
         with ExitStack() as stack:
             for each in made:

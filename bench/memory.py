@@ -21,9 +21,9 @@ from day import COLUMNS, EVENTS, QUERY, Bench, cumulate
 
 from dbt.adapters.spark_streaming.environment import close_environments
 from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 
 TRIES = 4
 

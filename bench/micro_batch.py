@@ -26,9 +26,9 @@ from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream import batches as batches_module
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.runner import run_stream
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.microbatch import loop as batches_module
+from dbt.adapters.spark_streaming.stream.run.runner import run_stream
 
 DAY = "timestamp'2026-03-01 00:00:00'"
 EVENTS = "ts timestamp, page string, device bigint, v bigint"

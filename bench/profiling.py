@@ -28,7 +28,11 @@ from py4j.protocol import Py4JJavaError
 from dbt.adapters.spark_streaming.environment import close_environments
 from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream import changes, microbatch, rows, sink, state, upsert
+from dbt.adapters.spark_streaming.stream.microbatch import micro_batch
+from dbt.adapters.spark_streaming.stream.sink import append, upsert
+from dbt.adapters.spark_streaming.stream.sink import changelog as changes
+from dbt.adapters.spark_streaming.stream.sources import rows
+from dbt.adapters.spark_streaming.stream.state import table
 
 SALES = (
     "(select /*+ STREAM */ page as category, pmod(device, 1000) as product, v - 20 as amount from raw.events)"
@@ -237,24 +241,24 @@ def main() -> None:
     bench = Bench(options)
     try:
         profile = Profile(bench)
-        profile.watch(microbatch.MicroBatch, "_show", lambda _, step, *__: f"step {step.name}")
-        profile.watch(microbatch, "judge", lambda *args: f"rows {args[2].name}")
-        profile.watch(microbatch, "counted", lambda *_: "rows counted")
-        profile.watch(state.StateTable, "append", lambda *_: "state: commit")
-        profile.watch(state.StateTable, "fold", lambda *_: "state: fold")
+        profile.watch(micro_batch.MicroBatch, "_show", lambda _, step, *__: f"step {step.name}")
+        profile.watch(micro_batch, "judge", lambda *args: f"rows {args[2].name}")
+        profile.watch(micro_batch, "counted", lambda *_: "rows counted")
+        profile.watch(table.StateTable, "append", lambda *_: "state: commit")
+        profile.watch(table.StateTable, "fold", lambda *_: "state: fold")
         profile.watch(upsert.UpsertSink, "put", lambda *_: "table: rest of the upsert")
         profile.watch(upsert.UpsertSink, "_write", lambda *_: "table: commit")
         profile.watch(rows.Kept, "keep", lambda *_: "kept rows" if not profile._open else profile._open[-1])
         profile.watch(changes.Changes, "append", lambda *_: "changelog: commit")
-        profile.watch(sink.AppendSink, "put", lambda *_: "table: commit")
+        profile.watch(append.AppendSink, "put", lambda *_: "table: commit")
         folder = bench.events("day", options.rows, options.pieces)
-        release = microbatch.MicroBatch.release
+        release = micro_batch.MicroBatch.release
 
-        def over(batch: microbatch.MicroBatch) -> None:
+        def over(batch: micro_batch.MicroBatch) -> None:
             release(batch)
             profile.over()
 
-        microbatch.MicroBatch.release = over  # type: ignore[method-assign]
+        micro_batch.MicroBatch.release = over  # type: ignore[method-assign]
         for name in options.queries:
             profile.begin()
             domains, changelog = ("category", "product", "device"), name.endswith("_with_changelog")

@@ -21,13 +21,13 @@ from pathlib import Path
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
 from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.stream.cloning import clone
-from dbt.adapters.spark_streaming.stream.deployments import version
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.promoting import promote, roll_back, stage
-from dbt.adapters.spark_streaming.stream.restoring import restore, undo
-from dbt.adapters.spark_streaming.stream.runner import run_stream
-from dbt.adapters.spark_streaming.stream.saving import delete, save
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.lifecycle.cloning import clone
+from dbt.adapters.spark_streaming.stream.lifecycle.promoting import promote, roll_back, stage
+from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore, undo
+from dbt.adapters.spark_streaming.stream.run.runner import run_stream
+from dbt.adapters.spark_streaming.stream.run.saving import delete, save
+from dbt.adapters.spark_streaming.stream.storage.deployments import version
 
 COUNTS = "select k, count(*) as n from (select /*+ STREAM */ * from events) group by k"
 

@@ -32,9 +32,9 @@ from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
 from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream import batches
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.runner import RunningStream, flush, run_stream
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.microbatch import loop
+from dbt.adapters.spark_streaming.stream.run.runner import RunningStream, flush, run_stream
 
 Folders = dict[str, str]
 ALL = 1_000_000
@@ -164,7 +164,7 @@ class OurPeer(SparkPeer):
         def keep(model: StreamModel, progress: dict[str, Any]) -> None:
             self.mark(jobs=progress["last"]["jobs"])
 
-        batches.write_progress = keep  # type: ignore[assignment]
+        loop.write_progress = keep  # type: ignore[assignment]
 
     def planned(self, workload: Workload, text: str) -> Any:
         """What a micro-batch does, as the materialization has it."""

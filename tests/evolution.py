@@ -16,10 +16,10 @@ from dbt.adapters.spark_streaming.query.program import Program, called
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.alike import ALIKE, names_of
-from dbt.adapters.spark_streaming.stream.differences import ROW_KEY
-from dbt.adapters.spark_streaming.stream.model import StreamModel
-from dbt.adapters.spark_streaming.stream.recovery import query_problem, what_becomes
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.evolution.compare import ROW_KEY
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import ALIKE, names_of
+from dbt.adapters.spark_streaming.stream.run.recovery import query_problem, what_becomes
 
 KNOWN = {"clicks": Known("ts"), "orders": Known("ts")}
 KEPT, MIGRATED, REFUSED, WRONG = "kept", "migrated", "refused", "no query"

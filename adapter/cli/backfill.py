@@ -10,8 +10,8 @@ from ..query.errors import QueryError
 from ..query.windowing import ranges
 from ..query.windowing.ranges import TimeRange, WindowRange
 from ..query.windowing.window_range import Overwriting
-from ..stream import backfill
-from ..stream.errors import StreamError
+from ..stream.common.errors import StreamError
+from ..stream.lifecycle import backfill
 from ..text import counted
 from .planned import check_types
 from .project import Project, project_errors

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 from .. import stream_node, streaming
 from ..query.text import intervals
-from ..stream import orphans, runner
-from ..stream.errors import StreamError
-from ..stream.identifiers import joined, parts
+from ..stream.common.errors import StreamError
+from ..stream.common.identifiers import joined, parts
+from ..stream.lifecycle import orphans
+from ..stream.run import runner
 from .project import Project, ProjectError, Selection, project_errors
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from .. import stream_node
 from ..environment import places
 from ..environment.session import catalog_settings
-from ..stream import cloning
-from ..stream.lock import check_free
-from ..stream.model import StreamModel
+from ..stream.common.model import StreamModel
+from ..stream.lifecycle import cloning
+from ..stream.run.lock import check_free
 from ..text import counted
 from .planned import planned
 from .project import Project, ProjectError, project_errors

@@ -10,13 +10,13 @@ from typing import Any
 from .. import stream_node, streaming
 from ..environment import Environment
 from ..query.program import Program
-from ..stream import promoting
-from ..stream.deployments import PROMOTED, Deployment
-from ..stream.lock import check_free
-from ..stream.model import StreamModel
-from ..stream.progress import read_progress
-from ..stream.promoting import Standing, Swapped
-from ..stream.runner import run_stream
+from ..stream.common.model import StreamModel
+from ..stream.lifecycle import promoting
+from ..stream.lifecycle.promoting import Standing, Swapped
+from ..stream.progress.report import read_progress
+from ..stream.run.lock import check_free
+from ..stream.run.runner import run_stream
+from ..stream.storage.deployments import PROMOTED, Deployment
 from ..text import counted
 from .project import Project, ProjectError, owned, project_errors
 

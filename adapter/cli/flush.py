@@ -9,7 +9,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from .. import stream_node, streaming
 from ..query.errors import QueryError
 from ..query.plan import Plan
-from ..stream import runner
+from ..stream.run import runner
 from ..text import counted
 from .planned import check_types
 from .project import Project, project_errors

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 
-from ..stream.unreadable_rows import in_progress
+from ..stream.progress.unreadable_rows import in_progress
 from ..text import counted
 from .status import table_of
 

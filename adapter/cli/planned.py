@@ -11,9 +11,9 @@ from ..query.plan import Plan
 from ..query.program import Program
 from ..query.streams import Known
 from ..query.text.functions import QueryRunner
-from ..stream.columns import check_table
-from ..stream.identifiers import type_text
-from ..stream.model import StreamModel
+from ..stream.common.identifiers import type_text
+from ..stream.common.model import StreamModel
+from ..stream.evolution.output_schema import check_table
 from .project import Project, owned, project_errors
 
 if TYPE_CHECKING:

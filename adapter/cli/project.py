@@ -10,14 +10,14 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from .. import model_names
-from ..stream.identifiers import last, with_last
+from ..stream.common.identifiers import last, with_last
 
 # What reads and plans is imported where it is needed: help texts do without.
 if TYPE_CHECKING:
     from ..credentials import SparkStreamingCredentials
     from ..environment import Environment
     from ..query.streams import Known
-    from ..stream.model import StreamModel
+    from ..stream.common.model import StreamModel
 
 
 class ProjectError(Exception):
@@ -373,7 +373,7 @@ def owned(environment: Environment, model: StreamModel) -> StreamModel:
     Raises:
         StreamError: they belong to another target's table.
     """
-    from ..stream import owner
+    from ..stream.iceberg import owner
 
     if owner.problem(model) is not None:
         owner.check(environment.session(), model)

@@ -21,8 +21,8 @@ from ..service.restart_policy import RestartPolicy
 from ..service.streams import Stream, Streams
 from ..service.supervisor import Supervisor
 from ..service.watchdog import NO_ANSWER, Watchdog
-from ..stream import owner
-from ..stream.stop_requests import stop_requests
+from ..stream.common.stop_requests import stop_requests
+from ..stream.iceberg import owner
 from ..text import counted
 from .interrupts import Signals, end_now, interrupts
 from .live import Board

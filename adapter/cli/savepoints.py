@@ -11,10 +11,11 @@ from rich.table import Table
 
 from .. import stream_node
 from ..environment import Environment
-from ..stream import restoring, saving
-from ..stream.lock import check_free
-from ..stream.model import StreamModel
-from ..stream.savepoints import Savepoint, listed
+from ..stream.common.model import StreamModel
+from ..stream.lifecycle import restoring
+from ..stream.run import saving
+from ..stream.run.lock import check_free
+from ..stream.storage.savepoints import Savepoint, listed
 from .planned import planned
 from .project import Project, owned, project_errors
 from .state import terminal

@@ -12,9 +12,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from .. import stream_node
-from ..stream.going_on import Verdict, verdict
-from ..stream.inspection import Inspected, inspect
-from ..stream.watermark import to_text
+from ..stream.progress.watermark import to_text
+from ..stream.run.evolve import Verdict, verdict
+from ..stream.state.inspect import Inspected, inspect
 from ..text import counted
 from .planned import planned
 from .project import Project, ProjectError, project_errors

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..query import state_edit
-from ..stream import editing
-from ..stream.lock import check_free
+from ..stream.lifecycle import editing
+from ..stream.run.lock import check_free
 from .planned import planned
 from .project import Project, ProjectError, project_errors
 

@@ -15,10 +15,10 @@ from rich.text import Text
 from .. import stream_node
 from ..model_names import label
 from ..service.health import FAILED, NEVER_RAN, RESTARTING, WAITING, read_health
-from ..stream import owner
-from ..stream.progress import lag_seconds, read_progress
-from ..stream.unreadable_rows import in_progress
-from ..stream.watermark import from_text
+from ..stream.iceberg import owner
+from ..stream.progress.report import lag_seconds, read_progress
+from ..stream.progress.unreadable_rows import in_progress
+from ..stream.progress.watermark import from_text
 from ..text import counted
 from .project import Project, Selection, project_errors
 

@@ -7,12 +7,13 @@ import time
 from .. import stream_node
 from ..environment import Environment
 from ..service.health import read_health
-from ..stream import ownership, runner
-from ..stream.cleaned_files import cleaned_folders
-from ..stream.lock import check_free, is_held
-from ..stream.model import StreamModel
-from ..stream.savepoints import TABLE
-from ..stream.source_schemas import listed
+from ..stream.common.model import StreamModel
+from ..stream.iceberg import ownership
+from ..stream.run import runner
+from ..stream.run.lock import check_free, is_held
+from ..stream.sources.cleaned_files import cleaned_folders
+from ..stream.sources.source_schemas import listed
+from ..stream.storage.savepoints import TABLE
 from .project import Project, ProjectError, owned, project_errors
 
 _LOOK, _LOOK_AWAY = 0.2, 1.0

@@ -13,10 +13,10 @@ from rich.table import Table
 from .. import stream_node, streaming
 from ..query import comparing
 from ..query.errors import QueryError
-from ..stream import verifying
-from ..stream.errors import StreamError
-from ..stream.verifying import SAMPLE, Asked, Verified
-from ..stream.watermark import to_text
+from ..stream.common.errors import StreamError
+from ..stream.lifecycle import verifying
+from ..stream.lifecycle.verifying import SAMPLE, Asked, Verified
+from ..stream.progress.watermark import to_text
 from ..text import agreeing, counted
 from .planned import Query, planned_with_query
 from .project import Project, project_errors

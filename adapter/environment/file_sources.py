@@ -16,7 +16,7 @@ from dbt.adapters.spark_streaming.errors import readable
 from dbt.adapters.spark_streaming.messages import advice, in_batch
 from dbt.adapters.spark_streaming.quoting import literal
 from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
-from dbt.adapters.spark_streaming.stream.identifiers import type_text
+from dbt.adapters.spark_streaming.stream.common.identifiers import type_text
 from dbt.adapters.spark_streaming.stream_source import KAFKA, StreamSource, at_project, sources_in
 from dbt.adapters.spark_streaming.unreadable import FORMATS, Records
 

@@ -8,7 +8,7 @@ from enum import Enum
 from dbt_common.exceptions import CompilationError
 
 from ..query.errors import QueryError
-from ..stream.errors import StreamError, chain, message_of
+from ..stream.common.errors import StreamError, chain, message_of
 
 _SENTENCES = (StreamError, QueryError, CompilationError)
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from ..environment.storage import Storage
 from ..redaction import without_secrets
-from ..stream import owner
-from ..stream.model import StreamModel
-from ..stream.watermark import to_text
+from ..stream.common.model import StreamModel
+from ..stream.iceberg import owner
+from ..stream.progress.watermark import to_text
 
 WAITING, CATCHING_UP, RUNNING, RESTARTING = "waiting", "catching_up", "running", "restarting"
 FAILED, STOPPED = "failed", "stopped"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..query.program import Program
-from ..stream.errors import StreamError
-from ..stream.model import StreamModel
+from ..stream.common.errors import StreamError
+from ..stream.common.model import StreamModel
 
 
 @dataclass(frozen=True)

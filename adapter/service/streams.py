@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
-from ..stream.model import StreamModel
-from ..stream.progress import latest_progress, read_progress
-from ..stream.runner import RunningStream
-from ..stream.source_schemas import SchemaChanged
-from ..stream.stop_requests import StopRequest, stop_requests
+from ..stream.common.model import StreamModel
+from ..stream.common.stop_requests import StopRequest, stop_requests
+from ..stream.progress.report import latest_progress, read_progress
+from ..stream.run.runner import RunningStream
+from ..stream.sources.source_schemas import SchemaChanged
 from .health import CATCHING_UP, RUNNING
 from .preparation import PreparationError, Prepared, Preparer, SkippedError
 from .supervisor import Attempt, NotReady

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from dbt.adapters.spark_streaming.query.program import Program, called
-from dbt.adapters.spark_streaming.stream.alike import names_of
-from dbt.adapters.spark_streaming.stream.differences import carried_on
-from dbt.adapters.spark_streaming.stream.migration import migration
-from dbt.adapters.spark_streaming.stream.recovery import what_becomes
+from dbt.adapters.spark_streaming.stream.evolution.compare import carried_on
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
+from dbt.adapters.spark_streaming.stream.evolution.migration import migration
+from dbt.adapters.spark_streaming.stream.run.recovery import what_becomes
 from tests.differential.duck import Clock, Laboratory, Streamed, translated
 from tests.differential.tables import Row
 from tests.differential.tree import TIME, Column, Model, Written

@@ -14,16 +14,16 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream.batches import Batches
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.lookups import Lookups
-from dbt.adapters.spark_streaming.stream.microbatch import Work
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource, feed_of
-from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
-from dbt.adapters.spark_streaming.stream.session import working_session
-from dbt.adapters.spark_streaming.stream.sink import AppendSink
-from dbt.adapters.spark_streaming.stream.state import StateTable
-from dbt.adapters.spark_streaming.stream.upsert import UpsertSink
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource, feed_of
+from dbt.adapters.spark_streaming.stream.common.session import working_session
+from dbt.adapters.spark_streaming.stream.microbatch.lookups import Lookups
+from dbt.adapters.spark_streaming.stream.microbatch.loop import Batches
+from dbt.adapters.spark_streaming.stream.microbatch.micro_batch import Work
+from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
+from dbt.adapters.spark_streaming.stream.sink.append import AppendSink
+from dbt.adapters.spark_streaming.stream.sink.upsert import UpsertSink
+from dbt.adapters.spark_streaming.stream.state.table import StateTable
 from tests.differential import planning
 from tests.differential.outcome import (
     CRASHED,

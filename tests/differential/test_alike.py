@@ -17,7 +17,7 @@ from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.stream.recovery import what_becomes
+from dbt.adapters.spark_streaming.stream.run.recovery import what_becomes
 from tests.differential import duck
 from tests.differential.evolving import Evolving, Unlike
 from tests.differential.outcome import Rows, compare

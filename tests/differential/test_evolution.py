@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.stream.differences import REPLAYED
+from dbt.adapters.spark_streaming.stream.evolution.compare import REPLAYED
 from tests.differential.duck import Laboratory
 from tests.differential.evolving import COLUMNS, EDIT, PIECES, Evolving, rows
 from tests.evolution import CONFIGS, KEPT, MIGRATED, OPERATORS, REFUSED, Query, configs_of, edits_of, query

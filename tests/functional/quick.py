@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream import session
+from dbt.adapters.spark_streaming.stream.common import session
 
 _OF_FEW_ROWS = {
     # As micro-batches of few rows are computed by themselves; here also what tests ask of tables.

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from dbt.adapters.spark_streaming.environment.packages import ICEBERG_VERSION
-from dbt.adapters.spark_streaming.stream import failpoints
+from dbt.adapters.spark_streaming.stream.common import failpoints
 from tests.integration.project import ROOT
 
 pytestmark = pytest.mark.cloud

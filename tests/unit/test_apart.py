@@ -7,10 +7,16 @@ from functools import partial
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream.apart import TwoTypesError, apart, as_in_table, called, seen_by
-from dbt.adapters.spark_streaming.stream.differences import evolution
-from dbt.adapters.spark_streaming.stream.going_on import begins
-from dbt.adapters.spark_streaming.stream.schema import KnownColumns
+from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
+from dbt.adapters.spark_streaming.stream.run.evolve import begins
+from dbt.adapters.spark_streaming.stream.state.column_mapping import (
+    TwoTypesError,
+    apart,
+    as_in_table,
+    called,
+    seen_by,
+)
+from dbt.adapters.spark_streaming.stream.state.schema import KnownColumns
 
 _WANTS: dict[str, dict[str, str | None]] = {
     "a": {"step": "bigint", "k": "timestamp", "n": "bigint"},

@@ -13,10 +13,10 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import StreamInput
-from dbt.adapters.spark_streaming.stream import changed_files
-from dbt.adapters.spark_streaming.stream.changed_files import ReadFiles, warn_of_gone
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.sources import changed_files
+from dbt.adapters.spark_streaming.stream.sources.changed_files import ReadFiles, warn_of_gone
 
 NO_SPARK: Any = None
 EARLIER = 1_700_000_000_123

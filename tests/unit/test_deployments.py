@@ -10,12 +10,18 @@ from typing import Any, cast
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream import deployments
-from dbt.adapters.spark_streaming.stream.catching_up import Lag, behind
-from dbt.adapters.spark_streaming.stream.deployments import PROMOTED, STAGED, Deployment, Swap, version
-from dbt.adapters.spark_streaming.stream.errors import StreamError, explain
-from dbt.adapters.spark_streaming.stream.model import StreamModel
-from dbt.adapters.spark_streaming.stream.savepoints import check_whole
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError, explain
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.sources.lag import Lag, behind
+from dbt.adapters.spark_streaming.stream.storage import deployments
+from dbt.adapters.spark_streaming.stream.storage.deployments import (
+    PROMOTED,
+    STAGED,
+    Deployment,
+    Swap,
+    version,
+)
+from dbt.adapters.spark_streaming.stream.storage.savepoints import check_whole
 
 SPARK = cast(Any, None)
 

@@ -11,10 +11,10 @@ from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.program import Program, called
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
-from dbt.adapters.spark_streaming.stream import differences
-from dbt.adapters.spark_streaming.stream.alike import ALIKE, names_of
-from dbt.adapters.spark_streaming.stream.differences import Evolution, carried_on, only_rows
-from dbt.adapters.spark_streaming.stream.migration import Migration, migration
+from dbt.adapters.spark_streaming.stream.evolution import compare
+from dbt.adapters.spark_streaming.stream.evolution.compare import Evolution, carried_on, only_rows
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import ALIKE, names_of
+from dbt.adapters.spark_streaming.stream.evolution.migration import Migration, migration
 
 DOMAINS = ("item", "u", "v", "bidder", "page", "k", "a", "b", "c")
 WINDOWS = {
@@ -46,7 +46,7 @@ def evolution(old: dict[str, Any], new: dict[str, Any], same_rows: bool = False)
     """As in a run: what is of the same rows is called as the state calls it."""
     if isinstance(old, Noted) and isinstance(new, Noted):
         new = Noted(called(new.program, names_of(old, new.program, same_rows)))
-    return differences.evolution(old, new, same_rows)
+    return compare.evolution(old, new, same_rows)
 
 
 def signature(
@@ -83,16 +83,16 @@ def test_when_windows_are_complete_stays() -> None:
     """Windows would come twice, or not at all, or be put together of the rows that came last."""
     late = {"late_updates": True, "last_result_offset": "1 hour"}
     had = timed(**late)
-    assert not differences.differences(had, timed(**late, first_result_offset="-1 minute"))
+    assert not compare.differences(had, timed(**late, first_result_offset="-1 minute"))
     for others in (
         {},
         {**late, "last_result_offset": "2 hours"},
         {**late, "complete_result_offset": "1 minute"},
     ):
-        (said,) = differences.differences(had, timed(**others))
+        (said,) = compare.differences(had, timed(**others))
         assert "complete_result_offset, last_result_offset" in said
     # What an earlier version made doesn't say.
-    assert not differences.differences({key: each for key, each in had.items() if key != "results"}, timed())
+    assert not compare.differences({key: each for key, each in had.items() if key != "results"}, timed())
 
 
 def groups(items: str, alias: str = "", ttl: int | None = 60_000_000) -> dict[str, Any]:
@@ -120,31 +120,31 @@ def groups(items: str, alias: str = "", ttl: int | None = 60_000_000) -> dict[st
     ],
 )
 def test_what_changed(now: dict[str, Any], said: list[str]) -> None:
-    assert differences.differences(signature(), now) == said
+    assert compare.differences(signature(), now) == said
 
 
 def test_another_stream() -> None:
-    found = differences.differences(signature(), signature(relation="raw.ask"))
+    found = compare.differences(signature(), signature(relation="raw.ask"))
     assert "the streams it reads" in found
 
 
 def test_a_stage_more() -> None:
     old = signature()
-    assert differences.differences(old, {**old, "stages": [*old["stages"], {"name": "stage_2"}]}) == [
+    assert compare.differences(old, {**old, "stages": [*old["stages"], {"name": "stage_2"}]}) == [
         "stage_2 is new"
     ]
 
 
 def test_another_version() -> None:
     old = signature()
-    assert differences.differences({**old, "version": 1}, old) == [
+    assert compare.differences({**old, "version": 1}, old) == [
         "the state was made by another version of this package"
     ]
 
 
 def test_what_there_is_no_word_for_is_a_difference_too() -> None:
     old = {"stages": [{"name": "stage_1", "top": None, "odd": 1}]}
-    assert differences.differences(old, {"stages": [{"name": "stage_1"}]}) == ["odd"]
+    assert compare.differences(old, {"stages": [{"name": "stage_1"}]}) == ["odd"]
 
 
 # -- aggregates ----------------------------------------------------------------------------------------
@@ -756,9 +756,9 @@ def test_another_event_time_of_a_stream_is_refused(text: str) -> None:
     old, new = (made(text, known={"raw.bid": Known(time)}, ttl=86_400_000_000) for time in ("ts", "seen_at"))
     assert "the event time of raw.bid is seen_at and was ts" in evolution(old, new).refused
     # An earlier version didn't note it, and nobody may have said which it is.
-    unknown = {name: each for name, each in old.items() if name != differences.EVENT_TIMES}
+    unknown = {name: each for name, each in old.items() if name != compare.EVENT_TIMES}
     assert not evolution(unknown, new).refused
-    assert carried_on(unknown, new, {})[differences.EVENT_TIMES] == {"raw.bid": "seen_at"}
+    assert carried_on(unknown, new, {})[compare.EVENT_TIMES] == {"raw.bid": "seen_at"}
 
 
 def test_rows_that_replace_each_other() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage, StorageError
-from dbt.adapters.spark_streaming.stream.errors import StreamError, sentences
-from dbt.adapters.spark_streaming.stream.model import StreamModel
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError, sentences
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 
 
 def no_session() -> None:

@@ -13,7 +13,7 @@ from dbt.adapters.spark_streaming.query.plan import Metric
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.query.windowing.emission import FINAL
-from dbt.adapters.spark_streaming.stream.differences import differences, evolution
+from dbt.adapters.spark_streaming.stream.evolution.compare import differences, evolution
 
 WHOLE = Types("bigint", "bigint", "double", "int")
 MEAN_OF_WHOLE = Types("double", "bigint", "double", "int")

@@ -11,8 +11,8 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.service.failures import Failure, classify
 from dbt.adapters.spark_streaming.service.preparation import PreparationError
-from dbt.adapters.spark_streaming.stream.errors import StreamError, explain
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError, explain
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 
 MODEL = StreamModel(
     "views",

@@ -8,11 +8,11 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream import session
-from dbt.adapters.spark_streaming.stream.batches import Batches
-from dbt.adapters.spark_streaming.stream.microbatch import MicroBatch
-from dbt.adapters.spark_streaming.stream.position import Position
-from dbt.adapters.spark_streaming.stream.session import Asked, asked
+from dbt.adapters.spark_streaming.stream.common import session
+from dbt.adapters.spark_streaming.stream.common.session import Asked, asked
+from dbt.adapters.spark_streaming.stream.microbatch.loop import Batches
+from dbt.adapters.spark_streaming.stream.microbatch.micro_batch import MicroBatch
+from dbt.adapters.spark_streaming.stream.progress.position import Position
 
 BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 FEW = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false", BROADCAST: "-1"}

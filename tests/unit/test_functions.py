@@ -17,7 +17,7 @@ from dbt.adapters.spark_streaming.query.text import functions, spark_functions
 from dbt.adapters.spark_streaming.query.text.dialect import DIALECT, function_name, parse, sql
 from dbt.adapters.spark_streaming.query.text.functions import Kind
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.differences import differences
+from dbt.adapters.spark_streaming.stream.evolution.compare import differences
 from tests.planned import plan_of
 
 S = "(select /*+ STREAM */ * from raw.bid) as s"

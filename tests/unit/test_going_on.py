@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream import going_on
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.model import StreamModel
-from dbt.adapters.spark_streaming.stream.position import Position
-from dbt.adapters.spark_streaming.stream.writing import Columns
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.common.table_rows import Columns
+from dbt.adapters.spark_streaming.stream.progress.position import Position
+from dbt.adapters.spark_streaming.stream.run import evolve
 
 MODEL = StreamModel("curves", "db.curves", "db.curves__state", Storage("/root", lambda: None), ())
 
@@ -22,11 +22,11 @@ def prepared(monkeypatch: pytest.MonkeyPatch, had: dict[str, Any], signature: di
     def planned(*_: object) -> None:
         raise StreamError("stage_1_row of its state is a STRUCT<price: INT> and would be a STRUCT<fee: INT>")
 
-    monkeypatch.setattr(going_on, "_planned", planned)
+    monkeypatch.setattr(evolve, "_planned", planned)
     program, state = SimpleNamespace(signature=signature, upsert=None), SimpleNamespace(types=lambda _: {})
     work: Any = SimpleNamespace(model=MODEL, program=program, state=state)
     none: Any = None
-    return going_on.prepare(none, work, had, Position("curves", "q1", batch=7, rows_out=100), False)
+    return evolve.prepare(none, work, had, Position("curves", "q1", batch=7, rows_out=100), False)
 
 
 def test_the_types_of_kept_rows_are_looked_at_after_any_edit(monkeypatch: pytest.MonkeyPatch) -> None:

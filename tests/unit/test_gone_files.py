@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
-from dbt.adapters.spark_streaming.stream.refs import gone_files
+from dbt.adapters.spark_streaming.stream.iceberg.branches import gone_files
+from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
 
 GONE = "java.io.UncheckedIOException: java.io.FileNotFoundException: No such file or directory: s3://b/t/data"
 

@@ -25,8 +25,8 @@ from dbt.adapters.spark_streaming.service.health import (
     read_health,
     write_health,
 )
-from dbt.adapters.spark_streaming.stream.model import StreamModel
-from dbt.adapters.spark_streaming.stream.stop_requests import StopRequests
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.common.stop_requests import StopRequests
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from dbt.adapters.spark_streaming.cli.live import Board
 from dbt.adapters.spark_streaming.cli.status import table_of
-from dbt.adapters.spark_streaming.stream.position import Position
-from dbt.adapters.spark_streaming.stream.progress import Figures, report
+from dbt.adapters.spark_streaming.stream.progress.position import Position
+from dbt.adapters.spark_streaming.stream.progress.report import Figures, report
 
 
 def entry(

@@ -11,7 +11,7 @@ from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.differences import LOOKUPS, carried_on, evolution
+from dbt.adapters.spark_streaming.stream.evolution.compare import LOOKUPS, carried_on, evolution
 
 KNOWN = {
     "raw.o": Known("ts"),

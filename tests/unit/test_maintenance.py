@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream import maintenance
-from dbt.adapters.spark_streaming.stream.iceberg import Snapshot
-from dbt.adapters.spark_streaming.stream.maintenance import Maintenance, kept_snapshots
-from dbt.adapters.spark_streaming.stream.model import Retention, StreamModel
-from dbt.adapters.spark_streaming.stream.unread import Unread, unread
+from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamModel
+from dbt.adapters.spark_streaming.stream.iceberg import maintenance
+from dbt.adapters.spark_streaming.stream.iceberg.maintenance import Maintenance, kept_snapshots
+from dbt.adapters.spark_streaming.stream.iceberg.snapshot_retention import Unread, unread
+from dbt.adapters.spark_streaming.stream.iceberg.table import Snapshot
 
 NOW = 1_000_000
 RETENTION = Retention(max_snapshot_age=10_000_000, max_snapshots=5, target_file_size=1)

@@ -14,13 +14,13 @@ from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.program import Program, called
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.alike import ALIKE, names_of
-from dbt.adapters.spark_streaming.stream.differences import FROM_NOW, carried_on, evolution
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.history import history
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.new_metrics import check_new_metrics
-from dbt.adapters.spark_streaming.stream.position import Cut, Position
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.evolution.compare import FROM_NOW, carried_on, evolution
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import ALIKE, names_of
+from dbt.adapters.spark_streaming.stream.progress.position import Cut, Position
+from dbt.adapters.spark_streaming.stream.run.backfill_metrics import check_new_metrics
+from dbt.adapters.spark_streaming.stream.sources.replay import history
 
 STREAM = expansion.expand_stream("raw.bid")
 TUMBLE = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes"))

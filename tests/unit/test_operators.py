@@ -31,7 +31,7 @@ from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.text.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.differences import differences
+from dbt.adapters.spark_streaming.stream.evolution.compare import differences
 from tests.planned import tree_of
 
 DAY = 86_400_000_000

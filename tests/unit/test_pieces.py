@@ -10,16 +10,16 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import StreamInput
-from dbt.adapters.spark_streaming.stream import pieces
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.model import StreamModel
-from dbt.adapters.spark_streaming.stream.pieces import Cutter
-from dbt.adapters.spark_streaming.stream.position import Cut, Position, read_position
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.microbatch import splitter
+from dbt.adapters.spark_streaming.stream.microbatch.splitter import Cutter
+from dbt.adapters.spark_streaming.stream.progress.position import Cut, Position, read_position
 
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StreamModel:
-    monkeypatch.setattr(pieces, "driver_memory", lambda _: 0)
+    monkeypatch.setattr(splitter, "driver_memory", lambda _: 0)
     monkeypatch.setattr(Cutter, "_most_rows", lambda *_: 100)
     monkeypatch.setattr(Cutter, "_expected", lambda *_: 10)
     monkeypatch.setattr(Cutter, "_columns", lambda *_: [("`stream`", "`ts`", True)])

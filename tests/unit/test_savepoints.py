@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream.checkpoint import (
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.iceberg.snapshot_retention import Unread, unread
+from dbt.adapters.spark_streaming.stream.storage.checkpoint import (
     Checkpoint,
     copy_checkpoint,
     files_read,
     next_snapshots,
     read_checkpoint,
 )
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.model import StreamModel
-from dbt.adapters.spark_streaming.stream.savepoints import (
+from dbt.adapters.spark_streaming.stream.storage.savepoints import (
     MIGRATION,
     TABLE,
     Picture,
@@ -31,7 +32,6 @@ from dbt.adapters.spark_streaming.stream.savepoints import (
     next_name,
     write,
 )
-from dbt.adapters.spark_streaming.stream.unread import Unread, unread
 
 
 @pytest.fixture

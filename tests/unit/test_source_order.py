@@ -10,8 +10,8 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import StreamInput
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.source_order import in_first_order, write_order
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.storage.source_order import in_first_order, write_order
 
 
 def model(root: Path, *sources: StreamSource) -> StreamModel:

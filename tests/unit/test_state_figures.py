@@ -7,8 +7,8 @@ import io
 from rich.console import Console
 
 from dbt.adapters.spark_streaming.cli.status import state_table, table_of
-from dbt.adapters.spark_streaming.stream.executed import part_of
-from dbt.adapters.spark_streaming.stream.state_figures import (
+from dbt.adapters.spark_streaming.stream.progress.query_metrics import part_of
+from dbt.adapters.spark_streaming.stream.progress.state_metrics import (
     PartFigures,
     PartMetrics,
     Size,

@@ -13,10 +13,10 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.alike import ALIKE
-from dbt.adapters.spark_streaming.stream.differences import PACKAGE
-from dbt.adapters.spark_streaming.stream.model import StreamModel
-from dbt.adapters.spark_streaming.stream.recovery import query_problem, what_becomes
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.evolution.compare import PACKAGE
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import ALIKE
+from dbt.adapters.spark_streaming.stream.run.recovery import query_problem, what_becomes
 from tests.planned import plan_of
 
 RECORDED = Path(__file__).parent / "recorded" / "signatures-0.1.0.json"

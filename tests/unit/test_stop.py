@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream.model import StreamModel
-from dbt.adapters.spark_streaming.stream.runner import RunningStream
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
 
 
 class Query:

@@ -16,7 +16,7 @@ from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.text import dialect
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.differences import EVENT_TIMES
+from dbt.adapters.spark_streaming.stream.evolution.compare import EVENT_TIMES
 
 E = "(select /*+ STREAM */ * from events)"
 KNOWN = {"events": Known("ts")}

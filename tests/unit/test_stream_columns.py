@@ -9,10 +9,10 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import Program, Upsert
-from dbt.adapters.spark_streaming.stream.columns import check_columns, check_same
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.identifiers import joined, parts
-from dbt.adapters.spark_streaming.stream.model import StreamModel, feed_of
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.identifiers import joined, parts
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, feed_of
+from dbt.adapters.spark_streaming.stream.evolution.output_schema import check_columns, check_same
 
 MODEL = StreamModel("m", "lake.`dbt-dev`.`my-model`", "s", Storage("/root", lambda: None), ())
 APPENDS = Program(inputs=(), levels=(), output="", boundaries=None)

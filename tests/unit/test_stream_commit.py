@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream.commit import Unmoved
-from dbt.adapters.spark_streaming.stream.iceberg import APPEND, COMMIT, REPLACE
+from dbt.adapters.spark_streaming.stream.iceberg.commit import Unmoved
+from dbt.adapters.spark_streaming.stream.iceberg.table import APPEND, COMMIT, REPLACE
 
 
 class Snapshot:

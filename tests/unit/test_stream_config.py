@@ -12,7 +12,7 @@ from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.model import Retention
+from dbt.adapters.spark_streaming.stream.common.model import Retention
 
 
 def read(**config: Any) -> stream_config.StreamConfig:

@@ -14,8 +14,8 @@ from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.environment import java
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.errors import readable
-from dbt.adapters.spark_streaming.stream.errors import StreamError, explain
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError, explain
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 
 MODEL = StreamModel(
     "curves",

@@ -8,17 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream.checkpoint import Checkpoint, read_checkpoint
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.position import Growth, Position, read_position
-from dbt.adapters.spark_streaming.stream.progress import (
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.progress.position import Growth, Position, read_position
+from dbt.adapters.spark_streaming.stream.progress.report import (
     Figures,
     lag_seconds,
     read_progress,
     report,
     write_progress,
 )
-from dbt.adapters.spark_streaming.stream.watermark import Watermark
+from dbt.adapters.spark_streaming.stream.progress.watermark import Watermark
+from dbt.adapters.spark_streaming.stream.storage.checkpoint import Checkpoint, read_checkpoint
 
 POSITION = Position(
     model="curves",

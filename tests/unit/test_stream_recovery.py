@@ -11,11 +11,11 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.checkpoint import Checkpoint
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.model import StreamModel
-from dbt.adapters.spark_streaming.stream.position import Position
-from dbt.adapters.spark_streaming.stream.recovery import Found, check, unfinished
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.progress.position import Position
+from dbt.adapters.spark_streaming.stream.run.recovery import Found, check, unfinished
+from dbt.adapters.spark_streaming.stream.storage.checkpoint import Checkpoint
 
 MODEL = StreamModel("curves", "db.curves", "db.curves__state", Storage("/root", lambda: None), ())
 REBUILD = "To build it anew: `dbt run --full-refresh --select curves`."

@@ -11,9 +11,9 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import Level, Program, Upsert
-from dbt.adapters.spark_streaming.stream import going_on
-from dbt.adapters.spark_streaming.stream.model import FAIL, StreamModel
-from dbt.adapters.spark_streaming.stream.position import Position
+from dbt.adapters.spark_streaming.stream.common.model import FAIL, StreamModel
+from dbt.adapters.spark_streaming.stream.progress.position import Position
+from dbt.adapters.spark_streaming.stream.run import evolve
 
 MODEL = StreamModel(
     "m", "db.m", "db.m__state", Storage("/root", lambda: None), (), columns={"k": "bigint", "n": "bigint"}
@@ -29,7 +29,7 @@ def verdict(
     program: Program,
     has: Mapping[str, str] | None,
     zone: str | None = None,
-) -> going_on.Verdict:
+) -> evolve.Verdict:
     """The verdict over a table with columns, and a state that was made in a time zone; None: there is none."""
     fields = [SimpleNamespace(name=name, dataType=kind) for name, kind in (has or {}).items()]
     session: Any = SimpleNamespace(
@@ -42,13 +42,13 @@ def verdict(
         position=lambda: Position("m", "q1", batch=7) if zone else None,
         signature=lambda: had if zone else None,
     )
-    monkeypatch.setattr(going_on, "working_session", lambda _: session)
-    monkeypatch.setattr(going_on, "type_text", str)
-    monkeypatch.setattr(going_on, "StateTable", lambda *_: state)
+    monkeypatch.setattr(evolve, "working_session", lambda _: session)
+    monkeypatch.setattr(evolve, "type_text", str)
+    monkeypatch.setattr(evolve, "StateTable", lambda *_: state)
     for name in ("AppendSink", "Lookups", "Work"):
-        monkeypatch.setattr(going_on, name, lambda *_: None)
-    monkeypatch.setattr(going_on, "prepare", lambda *_: None)
-    return going_on.verdict(session, model, program)
+        monkeypatch.setattr(evolve, name, lambda *_: None)
+    monkeypatch.setattr(evolve, "prepare", lambda *_: None)
+    return evolve.verdict(session, model, program)
 
 
 def test_other_settings_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from dbt.adapters.spark_streaming.service.health import CATCHING_UP, RUNNING
 from dbt.adapters.spark_streaming.service.restart_policy import RestartPolicy
 from dbt.adapters.spark_streaming.service.supervisor import Attempt, Clock, NotReady, Supervisor
-from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 
 OUTAGE = "java.net.ConnectException: Connection refused"
 POISON = "Model b: [USER_RAISED_EXCEPTION] bad row"

@@ -15,9 +15,9 @@ from dbt.adapters.spark_streaming.cli.project import ProjectError, Selection
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.service import health
 from dbt.adapters.spark_streaming.service.health import RUNNING, SERVICE, Health, kept_elsewhere, read_health
-from dbt.adapters.spark_streaming.stream import owner
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.model import StreamModel
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.iceberg import owner
 
 PREFIX = "spark.sql.catalog.lakehouse"
 NODE: Any = {"name": "views", "relation_name": "shop.views", "config": {}}

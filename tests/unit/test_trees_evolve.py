@@ -13,8 +13,8 @@ from dbt.adapters.spark_streaming.query.program import Program, called
 from dbt.adapters.spark_streaming.query.signature import signature
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.alike import ALIKE, CALLED, names_of
-from dbt.adapters.spark_streaming.stream.differences import ROW_KEY, Evolution, carried_on, evolution
+from dbt.adapters.spark_streaming.stream.evolution.compare import ROW_KEY, Evolution, carried_on, evolution
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import ALIKE, CALLED, names_of
 from tests.planned import tree_of
 
 STREAM = expansion.expand_stream("events")

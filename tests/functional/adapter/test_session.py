@@ -19,7 +19,7 @@ from dbt.adapters.spark_streaming.connections import Handle
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import get_environment
 from dbt.adapters.spark_streaming.environment.class_data import _diagnostic_command
-from dbt.adapters.spark_streaming.stream.session import working_session
+from dbt.adapters.spark_streaming.stream.common.session import working_session
 from tests.thorough import mostly_thorough
 
 # So slow that it ends only if it is stopped: each row waits.

@@ -12,8 +12,8 @@ from dbt.tests.util import run_dbt
 
 from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream.lock import locked
-from dbt.adapters.spark_streaming.stream.model import StreamModel
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.run.lock import locked
 from tests.functional.models.conftest import sources, write_events
 
 MODEL = """{{ config(materialized='streaming_table', changelog=true) }}

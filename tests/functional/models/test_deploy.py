@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
-from dbt.adapters.spark_streaming.stream import failpoints
+from dbt.adapters.spark_streaming.stream.common import failpoints
 from tests.functional.models.commands import Commands
 from tests.functional.models.conftest import sources, write_events
 

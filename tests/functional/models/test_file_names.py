@@ -9,9 +9,9 @@ import pytest
 from dbt.tests.util import run_dbt
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.file_names import check_folder
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.sources.file_names import check_folder
 
 SOURCE = """
 sources:
@@ -68,7 +68,9 @@ class TestNamesThatArePatterns:
         # One that comes when the run has begun.
         (folder / "f{1}.json").write_text('{"id": 5}')
         (folder / "g.json").write_text('{"id": 6}')
-        monkeypatch.setattr("dbt.adapters.spark_streaming.stream.sources.check_folder", lambda *_: None)
+        monkeypatch.setattr(
+            "dbt.adapters.spark_streaming.stream.sources.readers.check_folder", lambda *_: None
+        )
         assert "was planned with it already" in problem()
         assert self.ids(project) == [0, 1, 2, 3, 4]
 
@@ -124,7 +126,7 @@ class TestTwoFolders:
         # A crash after a micro-batch was planned.
         self.put(folder, "two/4.json", "two/5.json", "two/6.json")
         with monkeypatch.context() as crash:
-            crash.setattr("dbt.adapters.spark_streaming.stream.batches.check_present", fails)
+            crash.setattr("dbt.adapters.spark_streaming.stream.microbatch.loop.check_present", fails)
             assert "crash" in problem()
         for name in ("two/4.json", "two/5.json"):
             (folder / name).unlink()
@@ -142,7 +144,9 @@ class TestTwoFolders:
         assert self.ids(project) == [1, 2, 3, 4, 6]
         # Spark would read the other file twice.
         self.put(folder, "two/7.json", "two/[8].json")
-        monkeypatch.setattr("dbt.adapters.spark_streaming.stream.sources.check_folder", lambda *_: None)
+        monkeypatch.setattr(
+            "dbt.adapters.spark_streaming.stream.sources.readers.check_folder", lambda *_: None
+        )
         assert "was planned with it already" in problem()
         assert self.ids(project) == [1, 2, 3, 4, 6]
 

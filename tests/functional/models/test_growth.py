@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dbt.tests.util import run_dbt
 
-from dbt.adapters.spark_streaming.stream import replaced_tables
+from dbt.adapters.spark_streaming.stream.iceberg import replaced_tables
 
 BATCH = "{{{{ config(materialized='{kind}') }}}}\nselect id as k, repeat('x', 100) as v from range(10)\n"
 

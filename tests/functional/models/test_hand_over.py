@@ -10,7 +10,7 @@ import pytest
 from dbt.tests.util import run_dbt
 
 from dbt.adapters.spark_streaming.impl import SparkStreamingAdapter
-from dbt.adapters.spark_streaming.stream.state import StateTable
+from dbt.adapters.spark_streaming.stream.state.table import StateTable
 
 SOURCES = """
 sources:

@@ -9,8 +9,8 @@ import pytest
 from dbt.cli.main import dbtRunner
 from dbt.tests.util import run_dbt, write_file
 
-from dbt.adapters.spark_streaming.stream import replaced_tables
-from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
+from dbt.adapters.spark_streaming.stream.iceberg import replaced_tables
+from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
 from tests.functional.models.conftest import sources, write_events
 from tests.functional.models.test_growth import files_of
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from dbt.tests.util import run_dbt, write_file
 
 from dbt.adapters.spark_streaming.cli.commands import main
-from dbt.adapters.spark_streaming.stream.ownership import OF, ROLE
+from dbt.adapters.spark_streaming.stream.iceberg.ownership import OF, ROLE
 from tests.functional.models.conftest import sources, write_events
 
 BY_PAGE = """{{ config(materialized='streaming_table', constant_domains=['page'], changelog=true) }}

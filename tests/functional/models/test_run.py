@@ -23,7 +23,7 @@ from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.project import Project, Selection
 from dbt.adapters.spark_streaming.cli.run import run_models
 from dbt.adapters.spark_streaming.service.health import read_health
-from dbt.adapters.spark_streaming.stream import failpoints
+from dbt.adapters.spark_streaming.stream.common import failpoints
 from tests.functional.models.conftest import sources, write_events
 
 DBT_STREAM = str(Path(sys.executable).with_name("dbt-stream"))

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from dbt.tests.util import run_dbt
 
 from dbt.adapters.spark_streaming.cli.commands import main
-from dbt.adapters.spark_streaming.stream.comparison import Difference, compare
+from dbt.adapters.spark_streaming.stream.sink.multiset_diff import Difference, compare
 
 from .conftest import sources, write_events
 

@@ -10,7 +10,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests.functional.query.test_queries import rows
 from tests.functional.stream.harness import SCHEMA, Stream
 from tests.planned import plan_of

@@ -11,7 +11,7 @@ from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests.functional.query.test_queries import folder, model_of, rows
 from tests.functional.query.test_unwindowed import DAY, FIRST, GROUPS, KNOWN, A, B, first
 from tests.functional.quick import many_rows

@@ -14,8 +14,8 @@ from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.plan import RowsStage
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests.planned import plan_of
 from tests.spark_rows import asks
 from tests.thorough import mostly_thorough

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import generate
-from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests.functional.query.test_operators import FIVE, ITEMS, SAME_COLUMNS, TEN, window
 from tests.functional.query.test_queries import folder, model_of, rows
 from tests.functional.query.test_unwindowed import DAY, GROUPS, KNOWN, A, B

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import generate, stream_rewrites
-from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests.functional.query import test_queries as windows
 from tests.functional.query import test_unwindowed as unwindowed
 from tests.functional.query.test_queries import folder, model_of, rows

@@ -14,8 +14,8 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests import reference as ref
 from tests.planned import plan_of
 from tests.spark_rows import rows_of
@@ -135,7 +135,7 @@ def test_days_of_23_and_25_hours(
 
 def test_a_window_closes_when_the_clock_has_passed_its_end_for_good(spark: Any) -> None:
     """At 02:30, half an hour before they show 02:00 again, the clocks of Berlin have only passed what is before 02:00."""
-    from dbt.adapters.spark_streaming.stream.clock import instant, shown
+    from dbt.adapters.spark_streaming.stream.common.time_zones import instant, shown
 
     put_back = ref.to_micros(datetime(2024, 10, 27, 1, tzinfo=timezone.utc))
     two = wall(datetime(2024, 10, 27, 1, tzinfo=timezone.utc))

@@ -12,8 +12,8 @@ from dbt.adapters.spark_streaming.query.operators.base import Recompute
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
-from dbt.adapters.spark_streaming.stream.position import read_position
-from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
+from dbt.adapters.spark_streaming.stream.progress.position import read_position
+from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests.functional.query.test_queries import folder, model_of, rows
 from tests.functional.stream.harness import replayed
 from tests.planned import plan_of

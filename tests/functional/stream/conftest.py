@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream import failpoints
+from dbt.adapters.spark_streaming.stream.common import failpoints
 from tests.functional.quick import few_rows
 
 __all__ = ["few_rows"]

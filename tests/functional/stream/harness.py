@@ -12,12 +12,12 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.stream import upsert
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.ownership import properties
-from dbt.adapters.spark_streaming.stream.result import StreamResult
-from dbt.adapters.spark_streaming.stream.runner import flush, reset, run_stream
-from dbt.adapters.spark_streaming.stream.savepoints import TABLE
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.iceberg.ownership import properties
+from dbt.adapters.spark_streaming.stream.progress.result import StreamResult
+from dbt.adapters.spark_streaming.stream.run.runner import flush, reset, run_stream
+from dbt.adapters.spark_streaming.stream.sink import upsert
+from dbt.adapters.spark_streaming.stream.storage.savepoints import TABLE
 
 SCHEMA = "stream_tests"
 TUMBLE = "window_start timestamp, window_end timestamp, k string, c bigint, s bigint"

@@ -37,13 +37,16 @@ from dbt.adapters.spark_streaming.environment.packages import (
     default_cache,
 )
 from dbt.adapters.spark_streaming.lookup_source import LookupSource
-from dbt.adapters.spark_streaming.stream import failpoints, maintenance, pieces, state
-from dbt.adapters.spark_streaming.stream.errors import StreamError, sentences
-from dbt.adapters.spark_streaming.stream.limits import at_once
-from dbt.adapters.spark_streaming.stream.model import Retention, StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.position import Position, read_position
-from dbt.adapters.spark_streaming.stream.progress import read_progress
-from dbt.adapters.spark_streaming.stream.runner import flush, reset, run_stream
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError, sentences
+from dbt.adapters.spark_streaming.stream.common.limits import at_once
+from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.iceberg import maintenance
+from dbt.adapters.spark_streaming.stream.microbatch import splitter
+from dbt.adapters.spark_streaming.stream.progress.position import Position, read_position
+from dbt.adapters.spark_streaming.stream.progress.report import read_progress
+from dbt.adapters.spark_streaming.stream.run.runner import flush, reset, run_stream
+from dbt.adapters.spark_streaming.stream.state import table as state
 
 from .harness import sorted_rows, written
 from .kinds import CUSTOMERS, EVENTS, KINDS, Kind
@@ -99,12 +102,12 @@ def cut(names: Collection[str], rows: int, patch: Callable[[Any, str, Any], obje
         rows: of a piece.
         patch: as in `do_often`.
     """
-    most_rows = pieces.Cutter._most_rows
+    most_rows = splitter.Cutter._most_rows
 
-    def few(cutter: pieces.Cutter, batch: Any) -> int:
+    def few(cutter: splitter.Cutter, batch: Any) -> int:
         return rows if cutter._model.name in names else most_rows(cutter, batch)
 
-    patch(pieces.Cutter, "_most_rows", few)
+    patch(splitter.Cutter, "_most_rows", few)
 
 
 @dataclass(frozen=True)

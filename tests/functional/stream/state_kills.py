@@ -15,11 +15,11 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import generate, planner, state_edit
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream.editing import edit
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.restoring import restore, undo
-from dbt.adapters.spark_streaming.stream.runner import run_stream
-from dbt.adapters.spark_streaming.stream.saving import save
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.lifecycle.editing import edit
+from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore, undo
+from dbt.adapters.spark_streaming.stream.run.runner import run_stream
+from dbt.adapters.spark_streaming.stream.run.saving import save
 
 CORRECTION = "insert into state (part, k, sum_v) values ('{part}', 'a', 1000)"
 """Of the part with the groups."""

@@ -25,13 +25,20 @@ from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import get_environment
 from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.stream import deployments, failpoints
-from dbt.adapters.spark_streaming.stream.cloning import clone
-from dbt.adapters.spark_streaming.stream.deployments import PROMOTED, STAGED, version
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.promoting import clean_up, promote, roll_back, stage, standing
-from dbt.adapters.spark_streaming.stream.runner import reset, run_stream
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.lifecycle.cloning import clone
+from dbt.adapters.spark_streaming.stream.lifecycle.promoting import (
+    clean_up,
+    promote,
+    roll_back,
+    stage,
+    standing,
+)
+from dbt.adapters.spark_streaming.stream.run.runner import reset, run_stream
+from dbt.adapters.spark_streaming.stream.storage import deployments
+from dbt.adapters.spark_streaming.stream.storage.deployments import PROMOTED, STAGED, version
 from tests.planned import plan_of
 
 from .harness import EVENTS, replayed, sorted_rows

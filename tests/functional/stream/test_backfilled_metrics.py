@@ -10,9 +10,9 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.model import StreamSource
-from dbt.adapters.spark_streaming.stream.restoring import undo
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamSource
+from dbt.adapters.spark_streaming.stream.lifecycle.restoring import undo
 from tests.functional.stream.harness import Stream, replayed, sorted_rows
 from tests.functional.stream.test_evolution import (
     _LIKE,

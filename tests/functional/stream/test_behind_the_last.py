@@ -12,9 +12,9 @@ import pytest
 from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.program import Step
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream import failpoints
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.microbatch import MicroBatch
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.microbatch.micro_batch import MicroBatch
 from tests.functional.quick import few_rows, many_rows  # noqa: F401
 from tests.functional.stream.harness import Stream
 from tests.planned import plan_of

@@ -13,10 +13,11 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream import failpoints, pieces
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.model import StreamSource
-from dbt.adapters.spark_streaming.stream.runner import RunningStream
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamSource
+from dbt.adapters.spark_streaming.stream.microbatch import splitter
+from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
 from tests.planned import plan_of
 
 from .harness import EVENTS, Stream, sorted_rows
@@ -58,7 +59,7 @@ def refused(stream: Stream) -> str:
 def test_as_if_it_had_run_from_the_beginning(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pieces.Cutter, "_most_rows", lambda *_: 3)
+    monkeypatch.setattr(splitter.Cutter, "_most_rows", lambda *_: 3)
     groups = generate.program(plan_of(GROUPS))
     windows = generate.program(plan_of(WINDOWS, {"events": Known("ts")}))
     columns = "window_start timestamp, window_end timestamp, k string, n bigint"

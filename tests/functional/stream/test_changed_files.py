@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream.changed_files import list_files
-from dbt.adapters.spark_streaming.stream.cleaned_files import cleaned_folders
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.model import StreamSource
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamSource
+from dbt.adapters.spark_streaming.stream.sources.changed_files import list_files
+from dbt.adapters.spark_streaming.stream.sources.cleaned_files import cleaned_folders
 
 from . import programs
 from .harness import EVENTS, Stream, made_for

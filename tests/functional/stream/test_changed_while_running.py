@@ -13,11 +13,11 @@ import pytest
 from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream import runner
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.model import StreamModel
-from dbt.adapters.spark_streaming.stream.runner import RunningStream, run_stream
-from dbt.adapters.spark_streaming.stream.source_schemas import SchemaChanged
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.run import runner
+from dbt.adapters.spark_streaming.stream.run.runner import RunningStream, run_stream
+from dbt.adapters.spark_streaming.stream.sources.source_schemas import SchemaChanged
 from tests.thorough import mostly_thorough
 
 from . import programs

@@ -13,11 +13,13 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream import changelog_retention, failpoints, maintenance
-from dbt.adapters.spark_streaming.stream.changelog_retention import COMPACTED_UNTIL
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
-from dbt.adapters.spark_streaming.stream.model import Retention, StreamSource
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamSource
+from dbt.adapters.spark_streaming.stream.iceberg import maintenance
+from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
+from dbt.adapters.spark_streaming.stream.sink import changelog_retention
+from dbt.adapters.spark_streaming.stream.sink.changelog_retention import COMPACTED_UNTIL
 from tests.planned import plan_of
 
 from .harness import Stream, replayed, sorted_rows

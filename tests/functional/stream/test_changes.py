@@ -18,11 +18,11 @@ from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
-from dbt.adapters.spark_streaming.stream import failpoints
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
-from dbt.adapters.spark_streaming.stream.model import StreamSource
-from dbt.adapters.spark_streaming.stream.session import working_session
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamSource
+from dbt.adapters.spark_streaming.stream.common.session import working_session
+from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 

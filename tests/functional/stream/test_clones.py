@@ -12,17 +12,17 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.stream import failpoints
-from dbt.adapters.spark_streaming.stream.checkpoint import read_checkpoint
-from dbt.adapters.spark_streaming.stream.cloning import Cloned, check, clone
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
-from dbt.adapters.spark_streaming.stream.lock import locked
-from dbt.adapters.spark_streaming.stream.model import StreamModel
-from dbt.adapters.spark_streaming.stream.progress import read_progress
-from dbt.adapters.spark_streaming.stream.runner import flush, reset, run_stream
-from dbt.adapters.spark_streaming.stream.savepoints import listed
-from dbt.adapters.spark_streaming.stream.saving import save
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
+from dbt.adapters.spark_streaming.stream.lifecycle.cloning import Cloned, check, clone
+from dbt.adapters.spark_streaming.stream.progress.report import read_progress
+from dbt.adapters.spark_streaming.stream.run.lock import locked
+from dbt.adapters.spark_streaming.stream.run.runner import flush, reset, run_stream
+from dbt.adapters.spark_streaming.stream.run.saving import save
+from dbt.adapters.spark_streaming.stream.storage.checkpoint import read_checkpoint
+from dbt.adapters.spark_streaming.stream.storage.savepoints import listed
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 

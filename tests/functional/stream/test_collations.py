@@ -10,7 +10,7 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from tests.functional.quick import few_rows  # noqa: F401
 from tests.functional.stream.harness import Stream
 from tests.planned import plan_of

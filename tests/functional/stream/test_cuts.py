@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream.model import StreamSource
+from dbt.adapters.spark_streaming.stream.common.model import StreamSource
 from tests.thorough import mostly_thorough
 
 from . import programs

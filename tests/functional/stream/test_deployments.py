@@ -13,15 +13,12 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream import deployments, failpoints, orphans
-from dbt.adapters.spark_streaming.stream.catching_up import Lag
-from dbt.adapters.spark_streaming.stream.deployments import Deployment, version
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable, load
-from dbt.adapters.spark_streaming.stream.lock import locked
-from dbt.adapters.spark_streaming.stream.model import StreamSource
-from dbt.adapters.spark_streaming.stream.progress import read_progress
-from dbt.adapters.spark_streaming.stream.promoting import (
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamSource
+from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable, load
+from dbt.adapters.spark_streaming.stream.lifecycle import orphans
+from dbt.adapters.spark_streaming.stream.lifecycle.promoting import (
     Swapped,
     clean_up,
     promote,
@@ -29,10 +26,15 @@ from dbt.adapters.spark_streaming.stream.promoting import (
     stage,
     standing,
 )
-from dbt.adapters.spark_streaming.stream.restoring import restore
-from dbt.adapters.spark_streaming.stream.runner import RunningStream, reset, run_stream
-from dbt.adapters.spark_streaming.stream.savepoints import listed
-from dbt.adapters.spark_streaming.stream.saving import save
+from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore
+from dbt.adapters.spark_streaming.stream.progress.report import read_progress
+from dbt.adapters.spark_streaming.stream.run.lock import locked
+from dbt.adapters.spark_streaming.stream.run.runner import RunningStream, reset, run_stream
+from dbt.adapters.spark_streaming.stream.run.saving import save
+from dbt.adapters.spark_streaming.stream.sources.lag import Lag
+from dbt.adapters.spark_streaming.stream.storage import deployments
+from dbt.adapters.spark_streaming.stream.storage.deployments import Deployment, version
+from dbt.adapters.spark_streaming.stream.storage.savepoints import listed
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 

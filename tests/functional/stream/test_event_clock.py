@@ -10,8 +10,8 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
-from dbt.adapters.spark_streaming.stream import failpoints
-from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from tests.planned import plan_of, tree_of
 
 from .harness import Stream, replayed, sorted_rows

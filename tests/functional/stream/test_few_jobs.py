@@ -10,7 +10,7 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.progress import read_progress
+from dbt.adapters.spark_streaming.stream.progress.report import read_progress
 from tests.functional.stream.harness import CUMULATE, TUMBLE, Stream
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough

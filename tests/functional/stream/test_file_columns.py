@@ -15,10 +15,10 @@ import pytest
 from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.model import StreamSource
-from dbt.adapters.spark_streaming.stream.runner import RunningStream
-from dbt.adapters.spark_streaming.stream.source_schemas import SchemaChanged
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamSource
+from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
+from dbt.adapters.spark_streaming.stream.sources.source_schemas import SchemaChanged
 from tests.thorough import mostly_thorough
 
 from .harness import Stream

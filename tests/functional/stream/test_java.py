@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dbt.adapters.spark_streaming.stream.session import static_method
+from dbt.adapters.spark_streaming.stream.common.session import static_method
 
 
 def test_static_methods_beside_ones_of_objects(spark: Any) -> None:

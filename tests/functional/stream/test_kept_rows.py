@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream.rows import Kept
-from dbt.adapters.spark_streaming.stream.session import show, working_session
+from dbt.adapters.spark_streaming.stream.common.session import show, working_session
+from dbt.adapters.spark_streaming.stream.sources.rows import Kept
 
 from . import programs
 from .harness import CUMULATE, Stream

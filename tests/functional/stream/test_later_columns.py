@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from tests.functional.stream.test_evolution import (
     AFTER,
     BEFORE,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream.batches import Batches
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.runner import RunningStream
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.microbatch.loop import Batches
+from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
 
 from . import programs
 from .harness import TUMBLE, Stream

@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.stream import failpoints, maintenance, runner, state
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
-from dbt.adapters.spark_streaming.stream.model import Retention, StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.runner import RunningStream
-from dbt.adapters.spark_streaming.stream.session import working_session
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.common.session import working_session
+from dbt.adapters.spark_streaming.stream.iceberg import maintenance
+from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
+from dbt.adapters.spark_streaming.stream.run import runner
+from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
+from dbt.adapters.spark_streaming.stream.state import table as state
 from tests.planned import plan_of
 
 from . import programs

@@ -10,10 +10,10 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream.iceberg import load
-from dbt.adapters.spark_streaming.stream.inspection import inspect
-from dbt.adapters.spark_streaming.stream.restoring import restore, undo
-from dbt.adapters.spark_streaming.stream.saving import save
+from dbt.adapters.spark_streaming.stream.iceberg.table import load
+from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore, undo
+from dbt.adapters.spark_streaming.stream.run.saving import save
+from dbt.adapters.spark_streaming.stream.state.inspect import inspect
 from tests.functional.stream.harness import replayed
 from tests.functional.stream.test_evolution import (
     AFTER,

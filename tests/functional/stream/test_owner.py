@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream import orphans, owner
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.orphans import Dropped
-from dbt.adapters.spark_streaming.stream.promoting import clean_up, stage
-from dbt.adapters.spark_streaming.stream.runner import reset, run_stream
-from dbt.adapters.spark_streaming.stream.saving import delete, save
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.iceberg import owner
+from dbt.adapters.spark_streaming.stream.lifecycle import orphans
+from dbt.adapters.spark_streaming.stream.lifecycle.orphans import Dropped
+from dbt.adapters.spark_streaming.stream.lifecycle.promoting import clean_up, stage
+from dbt.adapters.spark_streaming.stream.run.runner import reset, run_stream
+from dbt.adapters.spark_streaming.stream.run.saving import delete, save
 
 from . import programs
 from .harness import SCHEMA, TUMBLE, Stream, made_for

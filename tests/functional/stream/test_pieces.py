@@ -13,10 +13,10 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
-from dbt.adapters.spark_streaming.stream import pieces
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.model import StreamSource
-from dbt.adapters.spark_streaming.stream.state import StateTable
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamSource
+from dbt.adapters.spark_streaming.stream.microbatch import splitter
+from dbt.adapters.spark_streaming.stream.state.table import StateTable
 from tests.planned import plan_of
 
 from . import programs
@@ -62,8 +62,8 @@ def make(spark: Any, root: Path) -> Stream:
 
 def few(patched: pytest.MonkeyPatch) -> None:
     """No more than 50 rows fit."""
-    patched.setattr(pieces, "_FEWEST", 10)
-    patched.setattr(pieces.Cutter, "_most_rows", lambda *_: 50)
+    patched.setattr(splitter, "_FEWEST", 10)
+    patched.setattr(splitter.Cutter, "_most_rows", lambda *_: 50)
 
 
 def test_the_same_rows(spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

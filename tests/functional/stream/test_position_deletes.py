@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import generate
-from dbt.adapters.spark_streaming.stream import failpoints, maintenance, upsert
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.iceberg import DELETE_FILES, DELETED, RECORDS, IcebergTable
-from dbt.adapters.spark_streaming.stream.model import StreamSource
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamSource
+from dbt.adapters.spark_streaming.stream.iceberg import maintenance
+from dbt.adapters.spark_streaming.stream.iceberg.table import DELETE_FILES, DELETED, RECORDS, IcebergTable
+from dbt.adapters.spark_streaming.stream.sink import upsert
 from tests.functional.stream.harness import Stream, sorted_rows, written
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough

@@ -15,12 +15,14 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream import failpoints, owner, runner
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.lock import locked
-from dbt.adapters.spark_streaming.stream.model import StreamSource
-from dbt.adapters.spark_streaming.stream.progress import read_progress
-from dbt.adapters.spark_streaming.stream.sink import AppendSink
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamSource
+from dbt.adapters.spark_streaming.stream.iceberg import owner
+from dbt.adapters.spark_streaming.stream.progress.report import read_progress
+from dbt.adapters.spark_streaming.stream.run import runner
+from dbt.adapters.spark_streaming.stream.run.lock import locked
+from dbt.adapters.spark_streaming.stream.sink.append import AppendSink
 
 from . import programs
 from .harness import CUMULATE, EVENTS, TUMBLE, Stream

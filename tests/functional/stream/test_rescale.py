@@ -11,7 +11,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream import session
+from dbt.adapters.spark_streaming.stream.common import session
 from tests.functional.query.test_operators import window
 from tests.functional.quick import session_set
 from tests.functional.stream.harness import CUMULATE, TUMBLE, Stream

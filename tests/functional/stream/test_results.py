@@ -12,9 +12,9 @@ from dbt.adapters.spark_streaming.query import comparing, expansion, generate, p
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.text import intervals
 from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
-from dbt.adapters.spark_streaming.stream import verifying
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.upsert import UpsertSink
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.lifecycle import verifying
+from dbt.adapters.spark_streaming.stream.sink.upsert import UpsertSink
 from tests.planned import plan_of
 
 from .harness import Stream, replayed, sorted_rows

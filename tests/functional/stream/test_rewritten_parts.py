@@ -9,8 +9,9 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream import failpoints, state
-from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.state import table
 from tests.functional.stream.harness import Stream
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
@@ -28,7 +29,7 @@ ONE = ((2000, "k7", -50, 1),)
 
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "_ROWS", 4)
+    monkeypatch.setattr(table, "_ROWS", 4)
 
 
 @pytest.fixture

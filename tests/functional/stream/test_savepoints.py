@@ -15,17 +15,22 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream import failpoints, maintenance, orphans, savepoints, saving, state
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.going_on import verdict
-from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
-from dbt.adapters.spark_streaming.stream.lock import locked
-from dbt.adapters.spark_streaming.stream.model import Retention, StreamSource
-from dbt.adapters.spark_streaming.stream.progress import read_progress
-from dbt.adapters.spark_streaming.stream.restoring import Restored, restore, undo
-from dbt.adapters.spark_streaming.stream.runner import flush, run_stream
-from dbt.adapters.spark_streaming.stream.savepoints import checkpoint_of, listed
-from dbt.adapters.spark_streaming.stream.saving import delete, save
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamSource
+from dbt.adapters.spark_streaming.stream.iceberg import maintenance
+from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
+from dbt.adapters.spark_streaming.stream.lifecycle import orphans
+from dbt.adapters.spark_streaming.stream.lifecycle.restoring import Restored, restore, undo
+from dbt.adapters.spark_streaming.stream.progress.report import read_progress
+from dbt.adapters.spark_streaming.stream.run import saving
+from dbt.adapters.spark_streaming.stream.run.evolve import verdict
+from dbt.adapters.spark_streaming.stream.run.lock import locked
+from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
+from dbt.adapters.spark_streaming.stream.run.saving import delete, save
+from dbt.adapters.spark_streaming.stream.state import table as state
+from dbt.adapters.spark_streaming.stream.storage import savepoints
+from dbt.adapters.spark_streaming.stream.storage.savepoints import checkpoint_of, listed
 from tests.functional.stream.test_evolution import AFTER, BEFORE, THEN, Edited, _by_key, grouped
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough

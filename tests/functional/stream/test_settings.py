@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 
 from . import programs
 from .harness import TUMBLE, Stream

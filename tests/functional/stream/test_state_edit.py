@@ -11,11 +11,11 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate, planner, state_edit
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream import failpoints
-from dbt.adapters.spark_streaming.stream.editing import Edited, edit
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.iceberg import load
-from dbt.adapters.spark_streaming.stream.restoring import undo
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.iceberg.table import load
+from dbt.adapters.spark_streaming.stream.lifecycle.editing import Edited, edit
+from dbt.adapters.spark_streaming.stream.lifecycle.restoring import undo
 from tests.planned import plan_of
 
 from .harness import Stream, replayed, sorted_rows

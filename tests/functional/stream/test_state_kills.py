@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream import failpoints
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.restoring import restore
-from dbt.adapters.spark_streaming.stream.runner import run_stream
-from dbt.adapters.spark_streaming.stream.savepoints import listed
-from dbt.adapters.spark_streaming.stream.saving import save
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore
+from dbt.adapters.spark_streaming.stream.run.runner import run_stream
+from dbt.adapters.spark_streaming.stream.run.saving import save
+from dbt.adapters.spark_streaming.stream.storage.savepoints import listed
 from tests.thorough import mostly_thorough
 
 from .harness import EVENTS, SCHEMA, replayed, sorted_rows

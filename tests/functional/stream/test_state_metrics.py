@@ -7,9 +7,9 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream.progress import read_progress
-from dbt.adapters.spark_streaming.stream.spark_metrics import SOURCE
-from dbt.adapters.spark_streaming.stream.state import StateTable
+from dbt.adapters.spark_streaming.stream.progress.metrics_sink import SOURCE
+from dbt.adapters.spark_streaming.stream.progress.report import read_progress
+from dbt.adapters.spark_streaming.stream.state.table import StateTable
 from tests.functional.query.test_operators import window
 from tests.functional.stream.harness import CUMULATE, Stream
 from tests.planned import plan_of

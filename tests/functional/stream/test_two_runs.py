@@ -13,16 +13,18 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import generate
 from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.stream import commit, failpoints, runner
-from dbt.adapters.spark_streaming.stream import state as state_module
-from dbt.adapters.spark_streaming.stream import upsert as upsert_module
-from dbt.adapters.spark_streaming.stream.backfill import Windows, backfill
-from dbt.adapters.spark_streaming.stream.batches import Batches
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.iceberg import IcebergTable
-from dbt.adapters.spark_streaming.stream.position import Position
-from dbt.adapters.spark_streaming.stream.session import working_session
-from dbt.adapters.spark_streaming.stream.state import StateTable
+from dbt.adapters.spark_streaming.stream.common import failpoints
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.session import working_session
+from dbt.adapters.spark_streaming.stream.iceberg import commit
+from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
+from dbt.adapters.spark_streaming.stream.lifecycle.backfill import Windows, backfill
+from dbt.adapters.spark_streaming.stream.microbatch.loop import Batches
+from dbt.adapters.spark_streaming.stream.progress.position import Position
+from dbt.adapters.spark_streaming.stream.run import runner
+from dbt.adapters.spark_streaming.stream.sink import upsert as upsert_module
+from dbt.adapters.spark_streaming.stream.state import table as state_module
+from dbt.adapters.spark_streaming.stream.state.table import StateTable
 from tests.planned import plan_of, tree_of
 from tests.thorough import mostly_thorough
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dbt.adapters.spark_streaming.query.program import Rows, StreamInput
-from dbt.adapters.spark_streaming.stream.model import StreamSource
-from dbt.adapters.spark_streaming.stream.progress import read_progress
+from dbt.adapters.spark_streaming.stream.common.model import StreamSource
+from dbt.adapters.spark_streaming.stream.progress.report import read_progress
 
 from . import programs
 from .harness import EVENTS, TUMBLE, Stream

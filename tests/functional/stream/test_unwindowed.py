@@ -14,13 +14,13 @@ from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.stream import state as state_module
-from dbt.adapters.spark_streaming.stream import upsert as upsert_module
-from dbt.adapters.spark_streaming.stream.changes import Changes
-from dbt.adapters.spark_streaming.stream.errors import StreamError
-from dbt.adapters.spark_streaming.stream.progress import read_progress
-from dbt.adapters.spark_streaming.stream.state import StateTable
-from dbt.adapters.spark_streaming.stream.upsert import UpsertSink
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.progress.report import read_progress
+from dbt.adapters.spark_streaming.stream.sink import upsert as upsert_module
+from dbt.adapters.spark_streaming.stream.sink.changelog import Changes
+from dbt.adapters.spark_streaming.stream.sink.upsert import UpsertSink
+from dbt.adapters.spark_streaming.stream.state import table as state_module
+from dbt.adapters.spark_streaming.stream.state.table import StateTable
 from tests.functional.stream.harness import Stream, sorted_rows, written
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough

@@ -1,0 +1,1 @@
+"""What all of the running code stands on: the model, its names, the session, errors, the lock."""

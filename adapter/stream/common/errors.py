@@ -1,0 +1,281 @@
+"""What went wrong in a stream, as a sentence for the model's author."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from ...environment.storage import StorageError
+from ...file_types import explain_type
+from ...messages import is_lost, is_machinery, out_of_memory, said, unreachable, without_internal_names
+from ...redaction import without_secrets
+from ...stream_source import as_written
+from ...unreadable import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .model import StreamModel
+
+
+# Causes of causes; Java lets them go round in circles.
+_DEPTH = 30
+
+
+class StreamError(DbtRuntimeError):
+    """A stream that can't start or go on. `msg` names the model, what was found and what to do."""
+
+    is_unknown = False
+    """Whether `msg` is what a library said, of which nothing else is known."""
+
+    def __init__(self, msg: str) -> None:
+        super().__init__(as_written(without_secrets(msg)))
+
+
+def explain(model: StreamModel, problem: BaseException) -> StreamError:
+    """Any exception of a running stream as a sentence.
+
+    Spark wraps what happened in a micro-batch several times (the stream, the callback, the job, the
+    task); the innermost cause is what the author can do something about.
+    """
+    for link in chain(problem):
+        if isinstance(link, StreamError | StorageError):
+            # Another one: an exception must not be its own cause's cause.
+            found = StreamError(link.msg)
+            found.is_unknown = getattr(link, "is_unknown", True)
+            return found
+    text = cause_text(problem)
+    known = _known(model, text)
+    found = StreamError(known or f"Model {model.name}: {_first_cause(text)}")
+    found.is_unknown = known is None
+    return found
+
+
+def cause_text(problem: BaseException) -> str:
+    """What an exception and its causes say, those of the JVM too."""
+    return "\n".join(message_of(link) for link in chain(problem))
+
+
+@contextmanager
+def sentences(model: StreamModel) -> Iterator[None]:
+    """What goes wrong with a model in a block, as a `StreamError`."""
+    try:
+        yield
+    except StreamError:
+        raise
+    except Exception as problem:
+        raise explain(model, problem) from problem
+
+
+def chain(problem: BaseException | None) -> Iterator[BaseException]:
+    """Yields an exception, then what caused it, and so on."""
+    seen: set[int] = set()  # `raise x from y` while y is handled makes a circle
+    while problem is not None and id(problem) not in seen:
+        seen.add(id(problem))
+        yield problem
+        problem = problem.__cause__ or problem.__context__
+
+
+def message_of(problem: BaseException) -> str:
+    """Returns the message and the JVM's stack, whose "Caused by" lines name the causes."""
+    java = getattr(problem, "java_exception", None) or getattr(problem, "_origin", None)
+    if java is None:
+        return said(problem)
+    messages = [said(problem)]
+    try:
+        while java is not None and len(messages) < _DEPTH:
+            messages.append(f"Caused by: {java.toString()}")
+            java = java.getCause()
+    except Exception as why:
+        # The JVM is gone, and with it what else there was to say.
+        messages.append(said(why))
+    return "\n".join(messages)
+
+
+_FILE = re.compile(r"(?P<file>\b[A-Za-z][\w+.-]*:/[^\s,;'\"`]+)")
+_UNREADABLE = re.compile(
+    r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|is not a Parquet file|Malformed ORC|MALFORMED_RECORD"
+)
+_NOT_APPENDED = re.compile(r"Cannot process (?P<kind>overwrite|delete) snapshot", re.IGNORECASE)
+_SNAPSHOT_GONE = re.compile(
+    r"Cannot load current offset at snapshot|[Cc]annot find (?:next )?snapshot|Snapshot\.parentId\(\)\" is null"
+)
+_OTHER_TABLE = re.compile(r"Table UUID does not match")
+_DROPPED = re.compile(r"Failed to load table (?P<table>\S+) from catalog \S+ dropped by another process")
+_OTHER_SOURCES = re.compile(
+    r"Did not find value which can be converted into long|number of sources in the checkpoint|Cannot parse offset"
+)
+_TWO_WRITERS = re.compile(
+    r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|Multiple streaming queries are concurrently using"
+)
+
+
+_OF_A_MAP = re.compile(
+    r"INVALID_ORDERING_TYPE[^\n]*MAP<|HASH_MAP_TYPE|SET_OPERATION_ON_MAP_TYPE|GROUP_BY[^\n]*MAP TYPE",
+    re.IGNORECASE,
+)
+_COLLATED = re.compile(
+    r"INDETERMINATE_COLLATION|INCOMPATIBLE_COLUMN_TYPE\]? UNION can only be performed [^\n]*STRING COLLATE"
+)
+_OTHER_ROWS = re.compile(
+    r"INCOMPATIBLE_COLUMN_TYPE\]? UNION can only be performed [^\n]*STRUCT<|column \S+ has other fields in it than it had"
+)
+_RAISED = re.compile(
+    r"PythonException:[^\0]{0,300}?Traceback \(most recent call last\):\n(?:[ \t].*\n|\s*\n)+"
+    r"(?P<said>[A-Za-z_][\w.]*(?::.*)?)"
+)
+
+
+def forgets_collations(model: StreamModel) -> str:
+    """What is said of a query that keeps, or compares with what is kept, texts that have a collation."""
+    return (
+        f"Model {model.name}: its query keeps texts with a collation: as a key, as the value of an aggregate, in what a "
+        "ranking is ordered by, or among rows that it keeps. Tables of Iceberg have none, so what is kept would be compared "
+        "byte by byte from then on. Take lower(…) in the place of COLLATE UTF8_LCASE, or end what is kept with COLLATE "
+        "UTF8_BINARY; in WHERE a collation may stand."
+    )
+
+
+def _known(model: StreamModel, text: str) -> str | None:
+    if unread := refused(text):
+        return f"Model {model.name}: {unread} No row of this micro-batch was taken in."
+    if raised := _RAISED.search(text):
+        return f"Model {model.name}: a Python function of the query raised {raised['said'].strip()}"
+    if other := explain_type(text):
+        return (
+            f"Model {model.name}: {_of_a_source(model, text)}{other} No row of this micro-batch was taken in."
+        )
+    if _UNREADABLE.search(text):
+        found = _FILE.search(text)
+        if found:
+            file = found["file"].rstrip(".")
+            source = next((s for s in model.sources if s.is_files and s.holds(file)), None)
+            what = f"as {source.format}, as source {source.relation} says it is" if source else "by Spark"
+            return (
+                f"Model {model.name}: the file {file} can't be read {what}. Remove it from the folder or "
+                "correct the source's format; no row of this micro-batch was taken in."
+            )
+    if _OF_A_MAP.search(text):
+        return (
+            f"Model {model.name}: its query needs to compare a MAP, or to put some in order, which Spark can't: as the "
+            "value of an aggregate such as max_by(), a key, in a join, or among rows that change. Take map_entries(…) or "
+            "to_json(…) of it in the query below, as in max_by(map_entries(m), ts)."
+        )
+    if _COLLATED.search(text):
+        return forgets_collations(model)
+    if _OTHER_ROWS.search(text):
+        return (
+            f"Model {model.name}: the rows that its state keeps have other columns than those that come now; most likely a "
+            "source that the query reads with '*' has a column more, or one less. Name the columns that it had in the place "
+            f"of the '*', and the state goes on; or build the model anew: {model.rebuild}."
+        )
+    changed = _NOT_APPENDED.search(text)
+    if changed:
+        kind = changed["kind"].lower()
+        return rows_changed(model, kind, [source.location for source in model.sources if source.is_table])
+    if _SNAPSHOT_GONE.search(text):
+        return (
+            f"Model {model.name}: a source no longer has the snapshots that come after the last one taken in "
+            f"(the table was replaced, or its snapshots expired). Rebuild the model with {model.rebuild}."
+        )
+    if _OTHER_TABLE.search(text):
+        return (
+            f"Model {model.name}: a table that it reads or writes was replaced by another one while it ran (as by "
+            f"`dbt-stream deploy promote`). What was committed is in its table. `dbt run --select {model.name}` goes on, or "
+            "says what to do."
+        )
+    if gone := _DROPPED.search(text):
+        return (
+            f"Model {model.name}: the table {gone['table']} was dropped while the model ran. What was "
+            f"committed is in its table. Make it again, then build this model anew: {model.rebuild}."
+        )
+    if _OTHER_SOURCES.search(text):
+        return (
+            f"Model {model.name}: its checkpoint was made for other sources than it has now (a table in place of a "
+            f"folder, or more of them). Rebuild it with {model.rebuild}."
+        )
+    if _TWO_WRITERS.search(text):
+        return (
+            f"Model {model.name}: another run of it is writing to {model.checkpoint}. Wait until it ends, or "
+            f"stop it with `dbt-stream stop {model.name}`."
+        )
+    if why := out_of_memory(text):
+        return (
+            f"Model {model.name}: {why} What was committed is in its table, and the next run goes on from there; a large "
+            "micro-batch of a stream with an event time it then takes in in smaller pieces."
+        )
+    return _of_kafka(model, text)
+
+
+def _of_a_source(model: StreamModel, text: str) -> str:
+    """Returns how a sentence on a file begins: with its source, if it is of one."""
+    found = _FILE.search(text)
+    source = found and next((s for s in model.sources if s.is_files and s.holds(found["file"])), None)
+    return f"of its source {source.name or source.relation} " if source else ""
+
+
+def _of_kafka(model: StreamModel, text: str) -> str | None:
+    topics = " or ".join(source.relation for source in model.sources if source.format == "kafka")
+    if not topics:
+        return None
+    if why := unreachable(text):
+        return f"Model {model.name}: its stream {topics} can't be read from Kafka: {why}"
+    if is_lost(text):
+        return (
+            f"Model {model.name}: messages that come next in its stream {topics} are no longer in Kafka (they were deleted "
+            f"before they were read, or the topic was made anew). Rebuild the model with {model.rebuild}, or pass over what "
+            "is lost with the source's option 'failOnDataLoss: false'."
+        )
+    return None
+
+
+def rows_changed(model: StreamModel, kind: str, tables: Iterable[str]) -> str:
+    """What to do where rows of one of some tables were changed, by an operation of Iceberg's."""
+    return (
+        f"Model {model.name}: rows of a source were changed or deleted (an Iceberg {kind} snapshot), and a stream takes "
+        "in appended rows only, from the table's first snapshot on. Have the table made from scratch and this model with "
+        f"it ({' or '.join(map(model.make_anew, tables))}), or pass over such changes with the source's option "
+        f"'streaming-skip-{kind}-snapshots'."
+    )
+
+
+_CAUSE = re.compile(r"^(?:Caused by:\s*)?(?:[\w$]+\.)*(?P<name>[\w$]+(?:Exception|Error)):\s*(?P<text>.+)$")
+# These only say that something else went wrong.
+_WRAPPERS = {
+    "StreamingQueryException",
+    "ForeachBatchUserFuncException",
+    "Py4JException",
+    "Py4JJavaError",
+    "SparkException",
+    "ExecutionException",
+    "RuntimeException",
+}
+
+
+def cause(problem: BaseException) -> str:
+    """What went wrong, as a sentence of whoever says so."""
+    text = without_secrets(_first_cause("\n".join(message_of(link) for link in chain(problem))).strip())
+    return text if text.endswith((".", "!")) else f"{text}."
+
+
+def _first_cause(text: str) -> str:
+    """The most telling line of a chain of messages: the innermost that isn't a wrapper's."""
+    best, listed = "", False
+    for line in text.splitlines():
+        found = _CAUSE.match(line.strip())
+        if found and (found["name"] not in _WRAPPERS or not best):
+            best, listed = _shorten(found["text"]), True
+        elif listed and line.startswith("\t") and not is_machinery(line):
+            # Some causes are lists.
+            best += f"\n{line.strip()}"
+        elif line.strip():
+            listed = False
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "the stream stopped")
+    return _shorten(best or first)
+
+
+def _shorten(message: str) -> str:
+    return without_internal_names(re.sub(r"\s*SQLSTATE: \w+.*$", "", message).strip())

@@ -1,0 +1,1 @@
+"""What an edited query, or another schema, means for the tables that are there."""

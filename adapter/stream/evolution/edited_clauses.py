@@ -1,0 +1,57 @@
+"""What was edited in a query, in its author's words: the clauses that are gone, and those that are new."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ...query.text.shortening import shortened
+
+CLAUSES = "clauses"
+"""The entry of a signature with a query's clauses, each a keyword and a text."""
+_SELECT = "SELECT"
+_WHOLE = ("SET", "JOIN")
+"""Whose texts begin with their keywords."""
+_MOST, _LONGEST = 4, 120
+
+
+def edited_clauses(old: Sequence[Sequence[str]], new: Sequence[Sequence[str]]) -> list[str]:
+    """The clauses that two queries don't share, in words; what is selected only where nothing else differs, for names and
+    expressions of a result may be edited at any time.
+
+    >>> was = [["SELECT", "k"], ["JOIN", "LEFT JOIN b"], ["WHERE", "v > 1"]]
+    >>> edited_clauses(was, [["SELECT", "k AS x"], ["WHERE", "v > 2"]])
+    ['LEFT JOIN b is gone', 'WHERE v > 2, which was v > 1']
+    >>> edited_clauses(was, [["SELECT", "k AS x"], *was[1:]])
+    ['k AS x in a select list, which was k']
+    >>> edited_clauses(was, was)
+    []
+    """
+    had, has = (Counter((kind, text) for kind, text in each) for each in (old, new))
+    gone, come = [*(had - has).elements()], [*(has - had).elements()]
+    kinds = [kind for kind in dict.fromkeys(kind for kind, _ in [*gone, *come]) if kind != _SELECT] or [
+        _SELECT
+    ]
+    found = []
+    for kind in kinds:
+        before, after = ([text for each, text in listed if each == kind] for listed in (gone, come))
+        if len(before) == len(after) == 1:
+            found.append(f"{_said(kind, after[0])}, which was {_short(before[0])}")
+        else:
+            found += [f"{_said(kind, text)} is gone" for text in before]
+            found += [f"{_said(kind, text)} is new" for text in after]
+    found = list(dict.fromkeys(found))
+    if not found and [*map(tuple, old)] != [*map(tuple, new)]:
+        found = ["the order of its clauses"]
+    rest = len(found) - _MOST
+    return found if rest <= 0 else [*found[:_MOST], f"{rest} more"]
+
+
+def _said(kind: str, text: str) -> str:
+    if kind == _SELECT:
+        return f"{_short(text)} in a select list"
+    return _short(text) if kind in _WHOLE else f"{kind} {_short(text)}"
+
+
+def _short(text: str) -> str:
+    return shortened(text, _LONGEST)

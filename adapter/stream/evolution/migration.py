@@ -1,0 +1,171 @@
+"""What an edited query changes in its state table: columns, and parts whose rows are forgotten. No Spark in here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...query.text.nested_types import fields_of
+from .compare import Evolution
+from .output_schema import Widening, Wider, fits, is_promotion, widening
+
+
+@dataclass(frozen=True)
+class Migration:
+    """Changes of the state table, made in one commit.
+
+    A column that is added reads as NULL in all rows that are there, which is what an aggregate of no rows is kept as.
+    """
+
+    drop: tuple[str, ...]
+    """Columns that go. One that is also in `add` begins anew."""
+    rename: Mapping[str, str]
+    """Columns that stay, and what they are called from then on."""
+    add: Mapping[str, str]
+    """Columns that come, with their types."""
+    parts: tuple[str, ...]
+    """Parts whose rows go."""
+    left: Mapping[str, set[str]]
+    """Of each stage columns with values of what is forgotten, which stay for others that have a column of that name."""
+    widen: Mapping[str, tuple[Wider, ...]] = field(default_factory=dict)
+    """Columns with rows that are kept, and the fields that come to these."""
+    narrow: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Columns with rows that are kept, and the fields of these that go."""
+    promote: Mapping[str, str] = field(default_factory=dict)
+    """Columns that become of a wider type (`is_promotion`), and which: rows that are there have the same values in them."""
+    begun: tuple[str, ...] = ()
+    """Parts that come. One may have been there before: then what the state has of it is of that time."""
+
+    @property
+    def emptied(self) -> tuple[str, ...]:
+        """All parts that have no rows afterwards but those that are added."""
+        return (*self.parts, *(part for part in self.begun if part not in self.parts))
+
+    @property
+    def lost(self) -> list[str]:
+        """The fields that go."""
+        return [f"{name}.{each}" for name, listed in self.narrow.items() for each in listed]
+
+    @property
+    def added(self) -> dict[str, str]:
+        """All columns and fields that come, with their types."""
+        fields = {f"{name}.{each.name}": each.kind for name, listed in self.widen.items() for each in listed}
+        return {**self.add, **fields}
+
+
+def widened(wider: Widening) -> Migration:
+    """The change by which columns get wider."""
+    return Migration(
+        drop=(),
+        rename={},
+        add={},
+        parts=(),
+        left={},
+        **_in_table(wider),
+    )
+
+
+def _in_table(wider: Widening) -> dict[str, Any]:
+    """`Migration.widen` and `Migration.promote`."""
+    return {
+        "widen": {".".join(path): fields for path, fields in wider.fields.items()},
+        "promote": {".".join(path): kind for path, kind in wider.promote.items()},
+    }
+
+
+def migration(
+    found: Evolution,
+    has: Mapping[str, str],
+    wants: Mapping[str, str],
+    kept: Collection[str] = (),
+    later: Mapping[str, str] | None = None,
+) -> tuple[Migration, list[str]]:
+    """What has to be done, and what keeps it from being done.
+
+    Args:
+        found: what becomes of the state.
+        has: the table's columns and their types.
+        wants: the columns and types that the query needs.
+        kept: where everything is forgotten but some parts, the columns of these.
+        later: columns that sources have got since, in lower case, with their types: a row that is kept has NULL there.
+
+    >>> found = Evolution(renamed={"a": "a"}, own={"a"}, dropped={"stage_1": {"b"}}, begun={"stage_1": {"c"}})
+    >>> migration(found, {"part": "string", "a": "int", "b": "int"}, {"part": "string", "a": "bigint", "c": "int"})[0]
+    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={}, widen={}, narrow={}, promote={'a': 'bigint'}, \
+begun=())
+    """
+    problems = []
+    begun = set(wants) - {*kept} if found.sweeps else set().union(*found.begun.values())
+    rename = {was: now for was, now in found.renamed.items() if was != now}
+    # A column goes unless something that goes on has it: a key, say, or an aggregate of another stage.
+    stays = {
+        name
+        for name in has
+        if rename.get(name, name) in found.own or (rename.get(name, name) in wants and name not in begun)
+    }
+    dropped = set(has) if found.sweeps else set().union(*found.dropped.values())
+    drop = tuple(name for name in has if name in dropped - stays)
+    for was, now in rename.items():
+        taken = now in has and now not in drop and now not in rename
+        used = was in wants and was not in rename.values() and (was not in begun or was in found.own)
+        if taken or used:
+            problems.append(
+                f"the column {was} of its state would be called {now}, and something else has one of the names"
+            )
+    there = {rename.get(name, name): kind for name, kind in has.items() if name not in drop}
+    wider, narrow = Widening(), {}
+    for name, kind in wants.items():
+        has_kind = there.get(name, kind).lower()
+        if has_kind == kind.lower() or is_promotion(kind.lower(), has_kind):
+            continue
+        if more := _wider(name, there[name], kind, later or {}):
+            wider |= more
+        elif name in found.of_rows and (gone := _without(there[name], kind)):
+            narrow[name] = gone
+        else:
+            problems.append(f"{name} of its state is a {there[name].upper()} and would be a {kind.upper()}")
+    left = {stage: columns & stays for stage, columns in found.dropped.items() if columns & stays}
+    for stage, columns in left.items():
+        if stale := columns & found.begun.get(stage, set()):
+            problems.append(
+                f"{', '.join(sorted(stale))} of its state would begin anew, and something else goes on with it"
+            )
+    made = Migration(
+        drop=drop,
+        rename=rename,
+        add={name: kind for name, kind in wants.items() if name not in there},
+        parts=tuple(found.gone_parts),
+        begun=tuple(sorted(found.begun_parts)),
+        left=left,
+        narrow=narrow,
+        **_in_table(wider),
+    )
+    return made, problems
+
+
+def _wider(name: str, was: str, wanted: str, later: Mapping[str, str]) -> Widening | None:
+    """How a column gets wider, if all fields that it gets are such columns; None if it can't.
+
+    >>> _wider("r", "struct<a:int,b:int>", "struct<a:bigint,c:string,b:int>", {"c": "string"})
+    Widening(promote={('r', 'a'): 'bigint'}, fields={('r',): (Wider(name='c', kind='string', after='a'),)})
+    >>> _wider("r", "struct<a:int>", "struct<a:int,c:int>", {"c": "string"})
+    >>> _wider("r", "struct<a:int>", "struct<c:int>", {"c": "int"})
+    """
+    found = None if fits(wanted.lower(), was.lower()) else widening((name,), was, wanted)
+    fields = [each for listed in found.fields.values() for each in listed] if found else []
+    return found if all(later.get(each.name.lower()) == each.kind.lower() for each in fields) else None
+
+
+def _without(was: str, wanted: str) -> tuple[str, ...]:
+    """The fields that a struct has fewer than another, if all others are the same and in their order; none if not.
+
+    >>> _without("struct<a:int,b:int,c:int>", "struct<a:int,c:int>"), _without("struct<a:int,b:int>", "struct<b:int,a:int>")
+    (('b',), ())
+    """
+    had, has = fields_of(was), fields_of(wanted)
+    if had is None or has is None:
+        return ()
+    kinds = {name: kind.lower() for name, kind in has}
+    stay = [name for name, kind in had if kinds.get(name) == kind.lower()]
+    return tuple(name for name, _ in had if name not in kinds) if stay == [*kinds] else ()

@@ -1,0 +1,392 @@
+"""Are the columns of a query some that its table can take? Told before anything is made or read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ...query.program import BATCH_ID, CHANGE_TYPE, Program
+from ...query.text.nested_types import fields_of, parts_of
+from ..common.errors import StreamError, forgets_collations
+from ..common.model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
+
+_INTERVAL = re.compile(r"\binterval (?:year|month|day|hour|minute|second)\b(?!`)")
+_VOID = re.compile(r"\bvoid\b(?!`)")
+_NOT_COMPARED = re.compile(r"\bvariant\b(?!`)")
+_LOSES_NULLS = re.compile(
+    r"\bmap<[^<>]*,(?:tinyint|smallint|int|bigint|float|double|boolean|date|timestamp(?:_ntz)?|decimal\([\d,]*\))>"
+)
+"""MAPs that Spark 4.1 reads 0 out of where they have a NULL, once rows are grouped by them: its generated code for putting
+such a MAP's entries in order doesn't ask whether a value is NULL."""
+
+
+def check_columns(
+    model: StreamModel, program: Program, gives: Mapping[str, str], has: Mapping[str, str] | None
+) -> None:
+    """Return if the query's columns are those of the table, and some that a changing row can have.
+
+    Args:
+        model: the model.
+        program: what a micro-batch does.
+        gives: the query's columns and their types.
+        has: the table's columns and their types; None: it is made by this run.
+
+    Raises:
+        StreamError: they are not; what to write instead.
+    """
+    check_key(model, program, gives)
+    there = {name.lower() for name in has or ()}
+    # NULLs go into a column of any type that is there.
+    check_held(model, {name: kind for name, kind in gives.items() if name.lower() not in there})
+    if has is not None:
+        check_table(model, gives, has)
+    if model.changelog:
+        for name in gives:
+            if name.lower() in (CHANGE_TYPE, BATCH_ID):
+                raise StreamError(
+                    f"Model {model.name}: its column {name} is one that the table of its changes has for itself; give it "
+                    "another name."
+                )
+    if program.upsert is None:
+        return
+    if program.again and not program.is_of_windows:
+        check_kept(model, gives.values())
+    for name, kind in gives.items():
+        if _NOT_COMPARED.search(kind):
+            raise StreamError(
+                f"Model {model.name}: its column {name} is or holds a VARIANT, which Spark can't compare, and rows of this "
+                f"query change, so they are compared with those in the table. Select to_json({name}) instead."
+            )
+
+
+def check_key(model: StreamModel, program: Program, gives: Mapping[str, str]) -> None:
+    """Return if what tells a changing table's rows apart are columns of the query: config unique_key may name others.
+
+    Raises:
+        StreamError: they are not.
+    """
+    names = {name.lower() for name in gives}
+    key = () if program.upsert is None else program.upsert.key or ()
+    if missing := [name for name in key if name.lower() not in names]:
+        raise StreamError(
+            f"Model {model.name}: config 'unique_key' names {', '.join(missing)}, which the query doesn't give; it gives "
+            f"{', '.join(gives)}. Name columns of these, or leave unique_key out."
+        )
+
+
+def check_held(model: StreamModel, gives: Mapping[str, str]) -> None:
+    """Return if an Iceberg table can hold a query's columns.
+
+    Raises:
+        StreamError: it has no such type.
+    """
+    for name, kind in gives.items():
+        if _VOID.search(kind.lower()):
+            raise StreamError(
+                f"Model {model.name}: its column {name} is or holds a NULL of no type, which an Iceberg table can't hold; "
+                "say of which it is, as in CAST(NULL AS STRING)."
+            )
+        if holds_interval(kind):
+            raise StreamError(
+                f"Model {model.name}: its column {name} is {kind.upper()}, which an Iceberg table can't hold; make a number "
+                "of it, as in timestampdiff(SECOND, started_at, ended_at)."
+            )
+
+
+def holds_interval(kind: str) -> bool:
+    """Whether a type is or holds an INTERVAL, which an Iceberg table can't.
+
+    >>> [holds_interval(kind) for kind in ("array<interval day to second>", "struct<`interval day`:int>")]
+    [True, False]
+    """
+    return _INTERVAL.search(kind.lower()) is not None
+
+
+def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:
+    """Return if rows that change can be grouped as a whole, as operators do, with what they hold.
+
+    Args:
+        model: the model.
+        kinds: the types of its state's columns, or of its rows'.
+
+    Raises:
+        StreamError: they hold MAPs that come out otherwise.
+    """
+    for kind in kinds:
+        found = _LOSES_NULLS.search(kind.lower())
+        if found:
+            raise StreamError(
+                f"Model {model.name}: among rows that change is a {found[0].upper()}. Spark groups such rows, and reads 0 "
+                "for each NULL in a MAP of numbers, dates, times or booleans. Take map_entries(…) or to_json(…) of it in "
+                "the query below, or have its values as texts."
+            )
+
+
+def check_collations(model: StreamModel, kinds: Iterable[str]) -> None:
+    """Return if a state can keep columns as they are compared.
+
+    Args:
+        model: the model.
+        kinds: the types of what its state keeps.
+
+    Raises:
+        StreamError: one is of texts with a collation.
+    """
+    if any(_COLLATION.search(kind) for kind in kinds):
+        raise StreamError(forgets_collations(model))
+
+
+def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, str]) -> None:
+    """Return if a run can put a query's columns into a table that is there, once it has changed what it may.
+
+    Raises:
+        StreamError: it can't; why.
+    """
+    if model.on_schema_change not in (APPEND_NEW, SYNC):
+        check_same(model, list(gives), list(has))
+    types = {name.lower(): kind for name, kind in has.items()}
+    for name, kind in gives.items():
+        known = types.get(name.lower())
+        if known is None or fits(kind.lower(), known.lower()):
+            continue
+        can_be = widening((name,), known, kind) is not None
+        if can_be and model.on_schema_change == SYNC:
+            continue
+        wider = f"To make the column wider: on_schema_change='{SYNC}'. " if can_be else ""
+        raise StreamError(
+            f"Model {model.name}: its query gives {name} as {kind.upper()}, and in its table {model.target} it is "
+            f"{known.upper()}, so values would be cut off or lost. {wider}Give it another name, or convert it: "
+            f"cast(… as {known.upper()}). To build the table anew: {model.rebuild}."
+        )
+
+
+def fits(kind: str, known: str) -> bool:
+    """Whether each value of a type is one of another, as far as they are told here.
+
+    >>> fits("int", "bigint"), fits("double", "bigint"), fits("decimal(10,2)", "decimal(12,2)"), fits("int", "string")
+    (True, False, True, False)
+    >>> fits("decimal(10,2)", "decimal(11,3)"), fits("decimal(12,2)", "decimal(12,3)"), fits("char(3)", "string")
+    (True, False, True)
+    >>> fits("array<double>", "array<bigint>"), fits("array<int>", "array<bigint>"), fits("array<int>", "int")
+    (False, True, False)
+    >>> fits("struct<a:int,b:map<int,float>>", "struct<a:bigint,b:map<int,double>>")
+    True
+    """
+    if kind == known or "void" in (kind, known):
+        return True
+    if "<" in kind or "<" in known:
+        one, other = _parts(kind), _parts(known)
+        return one.keys() == other.keys() and all(fits(one[name], other[name]) for name in one)
+    if kind in _WIDER:
+        return known in _WIDER[kind]
+    digits, others = _digits(kind), _digits(known)
+    if digits is not None and others is not None:
+        return digits[0] - digits[1] <= others[0] - others[1] and digits[1] <= others[1]
+    return _TEXT.match(kind) is not None and known == "string"
+
+
+def is_rounded(kind: str, known: str) -> bool:
+    """Whether values of a type would be other ones in a column of another, without a word. (A number that is too large for a
+    whole number or a DECIMAL is an error.)
+
+    >>> is_rounded("double", "bigint"), is_rounded("bigint", "double"), is_rounded("decimal(9,3)", "decimal(9,2)")
+    (True, True, True)
+    >>> is_rounded("decimal(12,2)", "decimal(10,2)"), is_rounded("bigint", "decimal(5,1)"), is_rounded("int", "double")
+    (False, False, False)
+    """
+    return not (fits(kind, known) or fits(_of_no_digits("0", kind), _of_no_digits("38", known)))
+
+
+def _of_no_digits(digits: str, kind: str) -> str:
+    """A type whose exact numbers have so many digits before the point: whole numbers are DECIMALs, too."""
+    exact = _WHOLE.sub("decimal(0,0)", kind)
+    return _DIGITS.sub(lambda found: f"decimal({int(digits) + int(found[1])},{found[1]})", exact)
+
+
+class Wider(NamedTuple):
+    """A field that a struct gets; NULL in all rows that are there."""
+
+    name: str
+    kind: str
+    after: str | None
+    """The field that it stands after; None: it is the first."""
+
+
+@dataclass(frozen=True)
+class Widening:
+    """How columns get wider. A column is a path: its name, fields in it, and ``element``, ``value`` of arrays and maps."""
+
+    promote: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    """Columns that become of a wider type (`is_promotion`), and which."""
+    fields: Mapping[tuple[str, ...], tuple[Wider, ...]] = field(default_factory=dict)
+    """Structs, and the fields that they get."""
+
+    def __bool__(self) -> bool:
+        return bool(self.promote or self.fields)
+
+    def __or__(self, other: Widening) -> Widening:
+        return Widening({**self.promote, **other.promote}, {**self.fields, **other.fields})
+
+
+def is_promotion(was: str, wanted: str) -> bool:
+    """Whether Iceberg makes a column of one type one of another, in which its values are the same.
+
+    >>> is_promotion("int", "bigint"), is_promotion("decimal(5,2)", "decimal(9,2)")
+    (True, True)
+    >>> is_promotion("decimal(5,2)", "decimal(9,3)"), is_promotion("bigint", "int")
+    (False, False)
+    """
+    digits, wants = _digits(was), _digits(wanted)
+    if digits is not None and wants is not None:
+        return digits[1] == wants[1] and digits[0] < wants[0]
+    return (was, wanted) in _PROMOTED
+
+
+def widening(path: tuple[str, ...], was: str, wanted: str) -> Widening | None:
+    """How a column has to be changed to hold values of a type besides those that it has; None: it can't be.
+
+    >>> widening(("n",), "int", "bigint"), widening(("n",), "bigint", "int"), widening(("n",), "bigint", "string")
+    (Widening(promote={('n',): 'bigint'}, fields={}), Widening(promote={}, fields={}), None)
+    >>> found = widening(("s",), "array<struct<a:int,`c d`:int>>", "array<struct<a:bigint,b:date,`c d`:int>>")
+    >>> found.promote, found.fields
+    ({('s', 'element', 'a'): 'bigint'}, {('s', 'element'): (Wider(name='b', kind='date', after='a'),)})
+    >>> widening(("s",), "struct<a:int,b:int>", "struct<a:int>"), widening(("s",), "map<int,int>", "map<bigint,int>")
+    (None, None)
+    """
+    if fits(wanted.lower(), was.lower()):
+        return Widening()
+    if is_promotion(was.lower(), wanted.lower()):
+        return Widening(promote={path: wanted})
+    has, wants = parts_of(was), parts_of(wanted)
+    if has is None or wants is None or has[0] != wants[0]:
+        return None
+    if has[0] == "struct":
+        return _wider_struct(path, fields_of(was) or [], fields_of(wanted) or [])
+    names = ("element",) if has[0] == "array" else ("key", "value")
+    found = Widening()
+    for name, (_, kind), (_, wanted_kind) in zip(names, has[1], wants[1], strict=True):
+        inner = widening((*path, name), kind, wanted_kind)
+        if inner is None or (name == "key" and inner):
+            return None  # a key can't be altered
+        found |= inner
+    return found
+
+
+def _wider_struct(
+    path: tuple[str, ...], has: Sequence[tuple[str, str]], wants: Sequence[tuple[str, str]]
+) -> Widening | None:
+    left, after, found = [*has], None, Widening()
+    more: list[Wider] = []
+    for name, kind in wants:
+        if left and left[0][0].lower() == name.lower():
+            known, had = left.pop(0)
+            inner = widening((*path, known), had, kind)
+            if inner is None:
+                return None
+            found, after = found | inner, known
+        elif name.lower() in {each.lower() for each, _ in has}:
+            return None  # in another order
+        else:
+            more.append(Wider(name, kind, after))
+            after = name
+    return None if left else found | Widening(fields={path: tuple(more)} if more else {})
+
+
+_WIDER: Mapping[str, tuple[str, ...]] = {
+    "tinyint": ("smallint", "int", "bigint", "float", "double"),
+    "smallint": ("int", "bigint", "float", "double"),
+    "int": ("bigint", "double"),
+    "float": ("double",),
+}
+_PROMOTED = frozenset({("int", "bigint"), ("float", "double")})
+_WHOLE = re.compile(r"\b(?:tinyint|smallint|int|bigint)\b")
+_DIGITS = re.compile(r"decimal\(\d+,(\d+)\)")
+_COLLATION = re.compile(r"\bstring collate ", re.IGNORECASE)
+_TEXT = re.compile(r"(char|varchar)\(\d+\)|string collate .*")
+
+
+def _parts(kind: str) -> dict[str, str]:
+    """What a type is put together of: fields by their names, others by their places.
+
+    >>> _parts("struct<a:int,`b,c`:map<int,decimal(3,1)>>"), _parts("array<int>"), _parts("int")
+    ({'struct a': 'int', 'struct `b,c`': 'map<int,decimal(3,1)>'}, {'array 0': 'int'}, {'int': 'int'})
+    """
+    found = parts_of(kind)
+    return {kind: kind} if found is None else {f"{found[0]} {name}": each for name, each in found[1]}
+
+
+def _digits(kind: str) -> tuple[int, int] | None:
+    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def check_same(model: StreamModel, of_query: Sequence[str], of_table: Sequence[str]) -> None:
+    """Return if a table can take a query's columns: it has them, or the model's author leaves out those it hasn't.
+
+    Raises:
+        StreamError: it can't; which are missing where.
+    """
+    more, fewer = _differences(of_query, of_table)
+    policy = model.on_schema_change
+    if policy == IGNORE or (policy == APPEND_NEW and not more) or not (more or fewer):
+        return
+    differences = [
+        *(f"the query gives {name}, which the table lacks" for name in more),
+        *(f"the table has {name}, which the query doesn't give" for name in fewer),
+    ]
+    if policy == FAIL:
+        advice = (
+            f"To build it anew from its sources: {model.rebuild}. To keep it as it is, name the table's columns in the "
+            "select list, or set on_schema_change to 'append_new_columns' or 'sync_all_columns'."
+        )
+    else:
+        advice = f"`dbt run --select {model.name}` changes the table."
+    raise StreamError(
+        f"Model {model.name}: its table {model.target} has other columns than its query "
+        f"({'; '.join(differences)}). {advice}"
+    )
+
+
+def alterations(model: StreamModel, of_table: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The columns that a model's table gets, with their types, and those it loses, as its `on_schema_change` says.
+
+    >>> from dataclasses import replace
+    >>> from ...environment.storage import Storage
+    >>> made = StreamModel("m", "db.m", "db.m__state", Storage("/", lambda: None), (), columns={"k": "int", "New": "int"})
+    >>> alterations(made, ["K", "old"]), alterations(replace(made, on_schema_change=SYNC), ["K", "old"])
+    (({'New': 'int'}, []), ({'New': 'int'}, ['old']))
+    >>> alterations(replace(made, on_schema_change=IGNORE), ["K", "old"])
+    ({}, [])
+    """
+    if model.columns is None or model.on_schema_change not in (APPEND_NEW, SYNC):
+        return {}, []
+    more, fewer = _differences(list(model.columns), of_table)
+    add = {name: kind for name, kind in model.columns.items() if name.lower() in more}
+    drop = [name for name in of_table if name.lower() in fewer]
+    return add, drop if model.on_schema_change == SYNC else []
+
+
+def widenings(model: StreamModel, has: Mapping[str, str]) -> Widening:
+    """How the columns of a model's table get wider, as its `on_schema_change` says.
+
+    Args:
+        model: the model.
+        has: the table's columns and their types. None that a query gives otherwise can't be made wider (`check_table`).
+    """
+    found = Widening()
+    if model.columns is None or model.on_schema_change != SYNC:
+        return found
+    names = {name.lower(): name for name in has}
+    for name, kind in model.columns.items():
+        known = names.get(name.lower())
+        if known is not None:
+            found |= widening((known,), has[known], kind) or Widening()
+    return found
+
+
+def _differences(of_query: Sequence[str], of_table: Sequence[str]) -> tuple[list[str], list[str]]:
+    has = {name.lower() for name in of_table}
+    gives = {name.lower() for name in of_query}
+    return sorted(gives - has), sorted(has - gives)

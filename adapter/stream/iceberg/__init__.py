@@ -1,0 +1,1 @@
+"""Iceberg's tables: commits, snapshots and their maintenance."""

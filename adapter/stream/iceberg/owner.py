@@ -1,0 +1,189 @@
+"""Which table the files of a model belong to: a note for each under the storage root, ``tables/<key>.json``.
+
+Checkpoints, savepoints and deployments are found by the name of a table. Two targets may share a storage root and call two
+tables of two catalogs the same. The note says of which catalog the table is and which UUID it has. It is written before the
+first other file of a model, and removed after the last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ...redaction import without_secrets
+from ..common.errors import StreamError
+from ..common.identifiers import parts
+from ..common.metadata_files import read_note
+from ..common.model import StreamModel
+from .table import find
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ...environment.storage import Storage
+
+FORMAT = 1
+_TOLD = ("type", "catalog-impl", "uri", "warehouse", "prefix", "ref", "glue.id", "client.region")
+"""Options of a catalog that say which one it is."""
+_ROOT = "<storage_root>"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The table that files belong to."""
+
+    table: str
+    """Its name in full."""
+    catalog: Mapping[str, str]
+    """The name, the class and the options of its catalog."""
+    uuid: str | None
+    """Iceberg's UUID of the table. One that was dropped and made again has another."""
+
+    @property
+    def described(self) -> str:
+        """The catalog, for a sentence."""
+        return ", ".join(f"{key} {value}" for key, value in self.catalog.items())
+
+
+class Conf(Protocol):
+    """Spark's settings: those of a session, or of a target whose session needn't have started."""
+
+    def get(self, key: str, default: str | None, /) -> str | None:
+        """Returns a setting, or the default if there is none of its name."""
+
+
+def catalog_of(conf: Conf, storage: Storage, table: str) -> dict[str, str]:
+    """Returns what settings say of the catalog that a table is in.
+
+    Args:
+        conf: the settings.
+        storage: the target's. What is below its root is written relative to it, so that it may be moved.
+        table: the table's name.
+    """
+    named = parts(table)
+    name = named[0] if len(named) > 2 else str(conf.get("spark.sql.defaultCatalog", "spark_catalog"))
+    prefix = f"spark.sql.catalog.{name}"
+    settings = {"name": name, "class": conf.get(prefix, None)}
+    settings |= {option: conf.get(f"{prefix}.{option}", None) for option in _TOLD}
+    return {
+        key: without_secrets(str(value).replace(storage.root, _ROOT)).rstrip("/")
+        for key, value in settings.items()
+        if value is not None
+    }
+
+
+def keys(storage: Storage) -> list[str]:
+    """The models, by their names for files, that there is a note of."""
+    return [name.removesuffix(".json") for name in storage.list(storage.tables) if name.endswith(".json")]
+
+
+def read(storage: Storage, key: str) -> Owner | None:
+    """The table that the files of a model belong to; None if nothing says so.
+
+    Raises:
+        StreamError: a newer version of this package wrote the note, or it can't be read.
+    """
+    place = _place(storage, key)
+    return read_note(
+        storage,
+        place,
+        FORMAT,
+        lambda said: Owner(**said),
+        what=f"the table that the files of {key} belong to",
+        made=f"The note {place} was written",
+        to_do="Put the file back, or delete it together with the model's checkpoint and savepoints.",
+    )
+
+
+def claim(spark: SparkSession, model: StreamModel, uuid: str | None = None) -> None:
+    """Note that the files of a model belong to its table, which is there.
+
+    Args:
+        spark: a session.
+        model: the model.
+        uuid: of its table, where that isn't the one of its name yet.
+    """
+    if uuid is None:
+        table = find(spark, model.target)
+        uuid = None if table is None else str(table.java.uuid())
+    now = Owner(model.target, catalog_of(spark.conf, model.storage, model.target), uuid)
+    if read(model.storage, model.key) != now:
+        text = json.dumps({"format": FORMAT, **asdict(now)}, indent=1)
+        model.storage.write_text(_place(model.storage, model.key), text)
+
+
+def forget(model: StreamModel) -> None:
+    """Remove the note of a model, of which no other file is left."""
+    model.storage.delete(_place(model.storage, model.key))
+
+
+def check(spark: SparkSession, model: StreamModel) -> None:
+    """Raises unless the files of a model are those of its table in this session's catalog.
+
+    Raises:
+        StreamError: they are another table's, or nothing says whose they are. Nothing was changed.
+    """
+    noted = read(model.storage, model.key)
+    if noted is None:
+        for path in (model.checkpoint, model.savepoints):
+            if model.storage.exists(path):
+                raise StreamError(
+                    f"Model {model.name}: there is a folder {path}, and no note "
+                    f"({_place(model.storage, model.key)}) says that "
+                    "it is this model's: an earlier version of this package or somebody else made it. Nothing "
+                    "was changed. "
+                    "Move it away or delete it, and run the command again."
+                )
+        return
+    here = catalog_of(spark.conf, model.storage, model.target)
+    if noted.catalog == here or _is_same_table(spark, model, noted):
+        return
+    raise StreamError(_of_another(model, noted, here))
+
+
+def problem(model: StreamModel) -> str | None:
+    """Returns what to say where the files of a model belong to a table of another catalog, going by the settings of the
+    target; else None. Needs no Spark, so it can't tell a catalog that is only reached in another way by now."""
+    if model.catalog is None or (noted := read(model.storage, model.key)) is None:
+        return None
+    here = model.catalog
+    if all(here.get(key, value) == value for key, value in noted.catalog.items()):
+        return None
+    return _of_another(model, noted, here)
+
+
+def _of_another(model: StreamModel, noted: Owner, here: Mapping[str, str]) -> str:
+    return (
+        f"Model {model.name}: what is kept under {model.storage.root} of {model.target} (checkpoint, savepoints) belongs to "
+        f"the table {noted.table} of another catalog ({noted.described}); this target's is {_told(here)}. Nothing was "
+        "changed. Give each target a 'storage_root' of its own in the profile, or another 'schema'."
+    )
+
+
+def is_left_of_another(spark: SparkSession, model: StreamModel) -> bool:
+    """Whether the files of a model belong to a table of its catalog that is gone, and the one of its name was made since and
+    never written."""
+    noted, table = read(model.storage, model.key), find(spark, model.target)
+    return (
+        noted is not None
+        and table is not None
+        and table.known is None
+        and noted.uuid not in (None, str(table.java.uuid()))
+        and noted.catalog == catalog_of(spark.conf, model.storage, model.target)
+    )
+
+
+def _is_same_table(spark: SparkSession, model: StreamModel, noted: Owner) -> bool:
+    """Whether the table is the one that was noted, though its catalog is called or reached in another way."""
+    table = find(spark, model.target)
+    return table is not None and noted.uuid == str(table.java.uuid())
+
+
+def _told(catalog: Mapping[str, Any]) -> str:
+    return Owner("", catalog, None).described
+
+
+def _place(storage: Storage, key: str) -> str:
+    return f"{storage.tables}/{key}.json"

@@ -1,0 +1,1 @@
+"""Commands on a model besides its run: savepoints, clones, promotion, edits, verification, clean-up."""

@@ -1,0 +1,84 @@
+"""A stream's table repaired in batch: closed windows are computed anew, and replaced in one commit.
+
+The commit is no step of the stream: it carries no position, so the stream goes on from the last one
+that does. Windows that are still open are left to the state. A changelog gets what the commit changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...query.program import Program
+from ...query.replace_rows import replace_files, replace_where
+from ..common.errors import StreamError
+from ..common.failpoints import around
+from ..common.identifiers import type_text
+from ..common.model import StreamModel
+from ..iceberg import commit
+from ..run.runner import at_rest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows computed anew."""
+
+    sql: str
+    """Their rows."""
+    condition: str
+    """Which rows of the table they replace."""
+    divided: str | None
+    """A query for how many files of the table hold such rows beside others; None: unknown."""
+    notes: Mapping[str, str]
+    """What the snapshot's summary says of them."""
+
+
+def backfill(
+    spark: SparkSession,
+    model: StreamModel,
+    program: Program,
+    find: Callable[[SparkSession, int], Windows],
+) -> int:
+    """Compute closed windows anew, and replace them.
+
+    Args:
+        spark: the project's session.
+        model: the model.
+        program: what a micro-batch does.
+        find: gives the windows, from a session and the instant up to which windows have closed.
+
+    Returns:
+        How many rows they have now.
+
+    Raises:
+        StreamError: they can't be computed, or the stream is running.
+    """
+    if not program.levels:
+        raise StreamError(
+            f"Model {model.name} puts its rows out as they come, so it has no windows that close. To build it anew: "
+            f"{model.rebuild}."
+        )
+    with at_rest(spark, model, program) as stream:
+        session, position = stream.session, stream.position
+        if position.after is None:
+            raise StreamError(f"Model {model.name} has no closed windows yet: it has no watermark.")
+        # Many rows may come, unlike in a micro-batch.
+        session.conf.set("spark.sql.adaptive.enabled", "true")
+        windows = find(session, position.after - program.kept_for)
+        types = {field.name: type_text(field.dataType) for field in session.table(model.target).schema.fields}
+        for name, value in windows.notes.items():
+            session.conf.set(f"spark.sql.iceberg.snapshot-property.backfill.{name}", value)
+        rows = stream.sink.checked(session, windows.sql)
+        counted = session.sql(windows.divided).first() if windows.divided else None
+        statement = replace_files if counted is not None and counted[0] == 0 else replace_where
+        commit.check(model, stream.sink.table)  # a run on another machine may have gone on meanwhile
+        with around("table.backfill", model.name):
+            session.sql(statement(model.target, f"(\n{rows}\n)", types, windows.condition))
+        stream.sink.table.follow()
+        stream.sink.begin(session)
+        counted = session.sql(f"select count(*) from {model.target} where {windows.condition}").first()
+        return int(counted[0]) if counted else 0

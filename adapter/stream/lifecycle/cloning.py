@@ -1,0 +1,322 @@
+"""A model that goes on from where another one is, or was at a savepoint: with its state, its rows and its positions.
+
+The rows are copied, for no two tables can share files that each of them lets go by itself. The checkpoint comes last, and
+its id at the very end: until then a run of the model finds a state without a checkpoint, and stops.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...query.program import Program
+from ...quoting import quote as quoted
+from ..common.errors import StreamError, sentences
+from ..common.failpoints import around
+from ..common.identifiers import type_text
+from ..common.model import StreamModel
+from ..common.session import working_session
+from ..iceberg import owner
+from ..iceberg.branches import picture
+from ..iceberg.commit import append
+from ..iceberg.ownership import owned
+from ..iceberg.table import IcebergTable, load
+from ..progress.position import Position, read_position
+from ..progress.report import Figures, caught_up, report, write_progress
+from ..progress.watermark import to_text
+from ..run.evolve import signed
+from ..run.lock import locked
+from ..run.recovery import Found, query_problem, settings_problem, unfinished, what_becomes
+from ..run.saving import present, tables_of
+from ..sink.append import AppendSink
+from ..sink.upsert import UpsertSink
+from ..state.table import StateTable, read_signature
+from ..storage.checkpoint import METADATA, Checkpoint, copy_checkpoint, next_snapshots, read_checkpoint
+from ..storage.savepoints import STATE, TABLE, Picture, check_whole, checkpoint_of, find
+from ..storage.source_order import Order, in_first_order, write_order
+from .restoring import missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_WHAT = {STATE: "state", TABLE: "table"}
+
+
+@dataclass(frozen=True)
+class Cloned:
+    """What came of it."""
+
+    batch: int
+    watermark: str | None
+    state_rows: int | None
+    """None: it keeps no state."""
+    table_rows: int
+    next_run: str | None
+    """What the next run makes of the state, where the query is another one."""
+
+
+@dataclass(frozen=True)
+class _Original:
+    """What is copied."""
+
+    model: StreamModel
+    what: str
+    """How it is called in a sentence."""
+    path: str
+    """Of its checkpoint."""
+    checkpoint: Checkpoint
+    tables: Mapping[str, tuple[IcebergTable, Picture]]
+
+    def position(self, kind: str) -> Position | None:
+        """The last step in one of its tables."""
+        if kind not in self.tables:
+            return None
+        table, was = self.tables[kind]
+        table.known = was.snapshot
+        return read_position(table.last_summary())
+
+    def rows(self, spark: SparkSession, kind: str) -> DataFrame:
+        """The rows of one of its tables, in the columns that it had."""
+        table, was = self.tables[kind]
+        if was.snapshot is None:
+            return spark.sql(f"select * from {table.name} where false")
+        columns = table.columns_of(was.snapshot, was.schema)
+        return spark.sql(f"select {columns} from {table.name} version as of {was.snapshot}")
+
+
+def check(
+    spark: SparkSession, model: StreamModel, program: Program, source: StreamModel, name: str | None
+) -> None:
+    """Return if a model can go on from where another one is. Nothing is changed.
+
+    Args:
+        spark: the project's session.
+        model: the model that is to go on, with its sources.
+        program: of its query.
+        source: the model that it goes on from.
+        name: a savepoint of that; None: as it is now.
+
+    Raises:
+        StreamError: it can't.
+    """
+    with sentences(model):
+        session = working_session(spark)
+        _check_new(session, model, source)
+        with _original(session, source, name) as original:
+            _check(session, model, program, original)
+
+
+def clone(
+    spark: SparkSession, model: StreamModel, program: Program, source: StreamModel, name: str | None
+) -> Cloned:
+    """Have a model go on from where another one is.
+
+    Args:
+        spark: the project's session.
+        model: the model that is to go on, with its sources. Its table is there, and empty.
+        program: of its query.
+        source: the model that it goes on from. Nothing of it is changed.
+        name: a savepoint of that; None: as it is now.
+
+    Raises:
+        StreamError: it can't, or one of both is running; nothing was changed.
+    """
+    with sentences(model), locked(spark, model):
+        session = working_session(spark)
+        _check_new(session, model, source)
+        with _original(session, source, name) as original:
+            order, next_run = _check(session, model, program, original)
+            return _copy(session, model, program, original, order, next_run)
+
+
+def _check_new(spark: SparkSession, model: StreamModel, source: StreamModel) -> None:
+    """Passes a model that has nothing yet, and isn't the one that it goes on from."""
+    if source.target == model.target:
+        raise StreamError(
+            f"Model {model.name}: it can't be a clone of itself. Name another model, or another target."
+        )
+    check_whole(model)
+    table, state = load(spark, model.target), owned(spark, model, STATE)
+    has = [
+        what
+        for what, there in (
+            ("a state", state is not None and state.known is not None),
+            ("a checkpoint", read_checkpoint(model.storage, model.checkpoint) is not None),
+            ("rows (or had some)", table is not None and table.known is not None),
+        )
+        if there
+    ]
+    if has:
+        raise StreamError(
+            f"Model {model.name}: it has {has[0]} already, and a clone begins with another model's. `dbt-stream reset "
+            f"{model.name}` forgets what it has."
+        )
+
+
+@contextmanager
+def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iterator[_Original]:
+    """What is to be copied: of a model as it is, which no run may write meanwhile, or of one of its savepoints.
+
+    Raises:
+        StreamError: it isn't whole.
+    """
+    with ExitStack() as stack:
+        if name is None:
+            stack.enter_context(locked(spark, model))
+            found = present(spark, model)
+            tables = {
+                kind: (table, picture(table))
+                for kind, table in found.tables.items()
+                if kind in _WHAT and table is not None
+            }
+            yield _Original(model, f"model {model.name}", model.checkpoint, found.checkpoint, tables)
+            return
+        check_whole(model)
+        saved = find(model, name)
+        what = f"the savepoint '{saved.name}' of model {model.name}"
+        path = checkpoint_of(model, saved.name)
+        checkpoint = read_checkpoint(model.storage, path)
+        if checkpoint is None or checkpoint.missing or checkpoint.query_id != saved.query_id:
+            raise StreamError(
+                f"Model {model.name}: the copy of the checkpoint of {what}, {path}, isn't whole."
+            )
+        there, tables = tables_of(spark, model), {}
+        for kind in _WHAT:
+            table, was = there[kind], saved.tables[kind]
+            if was is None:
+                continue
+            if table is None or str(table.java.uuid()) != was.uuid:
+                problem = f"its {_WHAT[kind]} was dropped since, and is gone or another one"
+            else:
+                problem = missing(spark, model, saved, table, was) or ""
+                problem = problem and f"{problem} of its {_WHAT[kind]} {table.name}"
+            if problem or table is None:
+                raise StreamError(f"Model {model.name}: {what} can't be copied: {problem}.")
+            tables[kind] = (table, was)
+        yield _Original(model, what, path, checkpoint, tables)
+
+
+def _check(
+    spark: SparkSession, model: StreamModel, program: Program, original: _Original
+) -> tuple[Order, str | None]:
+    """Passes what the model's query can go on with; in which order it reads its sources, and what the next run makes of the
+    state, if the query is another one."""
+    source, what = original.model, original.what
+    found = Found(
+        checkpoint=original.checkpoint,
+        has_target=True,
+        target_written=True,
+        target=original.position(TABLE),
+        state=original.position(STATE),
+    )
+    if unfinished(found):
+        raise StreamError(
+            f"Model {model.name}: {what} is in the middle of a step, which a run was cut short in. `dbt run --select "
+            f"{source.name}` finishes it; clone it then."
+        )
+    if found.target is None and original.rows(spark, TABLE).limit(1).count():
+        raise StreamError(
+            f"Model {model.name}: no snapshot of {source.target} says of which step its rows are; they were expired by hand."
+        )
+    next_run = _check_query(spark, model, program, original)
+    order = in_first_order(model, program.inputs, original.path)
+    begins = next_snapshots(source.storage, original.path)
+    for place, each in enumerate(order.model.sources):
+        snapshot = begins.get(place)
+        if not each.is_table or snapshot is None:
+            continue
+        table = load(spark, each.location)
+        if table is None or not table.follows(snapshot):
+            raise StreamError(
+                f"Model {model.name}: the table {each.location} that it streams from doesn't come from the snapshot "
+                f"{snapshot}, up to which {what} has read: it is another table, was built anew, or its snapshots have "
+                "expired. A clone goes on reading what the original has read."
+            )
+    return order, next_run
+
+
+def _check_query(
+    spark: SparkSession, model: StreamModel, program: Program, original: _Original
+) -> str | None:
+    if (STATE in original.tables) != bool(program.levels):
+        now, then = ("keeps state", "keeps none") if program.levels else ("keeps no state", "keeps some")
+        raise StreamError(
+            f"Model {model.name}: its query {now}, and {original.what} {then}. Nothing was changed."
+        )
+    if STATE not in original.tables:
+        return None
+    known = read_signature(model, original.tables[STATE][1].properties, f"the state of {original.what}")
+    signature = signed(spark, model, program, known).signature
+    becomes = what_becomes(known, signature, model.keep_state)
+    if problem := query_problem(model, becomes, known, signature) or settings_problem(known, signature):
+        raise StreamError(
+            f"Model {model.name}: the state of {original.what} isn't one of its query: {problem} Nothing was changed."
+        )
+    return becomes.sentence if becomes.is_migration else None
+
+
+def _copy(
+    spark: SparkSession,
+    model: StreamModel,
+    program: Program,
+    original: _Original,
+    order: Order,
+    next_run: str | None,
+) -> Cloned:
+    query_id = str(uuid.uuid4())
+    state, out = original.position(STATE), original.position(TABLE)
+    sink = UpsertSink(spark, model, program.upsert) if program.upsert else AppendSink(spark, model)
+    made = StateTable(spark, model)
+    # Made by a clone that was killed, and never written.
+    made.drop(spark)
+    copied = _as_in(spark, model, original.rows(spark, TABLE))
+    rows = copied.count()
+    if state is not None:
+        position = replace(state, model=model.name, query_id=query_id)
+        made.begin_with(spark, original.rows(spark, STATE), original.tables[STATE][1].properties, position)
+    if out is not None:
+        # Rows that come with a commit count as put out by it, or not: either way as many were.
+        summary = original.tables[TABLE][0].last_summary()
+        total = out.rows_out + sink.own_rows(summary)
+        own = sink.own_rows({"added-records": str(rows)})
+        position = replace(out, model=model.name, query_id=query_id, rows_out=total - own)
+        append("table.clone", model, sink.table, copied, position.properties())
+    with around("clone.checkpoint", model.name):
+        model.storage.delete(model.checkpoint)
+        owner.claim(spark, model)
+        copy_checkpoint(model.storage, original.path, model.checkpoint, but=[METADATA])
+        write_order(order.model)
+    with around("clone.metadata", model.name):
+        model.storage.write_text(f"{model.checkpoint}/{METADATA}", json.dumps({"id": query_id}))
+    # What the table alone doesn't say yet.
+    last = state or (None if out is None else caught_up(original.model, out))
+    assert last is not None
+    size = made.size() if state is not None else None
+    write_progress(model, report(replace(last, model=model.name, query_id=query_id), Figures(), size))
+    return Cloned(last.batch, to_text(last.after), size["rows"] if size is not None else None, rows, next_run)
+
+
+def _as_in(spark: SparkSession, model: StreamModel, rows: DataFrame) -> DataFrame:
+    """Rows in the columns of the model's table.
+
+    Raises:
+        StreamError: a column is of another type there.
+    """
+    has = {field.name.lower(): field for field in rows.schema.fields}
+    listed = []
+    for field in spark.table(model.target).schema.fields:
+        kind, own = type_text(field.dataType), has.get(field.name.lower())
+        if own is None:
+            listed.append(f"cast(null as {kind}) as {quoted(field.name)}")
+        elif type_text(own.dataType) != kind:
+            raise StreamError(
+                f"Model {model.name}: its table {model.target} has {field.name} as {kind.upper()}, and the original as "
+                f"{type_text(own.dataType).upper()}."
+            )
+        else:
+            listed.append(f"{quoted(own.name)} as {quoted(field.name)}")
+    return rows.selectExpr(*listed)

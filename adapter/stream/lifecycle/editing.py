@@ -1,0 +1,444 @@
+"""Rows of a state changed by hand: what is to be there is checked against the protocol, and written in one commit.
+
+Only states are taken whose rows are facts that add up: partial aggregates of windows, sessions and groups, and the distinct
+values that some of them are counted from. Other states (rankings, rows that replace each other, operators on top of each
+other) say in several places what belongs together, which isn't looked at here.
+
+Where rows of state carry a step, an edit is a step of its own, as a flush is: the rows that it changes come with it, so
+what they are of goes into the table, as after any step. Elsewhere it carries the position on, as a fold does, and windows
+have it when they close.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ...query.program import EXPIRES_AT, STEP, Program
+from ...quoting import literal
+from ...quoting import quote as quoted
+from ..common.errors import StreamError, sentences
+from ..common.identifiers import type_text
+from ..common.model import StreamModel
+from ..common.session import asked, show
+from ..evolution.output_schema import fits
+from ..microbatch.micro_batch import MicroBatch, Work
+from ..progress.position import Position
+from ..run.runner import at_rest
+from ..run.saving import save_before
+from ..sources.readers import read_streams
+from ..sources.rows import Kept, leaf
+from ..state.column_mapping import as_in_table
+from ..storage.savepoints import EDIT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_PARTS = re.compile(
+    r"stage_(?:x_)*\d+_(?:slices|sessions|distinct_.*)|group_[0-9a-f]+_(?:groups|distinct_.*)"
+)
+_WINDOW = (EXPIRES_AT, "window_start", "slice_end", "session_start", "session_end", "grouping_id")
+_LIFE = "since"
+ROWS = "new_rows"
+"""The view of rows that an edit takes from a file or a table."""
+_CHANGES, _TIMES, _ONE = "changed_state", "__times", "__one"
+
+
+@dataclass(frozen=True)
+class Edited:
+    """What an edit did, or would do."""
+
+    removed: Mapping[str, int]
+    """Rows, by part."""
+    added: Mapping[str, int]
+    kept_as: str | None
+    """The savepoint of what was there; None: nothing was changed."""
+
+
+def edit(
+    spark: SparkSession,
+    model: StreamModel,
+    program: Program,
+    rows: str,
+    more: str | None,
+    dry: bool,
+) -> Edited:
+    """Change rows of a state.
+
+    Args:
+        spark: the project's session.
+        model: the model.
+        program: what a micro-batch does.
+        rows: a query for the rows that the state is to have, over the view ``state``.
+        more: a query for rows that are added to those; None: none are.
+        dry: whether it is only told what would change.
+
+    Raises:
+        StreamError: it can't be; nothing was changed. Or the model is running.
+    """
+    _check_program(model, program)
+    # An edited query is for a run to go on with: the rows are checked against the one that the state is of.
+    model = replace(model, columns=None)
+    with at_rest(spark, model, program) as stream:
+        session, position = stream.session, stream.position
+        if position.batch < 0 or not stream.work.state.exists:
+            raise StreamError(
+                f"Model {model.name}: it has no state yet, so there is nothing to edit. `dbt run --select {model.name}` "
+                "comes first."
+            )
+        if position.cut is not None:
+            raise StreamError(
+                f"Model {model.name}: not all rows of its last micro-batch are in, for the run that took them in was ended. "
+                f"Go on with `dbt run --select {model.name}` first."
+            )
+        with Kept() as kept:
+            found = _Edit(session, stream.work, position)
+            removed, added = found.compare(rows, more, kept)
+            if (not removed and not added) or dry:
+                return Edited(removed, added, None)
+            savepoint = save_before(session, model, EDIT)
+            found.commit({*removed, *added})
+        if found.has_steps:
+            stream.finish()
+        return Edited(removed, added, savepoint.name)
+
+
+def show_rows(spark: SparkSession, model: StreamModel, source: str) -> None:
+    """Make rows of somebody's the view `ROWS`, which an edit can read.
+
+    Args:
+        spark: the project's session.
+        model: whose state is edited.
+        source: a CSV file with a line of names, a Parquet file, or a relation. A CSV's columns become of the types
+            that the state's columns of those names have.
+
+    Raises:
+        StreamError: it isn't there, or something in it is none of its type.
+    """
+    with sentences(model):
+        kind = source.rpartition(".")[2].lower()
+        if kind == "parquet":
+            rows = spark.read.parquet(source)
+        elif kind == "csv":
+            rows = _of_csv(spark, model, spark.read.option("header", "true").csv(source), source)
+        else:
+            rows = spark.table(source)
+        rows.createOrReplaceTempView(ROWS)
+
+
+def _of_csv(spark: SparkSession, model: StreamModel, rows: DataFrame, source: str) -> DataFrame:
+    fields = spark.table(model.state).schema.fields if spark.catalog.tableExists(model.state) else []
+    kinds = {field.name.lower(): type_text(field.dataType) for field in fields}
+    typed = {name: kinds[name.lower()] for name in rows.columns if name.lower() in kinds}
+    for name, kind in typed.items():
+        wrong = rows.where(
+            f"{quoted(name)} is not null and try_cast({quoted(name)} as {kind}) is null"
+        ).first()
+        if wrong is not None:
+            raise StreamError(
+                f"Model {model.name}: '{wrong[name]}' in column {name} of {source} is no {kind.upper()}, which {name} of "
+                "its state is. Nothing was changed."
+            )
+    return rows.selectExpr(
+        *(
+            f"cast({quoted(name)} as {typed[name]}) as {quoted(name)}" if name in typed else quoted(name)
+            for name in rows.columns
+        )
+    )
+
+
+def _check_program(model: StreamModel, program: Program) -> None:
+    if not program.levels:
+        raise StreamError(f"Model {model.name}: its query keeps no state, so there is nothing to edit.")
+    parts = [part.name for level in program.levels for part in level.parts]
+    other = [name for name in parts if not _PARTS.fullmatch(name)]
+    # A tree of operators in which groups alone have a state; `kept` says so.
+    in_a_tree = not program.is_of_windows and "kept" not in program.signature
+    if other or in_a_tree or len(program.levels) > 1:
+        what = f"its state has {', '.join(other)}" if other else "its state is of several operators"
+        raise StreamError(
+            f"Model {model.name}: only states of aggregates can be edited, over windows or in one GROUP BY, and {what}, "
+            "where rows in several places belong together. To go back to an earlier state: `dbt-stream state restore`."
+        )
+
+
+class _Edit:
+    """The rows that a state has, and is to have.
+
+    Args:
+        spark: the session of it.
+        work: of the model.
+        position: the last step.
+    """
+
+    def __init__(self, spark: SparkSession, work: Work, position: Position) -> None:
+        self._spark, self._work, self._model = spark, work, work.model
+        self._schema: StructType = spark.table(work.model.state).schema
+        self._names = [field.name for field in self._schema.fields]
+        self.has_steps = STEP in self._names
+        flush = position.flush + 1 if self.has_steps else position.flush
+        self._position = replace(
+            position,
+            flush=flush,
+            level=0,
+            folded=not self.has_steps,
+            before=position.after if self.has_steps else position.before,
+            remade=False,
+        )
+        self._last = position.number
+        empty = spark.createDataFrame([], read_streams(spark, work.model, work.program.inputs).schema)
+        step = MicroBatch(work, spark, position, asked(spark))
+        self._apart = work.state.apart
+        self._own = {
+            name: {self._called(name, column).lower() for column in columns}
+            for name, columns in step.layout(empty).called.items()
+        }
+        work.state.show(spark)
+
+    def compare(self, rows: str, more: str | None, kept: Kept) -> tuple[dict[str, int], dict[str, int]]:
+        """How many rows of each part go and come.
+
+        Raises:
+            StreamError: what is to be there breaks what the protocol promises.
+        """
+        listed = ", ".join(map(quoted, self._names))
+        wanted = self._typed(rows, is_whole=True)
+        if more is not None:
+            wanted += f"\nunion all\n{self._typed(more, is_whole=False)}"
+        changes = self._spark.sql(
+            f"select {listed}, sum(__sign) as {_TIMES} from (\n"
+            f"  select *, 1 as __sign from (\n{wanted}\n)\n  union all\n  select {listed}, -1 as __sign from state\n"
+            f") group by {listed} having sum(__sign) <> 0"
+        ).localCheckpoint()
+        kept.keep(changes)
+        show(leaf(changes), _CHANGES)
+        for problem in self._problems():
+            raise StreamError(
+                f"Model {self._model.name}: its state would be no state of its query: {problem} Nothing was changed."
+            )
+        counted = self._spark.sql(
+            f"select part, sum(greatest(-{_TIMES}, 0)) as removed, sum(greatest({_TIMES}, 0)) as added "
+            f"from {_CHANGES} group by part order by part"
+        ).collect()
+        return (
+            {row["part"]: row["removed"] for row in counted if row["removed"]},
+            {row["part"]: row["added"] for row in counted if row["added"]},
+        )
+
+    def commit(self, parts: set[str]) -> None:
+        """Write it, in one commit."""
+        listed = ", ".join(map(quoted, self._names))
+        of_parts = f"part in ({', '.join(map(literal, sorted(parts)))})"
+        come = [
+            f"{self._position.number}L as {STEP}" if name == STEP else quoted(name) for name in self._names
+        ]
+        stay = (
+            f"select {listed}, sum(__sign) as {_TIMES} from (\n"
+            f"  select {listed}, 1L as __sign from state where {of_parts}\n"
+            f"  union all\n  select {listed}, {_TIMES} as __sign from {_CHANGES} where {_TIMES} < 0\n"
+            f") group by {listed} having sum(__sign) > 0"
+        )
+        rows = (
+            f"select {listed} from (\n{stay}\n) lateral view explode(sequence(1L, {_TIMES})) as __time\nunion all\n"
+            f"select {', '.join(come)} from {_CHANGES} lateral view explode(sequence(1L, {_TIMES})) as __time "
+            f"where {_TIMES} > 0"
+        )
+        self._work.state.edit(self._spark.sql(rows), sorted(parts), self._position)
+
+    def _typed(self, query: str, is_whole: bool) -> str:
+        """A query with the state's columns, in their types.
+
+        Raises:
+            StreamError: it gives other columns, or values that would be cut off.
+        """
+        given = {field.name.lower(): field for field in self._spark.sql(query).schema.fields}
+        has = {field.name.lower(): field for field in self._schema.fields}
+        if unknown := sorted(given.keys() - has.keys()):
+            raise self._refused(f"it has no column {', '.join(unknown)}; it has {', '.join(self._names)}.")
+        if is_whole and (lacking := sorted(has.keys() - given.keys())):
+            raise self._refused(
+                f"the query gives no {', '.join(lacking)}. Give all columns, as in `select * from state …`."
+            )
+        columns = []
+        for name, field in has.items():
+            kind = type_text(field.dataType)
+            if name not in given:
+                columns.append(f"cast(null as {kind}) as {quoted(field.name)}")
+                continue
+            found = type_text(given[name].dataType)
+            if not fits(found.lower(), kind.lower()):
+                raise self._refused(
+                    f"{field.name} is {kind.upper()} there, and would be given as {found.upper()}; write "
+                    f"cast(… as {kind.upper()})."
+                )
+            columns.append(f"cast({quoted(given[name].name)} as {kind}) as {quoted(field.name)}")
+        return f"select {', '.join(columns)} from (\n{query}\n)"
+
+    def _called(self, part: str, column: str) -> str:
+        """What a column of a part is called in the table."""
+        return self._apart.get(part, {}).get(column.lower(), column)
+
+    def _refused(self, why: str) -> StreamError:
+        return StreamError(
+            f"Model {self._model.name}: its state can't be edited so: {why} Nothing was changed."
+        )
+
+    # What the protocol promises.
+
+    def _problems(self) -> Iterator[str]:
+        yield from self._of_parts()
+        for part, own in self._own.items():
+            added = f"(select * from {_CHANGES} where {_TIMES} > 0 and part = {literal(part)})"
+            if self._first(f"select 1 from {added} limit 1") is None:
+                continue
+            yield from self._of_columns(part, own, added)
+            yield from self._of_windows(part, own, added)
+            yield from self._of_steps(own, added)
+        yield from self._of_counts()
+        yield from self._of_sets()
+
+    def _of_parts(self) -> Iterator[str]:
+        known = ", ".join(map(literal, self._own))
+        row = self._first(
+            f"select part from {_CHANGES} where {_TIMES} > 0 and (part is null or part not in ({known})) limit 1"
+        )
+        if row is not None:
+            yield f"it has no part {row[0]}; its parts are {', '.join(self._own)}."
+
+    def _of_columns(self, part: str, own: set[str], added: str) -> Iterator[str]:
+        """A part leaves the columns of others NULL, and has what tells of what a row is."""
+        for name in self._names:
+            if name != "part" and name.lower() not in own:
+                if self._first(f"select 1 from {added} where {quoted(name)} is not null limit 1") is not None:
+                    yield f"a row of {part} would have {name}, which is a column of other parts."
+        for name in (self._called(part, each) for each in (*_WINDOW, _LIFE)):
+            if name in own and not self._has_nulls(part, name):
+                if self._first(f"select 1 from {added} where {quoted(name)} is null limit 1") is not None:
+                    yield f"a row of {part} would have no {name}."
+
+    def _has_nulls(self, part: str, name: str) -> bool:
+        where = f"part = {literal(part)} and {quoted(name)} is null"
+        return self._first(f"select 1 from state where {where} limit 1") is not None
+
+    def _of_windows(self, part: str, own: set[str], added: str) -> Iterator[str]:
+        """A window is one that the query has: those of rows that were there are."""
+        called = [self._called(part, name) for name in _WINDOW]
+        bounds = [name for name in called if name in own and name in self._names]
+        if not bounds:
+            return
+        same = " and ".join(f"old.{quoted(name)} <=> new.{quoted(name)}" for name in bounds)
+        listed = ", ".join(map(quoted, bounds))
+        row = self._first(
+            f"select {', '.join(f'string(new.{quoted(name)})' for name in bounds)} from {added} as new left anti join "
+            f"(select distinct {listed} from state where part = {literal(part)}) as old on {same} limit 1"
+        )
+        if row is not None:
+            found = ", ".join(f"{name} {value}" for name, value in zip(bounds, row, strict=True))
+            yield (
+                f"no row of {part} has {found}. An edit changes the rows of windows that are there; others begin with rows "
+                "of the stream."
+            )
+
+    def _of_steps(self, own: set[str], added: str) -> Iterator[str]:
+        for name in (STEP, _LIFE):
+            if name in own and name in self._names:
+                row = self._first(f"select {name} from {added} where {name} > {self._last} limit 1")
+                if row is not None:
+                    yield f"a row would be of step {row[0]}, and the last one is {self._last}."
+
+    def _of_counts(self) -> Iterator[str]:
+        """No group has fewer rows than none."""
+        for stage in self._stages():
+            for entry in stage.get("metrics", {}).values():
+                if not str(entry["sql"]).upper().startswith("COUNT("):
+                    continue
+                for part, own in self._own.items():
+                    column = str(entry["columns"][0])
+                    if column in own and not part.startswith(f"{stage['name']}_distinct"):
+                        yield from self._of_count(part, own, column, self._values(stage))
+
+    def _of_count(self, part: str, own: set[str], column: str, values: set[str]) -> Iterator[str]:
+        by = [name for name in self._names if name.lower() in own - values - {STEP, _LIFE}]
+        by = [name for name in by if name != self._called(part, "slice_end")]
+        keys = ", ".join(map(quoted, (*by, _ONE)))
+        row = self._first(
+            f"select 1 from ({self._after(part)}) group by {keys} having sum({quoted(column)} * {_TIMES}) < 0 limit 1"
+        )
+        if row is not None:
+            yield f"{column} of {part} would be less than 0."
+
+    def _of_sets(self) -> Iterator[str]:
+        """What is counted from distinct values is as many as there are."""
+        for stage in self._stages():
+            sets, values = stage.get("sets") or {}, self._values(stage)
+            for entry in stage.get("metrics", {}).values():
+                if "set" not in entry:
+                    continue
+                of_set = sets[entry["set"]]
+                column, flag = str(entry["columns"][0]), str(entry["columns"][-1])
+                for part, own in self._own.items():
+                    if column in own and part != of_set["part"]:
+                        yield from self._of_set(part, column, flag, of_set, values)
+
+    def _of_set(
+        self, part: str, column: str, flag: str, of_set: Mapping[str, Any], values: set[str]
+    ) -> Iterator[str]:
+        """Where they differ, they did so before: values of windows that have expired may be gone already."""
+        other = str(of_set["part"])
+        common = (self._own[part] & self._own[other]) - values - {STEP, _LIFE}
+        by = [name for name in self._names if name.lower() in common]
+        keys = ", ".join(map(quoted, (*by, _ONE)))
+        distinct = ", ".join(quoted(name) for name in of_set["columns"])
+
+        def difference(counts: str, members: str) -> str:
+            """By key how many more values there are than were counted."""
+            return (
+                f"select {keys}, sum(__n) as __n from (\n"
+                f"  select {keys}, -coalesce(sum({quoted(column)} * {_TIMES}), 0) as __n from ({counts}) group by {keys}\n"
+                f"  union all\n  select {keys}, count(*) as __n from (select {keys}, {distinct} from ({members}) "
+                f"where {_is_set(flag)} group by {keys}, {distinct} having sum({_TIMES}) > 0) group by {keys}\n"
+                f") group by {keys} having sum(__n) <> 0"
+            )
+
+        before = difference(self._before(part), self._before(other))
+        after = difference(self._after(part), self._after(other))
+        row = self._first(f"({after}) except ({before}) limit 1")
+        if row is not None:
+            of = ", ".join(f"{name} {value}" for name, value in zip(by, row, strict=False)) or "the one group"
+            yield (
+                f"for {of} the {column} of {part} would be another number than there are values in {other}. Change both, or "
+                "all rows of a key."
+            )
+
+    def _before(self, part: str) -> str:
+        """The rows of a part, each there once."""
+        listed = ", ".join(map(quoted, self._names))
+        return f"select {listed}, 1L as {_TIMES}, 0 as {_ONE} from state where part = {literal(part)}"
+
+    def _after(self, part: str) -> str:
+        """The rows of a part as they are to be, with how often each is there."""
+        where = f"part = {literal(part)}"
+        listed = ", ".join(map(quoted, self._names))
+        return f"{self._before(part)}\nunion all\nselect {listed}, {_TIMES}, 0 as {_ONE} from {_CHANGES} where {where}"
+
+    def _stages(self) -> Sequence[Mapping[str, Any]]:
+        signature = as_in_table(self._work.program.signature, self._apart)
+        groups = [{"name": name, **group} for name, group in signature.get("groups", {}).items()]
+        return [*signature.get("stages", ()), *groups]
+
+    @staticmethod
+    def _values(stage: Mapping[str, Any]) -> set[str]:
+        """The columns of a stage that are no keys."""
+        columns = [name for entry in stage.get("metrics", {}).values() for name in entry["columns"]]
+        columns += [name for entry in (stage.get("sets") or {}).values() for name in entry["columns"]]
+        return {name.lower() for name in columns} | {"part", "rows_there"}
+
+    def _first(self, query: str) -> Any:
+        return self._spark.sql(query).first()
+
+
+def _is_set(flag: str) -> str:
+    return f"coalesce({quoted(flag)}, false)" if flag.endswith("_in") else f"{quoted(flag)} is not null"

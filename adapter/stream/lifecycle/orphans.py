@@ -1,0 +1,205 @@
+"""What killed processes and models that are gone have left behind: files and tables that nothing refers to.
+
+What a running stream writes is never touched: each model is looked at under its lock, and what may still be written by
+others only when it is older than any write takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...environment.storage import Storage
+from ...name_clashes import may_be_kept
+from ..common.errors import StreamError, cause
+from ..common.identifiers import joined, last, parts, with_suffix
+from ..common.model import STATE as STATE_SUFFIX
+from ..common.model import StreamModel
+from ..iceberg import owner
+from ..iceberg.ownership import OF, ROLE, is_same, owned
+from ..iceberg.table import SharedFolder, find
+from ..run.lock import locked
+from ..run.saving import left_behind, tables_of
+from ..storage.deployments import in_between, version
+from ..storage.deployments import read as deployment_of
+from ..storage.savepoints import CHANGELOG, STATE, TABLE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Spark's checkpoint and our small files are written beside their place, and moved there in one step.
+_PARTIAL = re.compile(
+    r"(?:^|/)(?:\.[^/]*\.tmp(?:\.crc)?|[^/]*\.[0-9a-f]{32}\.partial(?:\.crc)?|\.probe-[0-9a-f]{32})$"
+)
+
+
+@dataclass(frozen=True)
+class Orphans:
+    """The files of a model that no commit of it knows."""
+
+    files: list[str]
+    left_alone: list[str]
+    """Why files of a table aren't among them, as sentences."""
+
+
+def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool) -> Orphans:
+    """Looks for the files of a model that no commit of it knows.
+
+    Args:
+        spark: the project's session.
+        model: the model; its sources don't matter.
+        before: milliseconds since 1970; files of tables that are younger are left out.
+        remove: whether they are removed.
+
+    Raises:
+        StreamError: a run of the model is going on.
+    """
+    with locked(spark, model):
+        found, left_alone = [], []
+        others = _folders_beside(spark, model)
+        for role in (TABLE, STATE, CHANGELOG):
+            table = owned(spark, model, role)
+            if table is not None and table.folder not in others:
+                try:
+                    found += table.orphans(spark, before, remove)
+                except SharedFolder as problem:
+                    left_alone.append(f"{problem}. Its files were left alone.")
+        # Under its lock nobody writes to a checkpoint, where there are locks.
+        until = None if model.storage.is_local else before
+        if model.storage.is_local:
+            found += left_behind(spark, model, remove)
+        return Orphans(found + _partial(model.storage, model.checkpoint, until, remove), left_alone)
+
+
+def _folders_beside(spark: SparkSession, model: StreamModel) -> set[str]:
+    """The folders of the version that is beside a model: a table keeps its own when it is renamed, and one that is made anew
+    under its name gets the same. What the one's snapshots don't know there may be the other's."""
+    found = deployment_of(model.storage, model.target)
+    if found is None:
+        return set()
+    beside = tables_of(spark, version(model, found.beside)).values()
+    return {table.folder for table in beside if table is not None}
+
+
+def of_storage(storage: Storage, before: int, remove: bool) -> list[str]:
+    """Halves of small files that belong to no model."""
+    found = []
+    for folder in (storage.progress, storage.locks):
+        found += _partial(storage, folder, before, remove)
+    probes = [storage.path(name) for name in storage.list(storage.root) if _PARTIAL.search(name)]
+    return found + [each for each in probes for _ in _partial(storage, each, before, remove)]
+
+
+def _partial(storage: Storage, folder: str, before: int | None, remove: bool) -> list[str]:
+    found = [
+        file
+        for file, written in storage.files(folder).items()
+        if _PARTIAL.search(file) and (before is None or written < before)
+    ]
+    for file in found if remove else ():
+        storage.delete(file)
+    return sorted(found)
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A model whose table is gone, and what is left of it."""
+
+    model: StreamModel
+    left: tuple[str, ...]
+    """Names of tables, and folders."""
+
+
+def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> Iterator[Dropped | str]:
+    """Models whose table is gone, and of which a state, changes or a checkpoint are still there. A table is gone only if the
+    catalog that it was in says so. Where that can't be asked, a sentence says why.
+
+    Args:
+        spark: the project's session.
+        storage: where checkpoints are.
+        schemas: those whose tables are looked at, in full.
+    """
+    between = in_between(storage)
+    targets: set[str] = set()
+    folders = {*storage.list(storage.checkpoints), *storage.list(storage.savepoints)}
+    for key in sorted(folders | {*owner.keys(storage)}):
+        try:
+            noted = owner.read(storage, key)
+        except StreamError as problem:
+            yield problem.msg
+            continue
+        if noted is None:
+            yield (
+                f"{key}: no note in {storage.tables} says which table its files under {storage.root} belong to; "
+                "they were left "
+                "alone."
+            )
+        elif noted.catalog != owner.catalog_of(spark.conf, storage, noted.table):
+            yield (
+                f"{noted.table}: it is in another catalog ({noted.described}) than this target's; what is kept "
+                "of it was left "
+                "alone. Run the command with that target."
+            )
+        else:
+            targets.add(noted.table)
+    for schema in schemas:
+        try:
+            names = _tables(spark, schema)
+        except Exception as problem:
+            yield f"{schema}: its tables can't be listed ({cause(problem)}); what is kept there was left alone."
+            continue
+        for name in names:
+            of = _kept_for(spark, joined([*parts(schema), name]))
+            if of is not None and is_same(of, target := joined([*parts(schema), last(of)])):
+                targets.add(target)
+    for target in sorted(targets - between):
+        unseen = _unseen(spark, target)
+        if unseen is not None:
+            yield f"{target}: {unseen} What is kept of it was left alone."
+        elif not spark.catalog.tableExists(target):
+            yield _left_of(spark, storage, target)
+
+
+def _left_of(spark: SparkSession, storage: Storage, target: str) -> Dropped:
+    model = StreamModel(
+        name=last(target), target=target, state=with_suffix(target, STATE_SUFFIX), storage=storage, sources=()
+    )
+    tables = [table.name for role in (STATE, CHANGELOG) if (table := owned(spark, model, role)) is not None]
+    folders = [path for path in (model.checkpoint, model.savepoints) if storage.exists(path)]
+    return Dropped(model, (*tables, *folders))
+
+
+def _unseen(spark: SparkSession, table: str) -> str | None:
+    """Why a catalog can't be asked whether it has a table; None if it can."""
+    from pyspark.errors import PySparkException
+
+    schema = joined(parts(table)[:-1])
+    try:
+        spark.sql(f"describe namespace {schema}").collect()
+        spark.catalog.tableExists(table)
+    except Exception as problem:
+        if isinstance(problem, PySparkException) and problem.getCondition() == "SCHEMA_NOT_FOUND":
+            return f"there is no schema {schema}, or it can't be seen from here, so the table may be there."
+        return f"the catalog can't be asked whether it is there ({cause(problem)})."
+    return None
+
+
+def _kept_for(spark: SparkSession, name: str) -> str | None:
+    """The model's table that a table is the state or the changelog of; None if it is neither."""
+    if not may_be_kept(name):
+        return None  # not worth a look: ours are called so
+    table = find(spark, name)
+    return table.property(OF) if table is not None and table.property(ROLE) in (STATE, CHANGELOG) else None
+
+
+def _tables(spark: SparkSession, schema: str) -> list[str]:
+    from pyspark.errors import AnalysisException
+
+    try:
+        return [str(row["tableName"]) for row in spark.sql(f"show tables in {schema}").collect()]
+    except AnalysisException as problem:
+        if problem.getCondition() != "SCHEMA_NOT_FOUND":
+            raise
+        return []  # none of its models was run yet

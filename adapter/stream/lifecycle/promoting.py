@@ -1,0 +1,415 @@
+"""The names of a model and of the version beside it change places: table, changelog, state, checkpoint and savepoints.
+
+No catalog renames several tables in one commit. What is to happen is noted before the first change and forgotten after
+the last. A run that finds the note stops; who promotes again goes through all steps again, and who rolls back through those
+of the other way. Each gives the same when it is repeated, and whatever is done already: a table is known by its UUID, and
+what is copied is copied from beside the note. The model's own table comes last, so that it is missing for no longer than one
+rename takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ..common.errors import StreamError, sentences
+from ..common.failpoints import around
+from ..common.identifiers import joined, parts
+from ..common.model import StreamModel
+from ..common.session import working_session
+from ..iceberg import owner
+from ..iceberg.ownership import check_droppable, drop, foreign, hand_over, name_of
+from ..iceberg.table import IcebergTable, find, load
+from ..run.lock import locked
+from ..run.runner import reset
+from ..run.saving import present, tables_of
+from ..sources.lag import Lag, behind
+from ..sources.upstream import readers_beyond
+from ..storage import deployments
+from ..storage.checkpoint import copy_checkpoint, next_snapshots
+from ..storage.deployments import PROMOTED, STAGED, Deployment, Swap, check_settled, version
+from ..storage.savepoints import CHANGELOG, STATE, TABLE, check_whole, copy_savepoints
+from ..storage.source_order import noted_sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ...environment.storage import Storage
+
+_KINDS = (STATE, CHANGELOG, TABLE)
+_OLD, _NEW = "old", "new"
+"""The versions, as their copies are called."""
+
+
+@dataclass(frozen=True)
+class Swapped:
+    """What came of it."""
+
+    deployment: Deployment
+    readers: tuple[str, ...]
+    """Streams that have read rows of the version that had the name before."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where two versions of a model are."""
+
+    deployment: Deployment
+    new: StreamModel
+    old: StreamModel
+    begun: bool
+    """Whether the new one has a table."""
+    behind: tuple[Lag, ...] | None
+    """What the new one has not read yet and the old one has; None: that can't be told."""
+    unknown: str | None
+    """Why it can't."""
+
+
+def stage(spark: SparkSession, model: StreamModel, again: bool) -> Deployment:
+    """Begin the deployment of a new version of a model, or go on with it. Its table is the materialization's to make.
+
+    Args:
+        spark: the project's session.
+        model: the model.
+        again: whether what there is of the new version goes first.
+
+    Raises:
+        StreamError: the model has no table that somebody could take over from, an old version is still kept, or the catalog
+            can't rename tables.
+    """
+    with _held(spark, model) as found:
+        check_settled(model)
+        if found is None:
+            session = working_session(spark)
+            _check_catalog(session, model)
+            if load(session, model.target) is None:
+                raise StreamError(
+                    f"Model {model.name}: it has no table yet that a new version could take over from. `dbt run --select "
+                    f"{model.name}` builds it."
+                )
+            found = deployments.begin(model)
+            with around("deploy.stage", model.name):
+                owner.claim(session, model)
+                deployments.write(model.storage, found)
+        elif found.phase == PROMOTED:
+            raise StreamError(
+                f"Model {model.name}: the version before the last deployment is still kept, as {found.previous}. "
+                f"`dbt-stream deploy cleanup {model.name}` drops it, `dbt-stream deploy rollback {model.name}` goes back to "
+                "it."
+            )
+        elif again:
+            _drop(spark, version(model, found.new))
+        return found
+
+
+def standing(spark: SparkSession, model: StreamModel) -> Standing:
+    """Where a model and its new version are. Nothing is changed, and no lock is taken.
+
+    Raises:
+        StreamError: there is no new version, or names are in the middle of changing.
+    """
+    with _held(spark, model) as found:
+        check_settled(model)
+        found = found or _nothing(model, "show")
+        session = working_session(spark)
+        old, new = (model, version(model, found.new))
+        if found.phase == PROMOTED:
+            old, new = version(model, found.previous), model
+        begun = load(session, new.target) is not None
+        try:
+            return Standing(found, new, old, begun, tuple(behind(session, old, new)), None)
+        except StreamError as problem:
+            return Standing(found, new, old, begun, None, problem.msg.removeprefix(f"Model {model.name}: "))
+
+
+def promote(spark: SparkSession, model: StreamModel, force: bool = False) -> Swapped:
+    """Give a new version the name of its model. The old one is kept beside it.
+
+    Args:
+        spark: the project's session.
+        model: the model.
+        force: whether it is promoted though the old one has read more, or nobody knows.
+
+    Raises:
+        StreamError: there is no new version, it hasn't caught up, or one of both is running. Nothing was changed.
+    """
+    return _change(spark, model, PROMOTED, "promote", partial(_ready_to_promote, force=force))
+
+
+def roll_back(spark: SparkSession, model: StreamModel) -> Swapped:
+    """Give the version before a deployment its name again. The new one is beside it then, as it was before.
+
+    Raises:
+        StreamError: there is none to go back to, it can't go on, or one of both is running. Nothing was changed.
+    """
+    return _change(spark, model, STAGED, "roll back", _ready_to_roll_back)
+
+
+def _change(
+    spark: SparkSession,
+    model: StreamModel,
+    to: str,
+    what: str,
+    ready: Callable[[SparkSession, StreamModel, Deployment], StreamModel],
+) -> Swapped:
+    """Have names change, or end what was cut short of it.
+
+    Args:
+        spark: the project's session.
+        model: the model.
+        to: what is to come of it: `PROMOTED` or `STAGED`.
+        what: it is called, as in "nothing to …".
+        ready: passes a deployment in which they can, and says which version gets the model's name.
+    """
+    with _held(spark, model, lock=True) as found:
+        session = working_session(spark)
+        if found is not None and found.swap is not None:
+            return _finish(session, model, found, to)
+        check_whole(model)
+        found = found or _nothing(model, what)
+        return _swap(session, model, found, ready(session, model, found), to)
+
+
+def _ready_to_promote(
+    session: SparkSession, model: StreamModel, found: Deployment, force: bool
+) -> StreamModel:
+    if found.phase == PROMOTED:
+        raise StreamError(
+            f"Model {model.name}: its new version has the name already, so there is nothing to promote. `dbt-stream "
+            f"deploy cleanup {model.name}` drops the old one, {found.previous}."
+        )
+    new = version(model, found.new)
+    if load(session, new.target) is None:
+        raise StreamError(
+            f"Model {model.name}: its new version has no table yet, so there is nothing to promote. {model.deploy} "
+            "builds it."
+        )
+    present(session, new)
+    if not force:
+        _check_caught_up(session, model, new)
+    return new
+
+
+def _ready_to_roll_back(session: SparkSession, model: StreamModel, found: Deployment) -> StreamModel:
+    if found.phase == STAGED:
+        raise StreamError(
+            f"Model {model.name}: its new version isn't promoted, so there is nothing to roll back. `dbt-stream deploy "
+            f"cleanup {model.name}` drops it."
+        )
+    old = version(model, found.previous)
+    if load(session, old.target) is None:
+        raise StreamError(
+            f"Model {model.name}: {old.target}, its table before the deployment, was dropped, so there is nothing to go "
+            f"back to. `dbt-stream deploy cleanup {model.name}` forgets the deployment."
+        )
+    try:
+        present(session, old)
+    except StreamError as problem:
+        what = problem.msg.removeprefix(f"Model {model.name}: ").partition(" To build it anew")[0]
+        raise StreamError(
+            f"Model {model.name}: its version before the deployment can't go on: {what} Nothing was changed."
+        ) from problem
+    _check_sources(session, model, old)
+    return old
+
+
+def clean_up(spark: SparkSession, model: StreamModel) -> Deployment:
+    """Drop the version that is beside a model, and forget the deployment.
+
+    Raises:
+        StreamError: there is none, or it is running.
+    """
+    with _held(spark, model) as found:
+        check_settled(model)
+        found = found or _nothing(model, "clean up")
+        _drop(spark, version(model, found.beside))
+        with around("deploy.forget", model.name):
+            deployments.forget(model.storage, found)
+        return found
+
+
+def _drop(spark: SparkSession, beside: StreamModel) -> None:
+    """Drop a version that is beside its model, with all that it keeps. One that is cut short is done again."""
+    check_droppable(spark, beside)
+    reset(spark, beside)
+    with around("deploy.drop", beside.name):
+        drop(spark, beside, TABLE)
+
+
+@contextmanager
+def _held(spark: SparkSession, model: StreamModel, lock: bool = False) -> Iterator[Deployment | None]:
+    """The deployment of a model. With `lock` the model and the versions beside it are held meanwhile."""
+    with sentences(model), ExitStack() as stack:
+        if lock:
+            stack.enter_context(locked(spark, model))
+        else:
+            owner.check(spark, model)
+        found = deployments.read(model.storage, model.target)
+        if lock and found is not None:
+            for beside in (found.new, found.previous):
+                stack.enter_context(locked(spark, version(model, beside)))
+        yield found
+
+
+def _nothing(model: StreamModel, to_do: str) -> Deployment:
+    raise StreamError(
+        f"Model {model.name}: there is nothing to {to_do}: no new version of it was begun, or it was cleaned up. "
+        f"{model.deploy} builds one beside the old one."
+    )
+
+
+def _check_catalog(spark: SparkSession, model: StreamModel) -> None:
+    """Passes a catalog that can rename tables."""
+    prefix = f"spark.sql.catalog.{parts(model.target)[0]}"
+    kinds = [str(spark.conf.get(f"{prefix}.{option}", None) or "") for option in ("type", "catalog-impl")]
+    if kinds[0].lower() == "hadoop" or kinds[1].endswith("HadoopCatalog"):
+        raise StreamError(
+            f"Model {model.name}: its catalog {parts(model.target)[0]} is a folder (type: hadoop), in which no table can be "
+            f"renamed, so no new version can take over its name. Build it anew: {model.rebuild}."
+        )
+
+
+def _check_caught_up(spark: SparkSession, model: StreamModel, new: StreamModel) -> None:
+    forced = f"`dbt-stream deploy promote --force {model.name}` promotes it all the same"
+    try:
+        lags = behind(spark, model, new)
+    except StreamError as problem:
+        raise StreamError(
+            f"Model {model.name}: it can't be told whether its new version has caught up: "
+            f"{problem.msg.removeprefix(f'Model {model.name}: ')} {forced}."
+        ) from problem
+    if lags:
+        raise StreamError(
+            f"Model {model.name}: its new version has not caught up: the old one has read {', '.join(map(str, lags))} more. "
+            f"`dbt-stream deploy await {model.name}` takes them in; {forced}, and its next run takes them in."
+        )
+
+
+def _check_sources(spark: SparkSession, model: StreamModel, old: StreamModel) -> None:
+    """Passes a version that can be read on from where it stopped."""
+    begins = next_snapshots(old.storage, old.checkpoint)
+    for place, source in enumerate(noted_sources(old.storage, old.checkpoint)):
+        snapshot = begins.get(place)
+        if snapshot is None:
+            continue
+        table = load(spark, source)
+        if table is None or not table.follows(snapshot):
+            raise StreamError(
+                f"Model {model.name}: the table {source} that {old.target} streamed from was built anew since, or its "
+                "snapshots have expired, so the rows that came since can't be read by it any more. Nothing was changed."
+            )
+
+
+def _swap(spark: SparkSession, model: StreamModel, found: Deployment, takes: StreamModel, to: str) -> Swapped:
+    """Note what is to happen, and do it."""
+    gives = {kind: _uuid(table) for kind, table in tables_of(spark, model).items()}
+    comes = {kind: _uuid(table) for kind, table in tables_of(spark, takes).items()}
+    for kind in (STATE, CHANGELOG):
+        name = name_of(model, kind)
+        if gives[kind] is None and comes[kind] is not None and spark.catalog.tableExists(name):
+            raise foreign(spark, model, kind)
+    found = replace(found, swap=Swap(to, gives, comes))
+    # What a process that was killed has left of another one.
+    model.storage.delete(_copies(found, model.storage))
+    with around("deploy.copy", model.name):
+        for side, each in zip(_sides(to), (model, takes), strict=True):
+            _copy(model.storage, each, f"{_copies(found, model.storage)}/{side}")
+    with around("deploy.begin", model.name):
+        deployments.write(model.storage, found)
+    return _carry_out(spark, model, found)
+
+
+def _finish(spark: SparkSession, model: StreamModel, found: Deployment, to: str) -> Swapped:
+    """End what was cut short, or undo it."""
+    assert found.swap is not None
+    if found.swap.to != to:
+        found = replace(found, swap=found.swap.undone)
+        with around("deploy.undo", model.name):
+            deployments.write(model.storage, found)
+    return _carry_out(spark, model, found)
+
+
+def _sides(to: str) -> tuple[str, str]:
+    """The version that gives the model's name away, and the one that takes it."""
+    return (_OLD, _NEW) if to == PROMOTED else (_NEW, _OLD)
+
+
+def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Swapped:
+    """Do what is noted. To be repeated, whatever of it is done already."""
+    swap, storage = found.swap, model.storage
+    assert swap is not None
+    new, previous = version(model, found.new), version(model, found.previous)
+    comes_from, goes_to = (new, previous) if swap.to == PROMOTED else (previous, new)
+    # In this order each of both has a checkpoint at any time, by which its sources keep what it has not read.
+    for side, step, each in zip(_sides(swap.to), ("gives", "takes"), (goes_to, model), strict=True):
+        with around(f"deploy.checkpoint.{step}", model.name):
+            _put(storage, f"{_copies(found, storage)}/{side}", each)
+            owner.claim(spark, each, (swap.gives if step == "gives" else swap.takes)[TABLE])
+    moved = comes_from
+    for path in (moved.checkpoint, moved.savepoints, moved.progress, moved.attempt, moved.health):
+        storage.delete(path)
+    owner.forget(comes_from)
+    for kind in _KINDS:
+        with around(f"deploy.{kind}.gives", model.name):
+            _rename(spark, kind, swap.gives[kind], model, goes_to)
+        with around(f"deploy.{kind}.takes", model.name):
+            _rename(spark, kind, swap.takes[kind], comes_from, model)
+    promoted = int(time.time() * 1000) if swap.to == PROMOTED else found.promoted
+    done = replace(found, phase=swap.to, promoted=promoted, swap=None)
+    with around("deploy.end", model.name):
+        deployments.write(storage, done)
+    storage.delete(_copies(found, storage))
+    readers = {
+        name
+        for kind in (TABLE, CHANGELOG)
+        if (table := tables_of(spark, model)[kind]) is not None
+        for name in readers_beyond(storage, table)
+    }
+    return Swapped(done, tuple(sorted(readers)))
+
+
+def _uuid(table: IcebergTable | None) -> str | None:
+    return None if table is None else str(table.java.uuid())
+
+
+def _rename(spark: SparkSession, kind: str, uuid: str | None, was: StreamModel, to: StreamModel) -> None:
+    """Rename a table, unless it is already, and note whose it is from then on."""
+    if uuid is None:
+        return
+    name, new = name_of(was, kind), name_of(to, kind)
+    if _uuid(find(spark, name)) == uuid:
+        # The catalog is that of the table.
+        spark.sql(
+            f"alter table {name} rename to {joined(parts(new)[1:] if len(parts(new)) > 2 else parts(new))}"
+        )
+    table = find(spark, new)
+    if table is not None and _uuid(table) == uuid:
+        hand_over(table, kind, to.target)
+
+
+def _copies(found: Deployment, storage: Storage) -> str:
+    return f"{deployments.folder(storage, found.target)}/copies"
+
+
+def _copy(storage: Storage, model: StreamModel, to: str) -> None:
+    """Copy what a version keeps in small files."""
+    copy_checkpoint(storage, model.checkpoint, f"{to}/checkpoint")
+    copy_savepoints(storage, model.savepoints, f"{to}/savepoints")
+    progress = storage.read_text(model.progress)
+    if progress is not None:
+        storage.write_text(f"{to}/progress.json", progress)
+
+
+def _put(storage: Storage, path: str, model: StreamModel) -> None:
+    """Have a version keep what was copied."""
+    for gone in (model.checkpoint, model.savepoints, model.progress, model.attempt):
+        storage.delete(gone)
+    copy_checkpoint(storage, f"{path}/checkpoint", model.checkpoint)
+    copy_savepoints(storage, f"{path}/savepoints", model.savepoints)
+    progress = storage.read_text(f"{path}/progress.json")
+    if progress is not None:
+        storage.write_text(model.progress, progress)

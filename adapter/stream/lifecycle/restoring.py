@@ -1,0 +1,283 @@
+"""A model put back to one of its savepoints: checkpoint, state, changelog and table.
+
+Each table goes back in one commit of its own, so a process may be killed in between. What is being restored is noted
+before the first change and forgotten after the last. A run that finds the note stops, and the same restore again goes
+through all steps again, of which each gives the same when it is repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...query.program import Program
+from ...text import agreeing, counted
+from ..common.errors import StreamError, cause, sentences
+from ..common.failpoints import around, reached
+from ..common.model import StreamModel, StreamSource
+from ..common.session import jvm, working_session
+from ..iceberg.branches import gone_files, has_schema, held, picture, put_back
+from ..iceberg.table import IcebergTable, load
+from ..progress.position import Position, read_position
+from ..progress.report import Figures, report, write_progress
+from ..run.evolve import signed
+from ..run.lock import locked
+from ..run.recovery import query_problem, settings_problem, what_becomes
+from ..run.saving import remove, save_before, tables_of
+from ..sources.upstream import readers_beyond
+from ..state.table import StateTable, read_signature
+from ..storage.checkpoint import copy_checkpoint, files_read, next_snapshots, read_checkpoint
+from ..storage.deployments import check_settled
+from ..storage.savepoints import (
+    BRANCH,
+    CHANGELOG,
+    RESTORE,
+    STATE,
+    TABLE,
+    Picture,
+    Savepoint,
+    being_restored,
+    checkpoint_of,
+    find,
+    listed,
+)
+from ..storage.source_order import in_first_order
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_WHAT = {STATE: "state", CHANGELOG: "changelog", TABLE: "table"}
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What came of a restore."""
+
+    savepoint: Savepoint
+    kept_as: str | None
+    """The savepoint of what was there before."""
+    not_kept: str | None
+    """Why there is none, if it was to be kept."""
+    next_run: str | None
+    """What the next run makes of the state, where the query was edited since."""
+    readers: tuple[str, ...]
+    """Streams that have read rows of it which it hasn't any more."""
+
+
+def restore(spark: SparkSession, model: StreamModel, program: Program, name: str) -> Restored:
+    """Put a model back to a savepoint. What is there is kept as another one, if it belongs together.
+
+    Args:
+        spark: the project's session.
+        model: the model, with its sources.
+        program: of its query as it is now.
+        name: of the savepoint.
+
+    Raises:
+        StreamError: there is no such savepoint, or it can't be restored: nothing was changed. Or the model is running.
+    """
+    with sentences(model), locked(spark, model):
+        check_settled(model)
+        return _restore(working_session(spark), model, program, find(model, name), keep=True)
+
+
+def undo(spark: SparkSession, model: StreamModel, program: Program) -> Restored:
+    """Put a model back to the newest savepoint that was taken by itself, and delete that.
+
+    Raises:
+        StreamError: there is none; and as in `restore`.
+    """
+    with sentences(model), locked(spark, model):
+        check_settled(model)
+        session = working_session(spark)
+        found = [each for each in listed(model.storage, model.savepoints) if each.is_automatic]
+        if not found:
+            raise StreamError(
+                f"Model {model.name}: there is nothing to undo. Before its state goes on with an edited query, is edited or "
+                "is restored, a savepoint is taken, and there is none."
+            )
+        done = _restore(session, model, program, found[-1], keep=False)
+        remove(session, model, found[-1].name)
+        return done
+
+
+def _restore(
+    spark: SparkSession, model: StreamModel, program: Program, saved: Savepoint, keep: bool
+) -> Restored:
+    begun = being_restored(model)
+    tables = tables_of(spark, model)
+    pictures = _pictures(spark, model, saved, tables)
+    next_run = _check_query(spark, model, program, saved)
+    for problem in _of_sources(spark, model, program, saved, begun is not None):
+        raise StreamError(
+            f"Model {model.name}: its savepoint '{saved.name}' can't be restored: {problem}, so the rows that came since "
+            "can't be read again. Nothing was changed."
+        )
+    kept_as, not_kept = begun["kept_as"] if begun is not None else None, None
+    if keep and begun is None:
+        try:
+            kept_as = save_before(spark, model, RESTORE, but=saved).name
+        except StreamError as problem:
+            not_kept = problem.msg.removeprefix(f"Model {model.name}: ")
+    storage = model.storage
+    with around("restore.begin", model.name):
+        storage.write_text(model.restoring, json.dumps({"name": saved.name, "kept_as": kept_as}))
+    with around("restore.checkpoint", model.name):
+        storage.delete(model.checkpoint)
+        reached("restore.checkpoint:deleted", model.name)
+        copy_checkpoint(storage, checkpoint_of(model, saved.name), model.checkpoint)
+    for kind, to in pictures.items():
+        table = tables[kind]
+        assert table is not None
+        with around(f"restore.{kind}", model.name):
+            put_back(spark, table, to)
+    with around("restore.progress", model.name):
+        storage.delete(model.attempt)
+        _report(spark, model, tables)
+    with around("restore.end", model.name):
+        storage.delete(model.restoring)
+    readers = {
+        name
+        for kind in (TABLE, CHANGELOG)
+        if (table := tables[kind]) is not None
+        for name in readers_beyond(storage, table)
+    }
+    return Restored(saved, kept_as, not_kept, next_run, tuple(sorted(readers)))
+
+
+def _pictures(
+    spark: SparkSession, model: StreamModel, saved: Savepoint, tables: Mapping[str, IcebergTable | None]
+) -> dict[str, Picture]:
+    """What each table is put back to.
+
+    Raises:
+        StreamError: something that the savepoint names is gone.
+    """
+    checkpoint = read_checkpoint(model.storage, checkpoint_of(model, saved.name))
+    if checkpoint is None or checkpoint.missing or checkpoint.query_id != saved.query_id:
+        raise _gone(
+            model, saved, f"its copy of the checkpoint, {checkpoint_of(model, saved.name)}, isn't whole"
+        )
+    found = {}
+    for kind, was in saved.tables.items():
+        table = tables[kind]
+        if table is not None and was is not None and str(table.java.uuid()) == was.uuid:
+            if problem := missing(spark, model, saved, table, was):
+                raise _gone(model, saved, f"{problem} of its {_WHAT[kind]} {table.name}")
+            found[kind] = was
+        elif kind == CHANGELOG:
+            # One that was begun since, or ended since, begins again with the table's rows.
+            if table is not None:
+                found[kind] = replace(picture(table), snapshot=None)
+        elif was is not None:
+            name = {STATE: model.state, TABLE: model.target}[kind]
+            raise _gone(
+                model, saved, f"its {_WHAT[kind]} {name} was dropped since, and is gone or another one"
+            )
+        elif table is not None:
+            raise _gone(model, saved, f"it had no {_WHAT[kind]} then, and {table.name} is there now")
+    return found
+
+
+def missing(
+    spark: SparkSession, model: StreamModel, saved: Savepoint, table: IcebergTable, was: Picture
+) -> str | None:
+    """What is gone of a table as it was; None: it is all there."""
+    if not has_schema(table, was.schema):
+        return "the columns that it had are no longer known"
+    if was.snapshot is None:
+        return None
+    if held(table, BRANCH).get(saved.branch) != was.snapshot:
+        return "a snapshot has expired, or its branch was moved or dropped,"
+    try:
+        files = gone_files(spark, model.storage, table, was.snapshot)
+    except Exception as problem:
+        return f"the snapshot can't be read ({cause(problem)})"
+    verb = agreeing(len(files), "is", "are")
+    return f"{counted(len(files), 'file')} {verb} gone ({files[0]})" if files else None
+
+
+def _gone(model: StreamModel, saved: Savepoint, what: str) -> StreamError:
+    return StreamError(
+        f"Model {model.name}: its savepoint '{saved.name}' can't be restored: {what}. Nothing was changed. To delete it: "
+        f"`dbt-stream state savepoint {model.name} --delete {saved.name}`."
+    )
+
+
+def _check_query(spark: SparkSession, model: StreamModel, program: Program, saved: Savepoint) -> str | None:
+    """Passes a query that the state of a savepoint can go on with; what the next run makes of it, if it is another.
+
+    Raises:
+        StreamError: it can't.
+    """
+    was = saved.tables[STATE]
+    if (was is not None) != bool(program.levels):
+        now, then = ("keeps state", "kept none") if program.levels else ("keeps no state", "kept some")
+        raise _other_query(model, saved, f"its query {now}, and {then} then.")
+    if was is None:
+        return None
+    known = read_signature(model, was.properties, f"the state of its savepoint '{saved.name}'")
+    signature = signed(spark, model, program, known).signature
+    found = what_becomes(known, signature, model.keep_state)
+    if problem := query_problem(model, found, known, signature) or settings_problem(known, signature):
+        raise _other_query(model, saved, problem)
+    return found.sentence if found.is_migration else None
+
+
+def _other_query(model: StreamModel, saved: Savepoint, problem: str) -> StreamError:
+    return StreamError(
+        f"Model {model.name}: its savepoint '{saved.name}' can't go on with the query as it is now: {problem} Nothing was "
+        "changed. Put the query back to what it was then, and restore again."
+    )
+
+
+def _of_sources(
+    spark: SparkSession, model: StreamModel, program: Program, saved: Savepoint, again: bool
+) -> Iterator[str]:
+    """Why what came since a savepoint can't be read again."""
+    path = checkpoint_of(model, saved.name)
+    ordered = in_first_order(model, program.inputs, path).model
+    begins = next_snapshots(model.storage, path)
+    for place, source in enumerate(ordered.sources):
+        if source.is_table:
+            yield from _of_table(spark, source, begins.get(place))
+        elif source.is_files and not again:
+            read = files_read(model.storage, model.checkpoint, place)
+            since = read - files_read(model.storage, path, place)
+            if gone := [file for file in sorted(since) if not _is_there(spark, file)]:
+                verb = agreeing(len(gone), "is gone or was", "are gone or were")
+                yield f"{counted(len(gone), 'file')} of its source {source.relation} {verb} moved ({gone[0]})"
+
+
+def _of_table(spark: SparkSession, source: StreamSource, begins: int | None) -> Iterator[str]:
+    table = load(spark, source.location)
+    if table is None:
+        yield f"the table {source.location} that it streams from doesn't exist"
+    elif begins is None:
+        if table.has_lost_rows:
+            yield f"the first snapshots of the table {source.location} that it streams from have expired"
+    elif not table.follows(begins):
+        yield (
+            f"the table {source.location} that it streams from was built anew or rolled back since, or its snapshots have "
+            "expired"
+        )
+
+
+def _is_there(spark: SparkSession, file: str) -> bool:
+    """Whether a file is there, by its name as Spark's logs have it."""
+    java = jvm(spark)
+    path = java.org.apache.hadoop.fs.Path(java.java.net.URI(file))
+    return bool(path.getFileSystem(spark._jsc.hadoopConfiguration()).exists(path))
+
+
+def _report(spark: SparkSession, model: StreamModel, tables: Mapping[str, IcebergTable | None]) -> None:
+    """Tell of the step that the model is at now."""
+    position: Position | None = None
+    for kind in (STATE, TABLE):
+        table = tables[kind]
+        position = position or (read_position(table.last_summary()) if table is not None else None)
+    if position is not None:
+        size = StateTable(spark, model).size() if tables[STATE] is not None else None
+        write_progress(model, report(position, Figures(), size))

@@ -1,0 +1,293 @@
+"""A stream's table compared with a batch run of its query over the same input. Nothing is written.
+
+The stream is held between two runs meanwhile. What it has read of its tables is read in batch at the snapshot that it has
+come to (`pinned`), so that rows which came since are in neither. Windows that have not closed are left out on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ...query.comparing import Due
+from ...query.program import Program
+from ...query.windowing import ranges
+from ...query.windowing.emission import Emission
+from ...quoting import quote as quoted
+from ...text import agreeing, counted
+from ..common.errors import StreamError, sentences
+from ..common.identifiers import type_text
+from ..common.model import StreamModel
+from ..common.session import working_session
+from ..iceberg.table import APPEND, REPLACE, IcebergTable, load
+from ..microbatch.lookups import Lookups
+from ..microbatch.loop import open_until
+from ..microbatch.micro_batch import Work
+from ..progress.position import Position, read_position
+from ..run.evolve import verdict
+from ..run.lock import locked
+from ..run.recovery import Found, unfinished
+from ..sink.append import AppendSink
+from ..sink.multiset_diff import Difference, compare
+from ..sources.as_of import pin
+from ..state.table import StateTable
+from ..storage.checkpoint import Checkpoint, read_checkpoint
+from ..storage.savepoints import check_whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SAMPLE = 5
+"""Rows that are shown of each kind."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is known of a model's query."""
+
+    text: Callable[[Mapping[str, str]], str]
+    """Its text in batch, over views in the place of some of its streams."""
+    due: Due | None
+    """What tells of a row whether its window has closed."""
+    emission: Emission
+    has_windows: bool
+    """Whether it keeps windows until they close."""
+    is_append: bool
+    """Whether rows never change once they are out."""
+    state_ttl: bool
+    """Whether it forgets keys."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What came of it."""
+
+    difference: Difference
+    until: int | None
+    """Windows that end until then are compared, in microseconds since 1970; None: all rows."""
+    not_due: bool
+    """Whether rows may come yet that only batch has."""
+    notes: Sequence[str] = field(default_factory=tuple)
+    """What to know of the comparison."""
+    hints: Sequence[str] = field(default_factory=tuple)
+    """What may explain a difference."""
+
+    @property
+    def only_in_table(self) -> int:
+        """Rows of the table that batch lacks."""
+        return self.difference.ours - self.difference.equal
+
+    @property
+    def only_in_batch(self) -> int:
+        """Rows of batch that the table lacks."""
+        return self.difference.theirs - self.difference.equal
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the table has the rows it should have."""
+        return not self.only_in_table and (self.not_due or not self.only_in_batch)
+
+
+def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Asked) -> Verified:
+    """Compare a model's table with a batch run.
+
+    Args:
+        spark: the project's session.
+        model: the model.
+        program: what a micro-batch does.
+        asked: what is known of its query.
+
+    Raises:
+        StreamError: they can't be compared, and why.
+    """
+    with sentences(model), locked(spark, model):
+        check_whole(model)
+        checkpoint = read_checkpoint(model.storage, model.checkpoint)
+        session = working_session(spark)
+        # Many rows may come, unlike in a micro-batch.
+        session.conf.set("spark.sql.adaptive.enabled", "true")
+        table, position, batch = _at_rest(session, model, program)
+        _check_edited(spark, model, program)
+        until, not_due = _until(session, model, program, position, asked)
+        pinned = pin(session, model, program, batch)
+        rows = f"select * from {table.name if table.known is None else table.at(table.known)}"
+        ours, theirs, left_out = _same_columns(
+            model, session.sql(rows), session.sql(asked.text(pinned.views))
+        )
+        notes = [*pinned.notes, *left_out]
+        if until is not None:
+            assert asked.due is not None
+            theirs = _until_then(model, theirs, asked.due, until)
+            if asked.emission.first is not None:
+                # Early results are in the table, too, and were of the rows that were there.
+                ours = _until_then(model, ours, asked.due, until)
+            notes.append(
+                f"Windows that end after {ranges.text(until)} (UTC) aren't compared: they have not closed."
+            )
+        difference = compare(ours, theirs, SAMPLE)
+        if read_checkpoint(model.storage, model.checkpoint) != checkpoint or _has_gone_on(session, table):
+            # The lock of another machine isn't always seen.
+            raise StreamError(
+                f"Model {model.name}: another run of it, or somebody else, wrote it while it was compared. Do it once more."
+            )
+        if not_due:
+            notes.append(
+                f"Rows that only batch has may come yet; `dbt-stream flush {model.name}` puts out those that come without "
+                "more input, and then all are compared."
+            )
+        verified = Verified(difference, until, not_due, notes)
+        if verified.is_equal:
+            return verified
+        return replace(verified, hints=list(_hints(table, position, asked)))
+
+
+def _has_gone_on(session: SparkSession, table: IcebergTable) -> bool:
+    now = load(session, table.name)
+    return now is None or now.known != table.known
+
+
+def _at_rest(
+    session: SparkSession, model: StreamModel, program: Program
+) -> tuple[IcebergTable, Position, int]:
+    """The table, the last step, and the micro-batch it was of; all that was read is in."""
+    first = f"Run it first: `dbt run --select {model.name}`."
+    checkpoint, table = read_checkpoint(model.storage, model.checkpoint), load(session, model.target)
+    if checkpoint is None or checkpoint.done is None or table is None:
+        raise StreamError(f"Model {model.name} has taken in nothing yet. {first}")
+    target = read_position(table.last_summary())
+    state = StateTable(session, model).position() if program.levels else None
+    position = state if program.levels else target
+    if program.levels and state is None:
+        raise StreamError(
+            f"Model {model.name}: its state {model.state} is gone. Build it anew: {model.rebuild}."
+        )
+    for each in (target, state):
+        if each is not None and each.query_id != checkpoint.query_id:
+            raise StreamError(
+                f"Model {model.name}: its table or state was written by another stream than the one in {model.checkpoint}. "
+                f"Build it anew: {model.rebuild}."
+            )
+    if _is_cut_short(checkpoint, target, state, position):
+        raise StreamError(
+            f"Model {model.name}: its last run was cut short, so a step of it is not all in. {first}"
+        )
+    return table, position or Position(model.name, checkpoint.query_id, checkpoint.done), checkpoint.done
+
+
+def _is_cut_short(
+    checkpoint: Checkpoint, target: Position | None, state: Position | None, position: Position | None
+) -> bool:
+    assert checkpoint.done is not None
+    found = Found(checkpoint, True, True, target, state is not None, state)
+    if unfinished(found) or any(
+        each is not None and each.batch > checkpoint.done for each in (target, state)
+    ):
+        return True
+    if state is not None and state.batch < checkpoint.done:
+        return True
+    return position is not None and (position.cut is not None or position.to_remake)
+
+
+def _check_edited(spark: SparkSession, model: StreamModel, program: Program) -> None:
+    """Passes a query that the table's rows are of."""
+    found = verdict(spark, model, program)
+    if found.refused is not None:
+        raise StreamError(f"Model {model.name}: {found.refused}")
+    if found.found.is_migration or found.change is not None or found.add or found.drop:
+        raise StreamError(
+            f"Model {model.name}: its query was edited since its last run (`dbt-stream state diff {model.name}`). Run it "
+            f"first: `dbt run --select {model.name}`."
+        )
+
+
+def _until(
+    session: SparkSession, model: StreamModel, program: Program, position: Position, asked: Asked
+) -> tuple[int | None, bool]:
+    """Up to which end windows are compared (None: all rows), and whether rows may come yet that only batch has."""
+    work = Work(model, program, StateTable(session, model), AppendSink(session, model), Lookups(model))
+    if not program.levels or open_until(session, work, position) is None:
+        return None, False
+    if asked.has_windows and asked.due is not None:
+        if position.after is None:
+            raise StreamError(f"Model {model.name} has no closed windows yet: it has no watermark.")
+        return position.after - asked.emission.complete, False
+    if asked.has_windows or not asked.is_append:
+        why = (
+            "nothing tells of a row of its result whether its window has closed (as window_end or window_time does where "
+            "they are among the columns of a query that stays within windows)"
+            if asked.has_windows
+            else "its rows change when those results come"
+        )
+        raise StreamError(
+            f"Model {model.name} has results that are to come yet, and {why}. Close them first, with "
+            f"`dbt-stream flush {model.name}`: rows that come later for what is closed then are late."
+        )
+    return None, True
+
+
+def _same_columns(
+    model: StreamModel, ours: DataFrame, theirs: DataFrame
+) -> tuple[DataFrame, DataFrame, list[str]]:
+    """The columns that both have, with the table's types, and what is said of others."""
+    from pyspark.sql import functions as F
+
+    gives = {name.lower(): name for name in theirs.columns}
+    fields = [each for each in ours.schema.fields if each.name.lower() in gives]
+    if not fields:
+        raise StreamError(f"Model {model.name}: its table and its query have no column in common.")
+    has = {each.name.lower() for each in fields}
+    others = [name for name in (*ours.columns, *theirs.columns) if name.lower() not in has]
+    left_out = (
+        [f"Not compared, for the table or the query lacks them: {', '.join(others)}."] if others else []
+    )
+    return (
+        ours.select(*(F.col(quoted(each.name)) for each in fields)),
+        theirs.selectExpr(
+            *(
+                f"cast({quoted(gives[each.name.lower()])} as {type_text(each.dataType)}) as {quoted(each.name)}"
+                for each in fields
+            )
+        ),
+        left_out,
+    )
+
+
+def _until_then(model: StreamModel, rows: DataFrame, due: Due, until: int) -> DataFrame:
+    """The rows of windows that end until then."""
+    message = (
+        f"Model {model.name} has rows of no window (their {due.columns[0]} is NULL, as an outer join leaves it), of which "
+        "nothing tells whether they are due. Write coalesce of the window_end of both sides, or close the windows first, "
+        f"with `dbt-stream flush {model.name}`."
+    )
+    if rows.where(f"{due.end} is null").take(1):
+        raise StreamError(message)
+    return rows.where(due.condition(until))
+
+
+def _hints(table: IcebergTable, position: Position, asked: Asked) -> Iterator[str]:
+    """What may explain a difference."""
+    if position.late_rows:
+        yield (
+            f"{counted(position.late_rows, 'row')} came after all windows of that time had closed, and "
+            f"{agreeing(position.late_rows, 'was', 'were')} dropped; batch doesn't drop any. A "
+            "longer `watermark`, or `late_updates`, takes in more."
+        )
+    others = [
+        snapshot
+        for snapshot in table.lineage()
+        if not snapshot.is_step
+        and snapshot.operation != REPLACE
+        and (snapshot.operation != APPEND or snapshot.adds_files)
+    ]
+    if others:
+        yield (
+            f"{counted(len(others), 'commit')} to the table {agreeing(len(others), 'is', 'are')} not the "
+            f"stream's, the last one {others[0].operation} snapshot {others[0].id} (a backfill, or somebody's statement)."
+        )
+    if asked.state_ttl:
+        yield "Its state_ttl has keys forgotten that were idle for so long, and begun anew; batch never forgets one."
+    yield (
+        "A stream keeps what it put out before its query was edited, its state was edited, or tables that it joins were "
+        "changed; batch has all rows by what these are now."
+    )

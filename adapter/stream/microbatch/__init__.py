@@ -1,0 +1,1 @@
+"""One micro-batch after the other: rows, lookups, state, results."""

@@ -1,0 +1,249 @@
+"""A table of a JDBC database, asked for the rows of some keys. Values are bound, never written into a text.
+
+Spark's own reader would ask for the columns before each question, on a connection of its own for each,
+and has no way to bind values: what comes in a stream would be part of a statement.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+from ...quoting import quote as quoted
+from ..common.session import jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+_NO_VALUE = ("22P02", "22021", "22007", "22008")
+"""SQLSTATE: text that is none of a type's, a character that isn't in the encoding, no time, no time of the calendar."""
+_SPEAKS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
+
+
+def question(table: str, columns: Sequence[str], key: Sequence[str], keys: int) -> str:
+    """The statement that asks for so many keys; names are quoted already.
+
+    >>> question("customers", ['"id"', '"name"'], ['"id"'], 3)
+    'select "id", "name" from customers where "id" in (?, ?, ?)'
+    >>> question("prices", ["code", "day", "price"], ["code", "day"], 2)
+    'select code, day, price from prices where (code = ? and day = ?) or (code = ? and day = ?)'
+    """
+    if len(key) == 1:
+        condition = f"{key[0]} in ({', '.join('?' * keys)})"
+    else:
+        # Not (a, b) in ((?, ?)): Derby, SQL Server and others don't have it.
+        condition = " or ".join([f"({' and '.join(f'{name} = ?' for name in key)})"] * keys)
+    return f"select {', '.join(columns)} from {table} where {condition}"
+
+
+def chunks(keys: Sequence[tuple[Any, ...]], size: int) -> Iterator[Sequence[tuple[Any, ...]]]:
+    """Keys in pieces.
+
+    >>> [len(piece) for piece in chunks([(n,) for n in range(7)], 3)]
+    [3, 3, 1]
+    """
+    for start in range(0, len(keys), size):
+        yield keys[start : start + size]
+
+
+def kind(type_: DataType) -> str | None:
+    """Which values a type's can be equal to; None: none that can be bound.
+
+    >>> from pyspark.sql import types
+    >>> kind(types.LongType()), kind(types.DecimalType(10, 2)), kind(types.CharType(3)), kind(types.BinaryType())
+    ('number', 'number', 'string', None)
+    """
+    name = re.split(r"[(<]", type_.simpleString())[0]
+    if name in _SPEAKS:
+        return "number"
+    if name in ("string", "char", "varchar"):
+        return "string"
+    return name if name in ("date", "timestamp", "timestamp_ntz", "boolean") else None
+
+
+class Table:
+    """A table of a database.
+
+    Args:
+        spark: a session.
+        options: Spark's of JDBC.
+        wanted: the columns that are needed, in lower case; None: all.
+
+    Raises:
+        Py4JJavaError: it can't be asked for its columns.
+    """
+
+    def __init__(self, spark: SparkSession, options: Mapping[str, str], wanted: Sequence[str] | None) -> None:
+        self._java = jvm(spark)
+        self._binding = _Binding(self._java)
+        # A column of the type uuid, or of an enum, is text here, and PostgreSQL compares neither with text.
+        defaults = {"stringtype": "unspecified"} if options["url"].startswith("jdbc:postgresql:") else {}
+        self._text = options["dbtable"]
+        given = self._java.java.util.HashMap()
+        for name, value in {**defaults, **options}.items():
+            given.put(name, value)
+        made = self._java.org.apache.spark.api.python.PythonUtils.toScalaMap(given)
+        self._options = self._java.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(made)
+        self._dialect = self._java.org.apache.spark.sql.jdbc.JdbcDialects.get(options["url"])
+        frame = spark.read.format("jdbc").options(**{**defaults, **options}).load()
+        self.names = frame.columns
+        """All columns of the table."""
+        if wanted is not None:
+            frame = frame.select(*[quoted(name) for name in frame.columns if name.lower() in set(wanted)])
+        self.schema: StructType = frame.schema
+        """The columns that are needed."""
+        self._schema = frame._jdf.schema()
+
+    def rows(self, spark: SparkSession, found: Any) -> DataFrame:
+        """A list of what `ask` gave, as rows."""
+        from pyspark.sql import DataFrame
+
+        session: Any = spark
+        return DataFrame(session._jsparkSession.createDataFrame(found, self._schema), spark)
+
+    def nothing(self) -> Any:
+        """A list of Java's to put rows into."""
+        return self._java.java.util.ArrayList()
+
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        """A connection to the database, as Spark makes them: with its drivers and ways to log in."""
+        made = self._dialect.createConnectionFactory(self._options).apply(-1)
+        try:
+            init = self._options.sessionInitStatement()
+            if init.isDefined():
+                with _closing(made.createStatement()) as statement:
+                    statement.execute(init.get())
+            yield made
+        finally:
+            made.close()
+
+    def ask(
+        self, connection: Any, key: Sequence[str], keys: Sequence[tuple[Any, ...]], more: str = ""
+    ) -> Any:
+        """One request: the rows of some keys, as a collection of Java's.
+
+        Args:
+            connection: of `connection`.
+            key: the columns.
+            keys: their values, as `bound_as` gives them.
+            more: what follows in the statement.
+        """
+        quote: Callable[[str], str] = self._dialect.quoteIdentifier
+        fields = {field.name.lower(): field for field in self.schema.fields}
+        of_key = [fields[name] for name in key]
+        text = question(
+            self._text,
+            [quote(field.name) for field in self.schema.fields],
+            [quote(field.name) for field in of_key],
+            len(keys),
+        )
+        with _closing(connection.prepareStatement(text + more)) as statement:
+            statement.setQueryTimeout(self._options.queryTimeout())
+            statement.setFetchSize(self._options.fetchSize())
+            self._binding.bind(statement, [kind(field.dataType) for field in of_key], keys)
+            with _closing(statement.executeQuery()) as answer:
+                utils = self._java.org.apache.spark.sql.execution.datasources.jdbc.JdbcUtils
+                rows = utils.resultSetToRows(answer, self._schema, self._dialect)
+                return self._java.scala.jdk.javaapi.CollectionConverters.asJavaCollection(rows.toList())
+
+    def has_no(
+        self, connection: Any, key: Sequence[str], values: tuple[Any, ...], problem: Py4JJavaError
+    ) -> bool:
+        """Whether a request failed because one of its values can't be one of a column: of a UUID that is text here, say.
+
+        Args:
+            connection: of `connection`.
+            key: the columns.
+            values: of the only key that was asked for.
+            problem: what came instead of an answer.
+        """
+        if not is_of_values(problem):
+            return False
+        try:
+            # No row is looked at: what a view computes of its own can't be it.
+            self.ask(connection, key, [values], " and 1 = 0")
+        except Py4JJavaError as again:
+            return is_of_values(again)
+        return False
+
+
+def is_of_values(problem: Py4JJavaError) -> bool:
+    """Whether a database says of text in a statement that it is none of a type's, or of any text."""
+    from pyspark import SparkContext
+
+    found = problem.java_exception
+    while found is not None:
+        if is_instance_of(SparkContext._gateway, found, "java.sql.SQLException"):
+            return str(found.getSQLState()) in _NO_VALUE
+        found = found.getCause()
+    return False
+
+
+class _Binding:
+    """Binds values to a statement in the JVM: a call of it from here per value takes longer than the request."""
+
+    def __init__(self, java: Any) -> None:
+        self._java = java
+        self._timestamp = java.java.sql.Timestamp
+        self._made: Mapping[str, Callable[[Any], Any]] = {
+            "timestamp": self._instant,
+            "timestamp_ntz": self._timestamp.valueOf,
+            "date": java.java.sql.Date.valueOf,
+        }
+        lang = java.java.lang
+        self._of_two = lang.Class.forName("java.util.function.BiConsumer")
+        place_and_value = lang.invoke.MethodType.fromMethodDescriptorString("(ILjava/lang/Object;)V", None)
+        self._set_object = lang.invoke.MethodHandles.publicLookup().findVirtual(
+            lang.Class.forName("java.sql.PreparedStatement"), "setObject", place_and_value
+        )
+
+    def bind(self, statement: Any, kinds: Sequence[str | None], keys: Sequence[tuple[Any, ...]]) -> None:
+        """The values of keys, one after the other, to the places of a statement."""
+        values = dict(enumerate((value for key in keys for value in key), 1))
+        placed = self._java.net.razorvine.pickle.Unpickler().loads(pickle.dumps(values, protocol=4))
+        for place, value in values.items():
+            # What Python has no plain value for.
+            made = self._made.get(kinds[(place - 1) % len(kinds)] or "")
+            if made is not None:
+                placed.put(place, made(value))
+        invoke = self._java.java.lang.invoke
+        bound = self._set_object.bindTo(statement)
+        placed.forEach(invoke.MethodHandleProxies.asInterfaceInstance(self._of_two, bound))
+
+    def _instant(self, micros: int) -> Any:
+        instant = self._timestamp(micros // 1000)
+        instant.setNanos(micros % 1_000_000 * 1000)
+        return instant
+
+
+def bound_as(column: str, type_: DataType) -> str:
+    """SQL for a value as a column's, in the shape in which it is bound; NULL where it can be equal to none.
+
+    >>> from pyspark.sql import types
+    >>> bound_as("key_1", types.IntegerType()), bound_as("key_1", types.TimestampType())
+    ('try_cast(key_1 as int)', 'unix_micros(try_cast(key_1 as timestamp))')
+    """
+    value = f"try_cast({column} as {type_.simpleString()})"
+    shapes = {
+        "timestamp": "unix_micros({})",
+        # What no database has can be equal to nothing.
+        "timestamp_ntz": "cast(if(year({0}) between 1 and 9999, {0}, null) as string)",
+        "date": "cast(if(year({0}) between 1 and 9999, {0}, null) as string)",
+    }
+    return shapes.get(kind(type_) or "", "{}").format(value)
+
+
+@contextmanager
+def _closing(resource: Any) -> Iterator[Any]:
+    try:
+        yield resource
+    finally:
+        resource.close()

@@ -1,0 +1,227 @@
+"""Tables outside: asked once per micro-batch for its keys, in chunks; what they answer is what a join reads.
+
+::
+
+    distinct keys of the micro-batch − those in the cache → requests of so many keys each → rows under a view
+
+A request that fails is tried again. Nothing of the micro-batch is written before its answers are there,
+so one that fails for good is done again by the next run. What a database takes for no value of a column at all it has
+no row of: such a key is told from the others by halves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from ...lookup_source import LookupSource
+from ...query.program import Lookup
+from ...quoting import quote as quoted
+from ...redaction import without_secrets
+from ..common.errors import StreamError, cause
+from ..common.failpoints import around
+from ..common.model import StreamModel
+from ..progress.report import Figures
+from ..sources.rows import Kept, leaf
+from .jdbc import Table, bound_as, chunks, is_of_values, kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_PAUSE, _LONGEST = 0.5, 30.0
+"""Seconds before a request is tried again for the first time; they double."""
+
+wait, now = time.sleep, time.monotonic
+
+Key = tuple[Any, ...]
+
+
+class Lookups:
+    """The lookup tables of a model, for one run of it: what a cache holds is forgotten then."""
+
+    def __init__(self, model: StreamModel) -> None:
+        self._model = model
+        self._sources = {source.relation: source for source in model.lookups}
+        self._tables: dict[str, _Asked] = {}
+
+    def answer(self, spark: SparkSession, lookup: Lookup, kept: Kept, figures: Figures) -> DataFrame:
+        """The rows that a table has for the keys of a micro-batch.
+
+        Args:
+            spark: the session, with the views that the keys come from.
+            lookup: which table, and the keys.
+            kept: holds rows until the end of the micro-batch.
+            figures: of the micro-batch; requests are counted in it.
+
+        Raises:
+            StreamError: the table doesn't answer, or can't be asked.
+        """
+        asked = self._asked(spark, lookup)
+        keys = asked.keys(spark, lookup)
+        if asked.source.cache_ttl is None:
+            return asked.request(spark, keys, figures)
+        missing = asked.missing(keys)
+        figures.lookup_cached += len(keys) - len(missing)
+        if missing:
+            asked.remember(missing, asked.request(spark, missing, figures))
+        rows = asked.remembered(spark, keys)
+        kept.keep(rows)  # so that their size is known
+        return leaf(rows)
+
+    def none(self, spark: SparkSession, lookup: Lookup) -> DataFrame:
+        """No rows, with the columns of an answer."""
+        asked = self._asked(spark, lookup)
+        return asked.table.rows(spark, asked.table.nothing())
+
+    def _asked(self, spark: SparkSession, lookup: Lookup) -> _Asked:
+        if lookup.view not in self._tables:
+            source = self._sources.get(lookup.relation)
+            if source is None:
+                raise StreamError(
+                    f"Model {self._model.name}: there is no source for its lookup table {lookup.relation}."
+                )
+            self._tables[lookup.view] = _Asked(spark, self._model, source, lookup)
+        return self._tables[lookup.view]
+
+
+class _Asked:
+    """A table and the columns it is asked by."""
+
+    def __init__(self, spark: SparkSession, model: StreamModel, source: LookupSource, lookup: Lookup) -> None:
+        self._model = model
+        self.source = source
+        self._key = lookup.key
+        self._cache: dict[Key, tuple[float, list[tuple[Any, ...]]]] = {}
+        wanted = None if lookup.columns is None else [*lookup.columns, *lookup.key]
+        self.table: Table = self._tried(lambda: Table(spark, source.options, wanted))
+        fields = {field.name.lower(): field.dataType for field in self.table.schema.fields}
+        for name in lookup.key:
+            if name not in fields:
+                raise StreamError(
+                    f"Model {model.name}: the lookup table {source.name} has no column {name}, which a join compares. It "
+                    f"has {', '.join(self.table.names)}."
+                )
+        self._types = [fields[name] for name in lookup.key]
+        for name, type_ in zip(lookup.key, self._types, strict=True):
+            if kind(type_) is None:
+                raise StreamError(
+                    f"Model {model.name}: the column {name} of the lookup table {source.name} is a "
+                    f"{type_.simpleString().upper()}, which can't be asked by; use a number, text, a date, a time or "
+                    "a boolean."
+                )
+
+    def keys(self, spark: SparkSession, lookup: Lookup) -> list[Key]:
+        """The distinct keys of the micro-batch that the table can have."""
+        found = spark.sql(lookup.keys)
+        for name, field, type_ in zip(self._key, found.schema.fields, self._types, strict=True):
+            if kind(field.dataType) != kind(type_):
+                is_, of = (each.simpleString().upper() for each in (type_, field.dataType))
+                raise StreamError(
+                    f"Model {self._model.name}: the column {name} of the lookup table {self.source.name} is a {is_}, and "
+                    f"the join compares it with a {of}; cast what stands on the stream's side: "
+                    f"cast(… as {type_.simpleString()})."
+                )
+        shaped = found.selectExpr(
+            *(
+                f"{bound_as(field.name, type_)} as {field.name}"
+                for field, type_ in zip(found.schema.fields, self._types, strict=True)
+            )
+        )
+        distinct = dict.fromkeys(tuple(row) for row in shaped.collect())
+        return [key for key in distinct if None not in key]
+
+    def request(self, spark: SparkSession, keys: Sequence[Key], figures: Figures) -> DataFrame:
+        """The table's rows of keys, in as many requests as it takes."""
+        found = self.table.nothing()
+        if keys:
+            waiting = list(chunks(keys, self.source.chunk_size))
+
+            def ask() -> None:
+                with self.table.connection() as connection:
+                    while waiting:
+                        figures.lookup_requests += 1
+                        try:
+                            found.addAll(self.table.ask(connection, self._key, waiting[0]))
+                        except Py4JJavaError as problem:
+                            if len(waiting[0]) > 1 and is_of_values(problem):
+                                middle = len(waiting[0]) // 2
+                                waiting[:1] = [waiting[0][:middle], waiting[0][middle:]]
+                                continue
+                            if not self.table.has_no(connection, self._key, waiting[0][0], problem):
+                                raise
+                        figures.lookup_keys += len(waiting.pop(0))
+
+            with around("lookup.ask", self._model.name):
+                self._tried(ask)
+        return self.table.rows(spark, found)
+
+    def _tried(self, attempt: Any) -> Any:
+        """What an attempt gives, tried again after pauses where it fails."""
+        pause = _PAUSE
+        for retries_left in range(self.source.retries, -1, -1):
+            try:
+                return attempt()
+            except (Py4JError, PySparkException) as problem:
+                if not retries_left:
+                    times = f"{self.source.retries + 1} times" if self.source.retries else "once"
+                    raise StreamError(
+                        f"Model {self._model.name}: the lookup table {self.source.name} "
+                        f"({without_secrets(self.source.options['url'])}) doesn't answer: {cause(problem)} It was tried "
+                        f"{times}. Nothing of this micro-batch is lost; the next run takes it in."
+                    ) from problem
+            wait(pause)
+            pause = min(2 * pause, _LONGEST)
+        raise AssertionError("unreachable")
+
+    # The cache.
+
+    def missing(self, keys: Sequence[Key]) -> list[Key]:
+        """Those of keys that have to be asked for. What is too old is forgotten."""
+        at = now()
+        self._cache = {key: entry for key, entry in self._cache.items() if entry[0] > at}
+        return [key for key in keys if key not in self._cache]
+
+    def remember(self, keys: Sequence[Key], rows: DataFrame) -> None:
+        """Keeps what the table has for keys, which may be nothing."""
+        until = now() + (self.source.cache_ttl or 0) / 1e6
+        found: dict[Key, list[tuple[Any, ...]]] = {key: [] for key in keys}
+        names = [quoted(field.name) for field in self.table.schema.fields]
+        by_name = {field.name.lower(): quoted(field.name) for field in self.table.schema.fields}
+        shaped = [bound_as(by_name[name], type_) for name, type_ in zip(self._key, self._types, strict=True)]
+        for row in rows.selectExpr(*map(_packed, names, self._all_types()), *shaped).collect():
+            values = tuple(row)
+            # A database may find more equal than Spark does, and the join wouldn't.
+            if (of := found.get(values[len(names) :])) is not None:
+                of.append(values[: len(names)])
+        self._cache |= {key: (until, listed) for key, listed in found.items()}
+
+    def remembered(self, spark: SparkSession, keys: Sequence[Key]) -> DataFrame:
+        """The rows of keys out of the cache."""
+        rows = [row for key in keys for row in self._cache[key][1]]
+        none = self.table.rows(spark, self.table.nothing())
+        names = [quoted(field.name) for field in self.table.schema.fields]
+        packed = none.selectExpr(
+            *(
+                f"{_packed(name, type_)} as {name}"
+                for name, type_ in zip(names, self._all_types(), strict=True)
+            )
+        )
+        made = spark.createDataFrame(rows, packed.schema, verifySchema=False)
+        return made.selectExpr(
+            *(
+                f"timestamp_micros({name}) as {name}" if type_ == "timestamp" else name
+                for name, type_ in zip(names, self._all_types(), strict=True)
+            )
+        )
+
+    def _all_types(self) -> list[str]:
+        return [field.dataType.simpleString() for field in self.table.schema.fields]
+
+
+def _packed(name: str, type_: str) -> str:
+    """A column as Python can hold it: a time there is one of the process's zone, in which some come twice."""
+    return f"unix_micros({name})" if type_ == "timestamp" else name

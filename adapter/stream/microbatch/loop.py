@@ -1,0 +1,283 @@
+"""The micro-batches of a model, one after the other, each step once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ..common import session
+from ..common.errors import StreamError
+from ..common.failpoints import reached
+from ..progress import query_metrics
+from ..progress.metrics_sink import publish
+from ..progress.position import Position
+from ..progress.report import Figures, read_progress, report, write_progress
+from ..progress.state_metrics import PartMetrics
+from ..progress.unreadable_rows import Unreadable, added, rows_of
+from ..progress.watermark import Watermark
+from ..sources.file_names import check_batch
+from ..sources.planned_files import check_present
+from ..state.table import Widened, digest
+from .micro_batch import MicroBatch, Work, now
+from .splitter import Cutter, Piece
+from .state_meter import StateMeter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass
+class Taken:
+    """What the steps of one run add up to."""
+
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    late_rows: int = 0
+    null_time_rows: int = 0
+    unreadable: Unreadable = field(default_factory=dict)
+    lookup_requests: int = 0
+    lookup_keys: int = 0
+
+
+class Batches:
+    """Carries out a program, step after step.
+
+    Args:
+        spark: the project's session.
+        work: what is carried out.
+        position: the last step that is in; None at the beginning of a stream.
+        query_id: gives Structured Streaming's id of the checkpoint.
+        cut_short: the micro-batch that a run before began and didn't end; None: there is none.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        work: Work,
+        position: Position | None,
+        query_id: Callable[[], str],
+        cut_short: int | None = None,
+    ) -> None:
+        self.taken = Taken()
+        self.position = position or Position(
+            work.model.name, query_id="", batch=-1, signature=digest(work.program.signature)
+        )
+        self._work = work
+        self._query_id = query_id
+        self._asked = session.asked(spark)
+        self._prepared = False
+        self._meter: StateMeter | None = None
+        asked = any(rows.read_by is not None for level in work.program.levels[:1] for rows in level.rows)
+        self._cutter = Cutter(
+            spark, work.model, work.program.inputs, bool(work.program.levels), cut_short, asked
+        )
+        self._watermark = Watermark(
+            delay=work.model.watermark_delay + work.program.behind,
+            newest={
+                stream.relation: self.position.newest.get(stream.relation) for stream in work.program.inputs
+            },
+            value=self.position.after,
+            idle_timeout=work.model.idle_timeout,
+            heard=self.position.heard,
+        )
+
+    @property
+    def taken_in(self) -> int:
+        """The last micro-batch of which all rows are in; -1: none is."""
+        return self.position.batch - (self.position.cut is not None)
+
+    @property
+    def work(self) -> Work:
+        """What is carried out."""
+        return self._work
+
+    def take(self, batch: DataFrame, number: int) -> None:
+        """Take in a micro-batch, unless it is in already: Spark replays one that a crash cut short."""
+        unfinished = number == self.position.batch and self.position.cut is not None
+        if number <= self.taken_in:
+            self._catch_up()
+            return
+        spark = batch.sparkSession
+        check_batch(self._work.model, number)
+        check_present(spark, self._work.model, number)
+        if not self._prepared:
+            session.prepare(spark, self._asked)
+            self._prepared = True
+        # Its pieces come at one time: a stream isn't silent for being in one of them only.
+        at = max(self.position.heard.values(), default=now()) if unfinished else now()
+        done = self.position.flush + 1 if unfinished else 0
+        with self._cutter.pieces(batch, number, self.position.cut if unfinished else None, done) as pieces:
+            for piece in pieces:
+                position = replace(
+                    self.position.next(number),
+                    query_id=self.position.query_id or self._query_id(),
+                    cut=piece.cut,
+                )
+                self._take(spark, piece, position, at)
+                if piece.cut is not None:
+                    reached("batch:cut", self._work.model.name)
+
+    def _take(self, spark: SparkSession, piece: Piece, position: Position, at: int) -> None:
+        rows, committed = piece.rows, False
+        try:
+            with self._step(spark, position, piece.expected) as step:
+                if self._work.program.levels:
+                    self._watermark = step.take_in(rows, self._watermark, at)
+                    committed = True
+                    step.put_out()
+                else:
+                    self._watermark = step.pass_on(rows, self._watermark, at)
+        except Widened:
+            if committed:
+                raise self._widened() from None
+            self._take(spark, piece, position, at)
+
+    @property
+    def lacks_rows_of_nothing(self) -> bool:
+        """Whether no step has been taken yet, and one without input may give rows."""
+        return self.position.step == (-1, 0) and self._work.program.has_rows_of_nothing
+
+    def begin_with_nothing(self, spark: SparkSession, nothing: DataFrame) -> None:
+        """Put out what there is before the first micro-batch, such as a total of no rows.
+
+        Args:
+            spark: a session.
+            nothing: a micro-batch without rows.
+        """
+        position = replace(self.position.next(-1), query_id=self._query_id())
+        session.prepare(spark, self._asked)
+        self._take(spark, Piece(nothing, None), position, now())
+
+    def finish(self, spark: SparkSession) -> None:
+        """Put out what a crash kept the last step from putting out."""
+        with self._told_of_widened(), self._step(spark, self.position) as step:
+            step.put_out()
+
+    def remake(self, spark: SparkSession, nothing: DataFrame) -> None:
+        """Make anew what an edited query has to have so, by a step of its own.
+
+        Args:
+            spark: a session.
+            nothing: a micro-batch without rows.
+        """
+        # No stream is silent for that.
+        at = max(self.position.heard.values(), default=now())
+        self._take(spark, Piece(nothing, None), self.position.next(self.position.batch), at)
+
+    def flush(self, spark: SparkSession) -> None:
+        """Close all windows that are open, as at the end of the input.
+
+        Raises:
+            StreamError: not all of the last micro-batch is in.
+        """
+        if self.position.cut is not None:
+            raise StreamError(
+                f"Model {self._work.model.name}: not all rows of its last micro-batch are in, for the run that took them "
+                f"in was ended. Go on with `dbt run --select {self._work.model.name}` first."
+            )
+        # The rows of one level's windows open windows of the next, so there may be several rounds.
+        while (closing := open_until(spark, self._work, self.position)) is not None:
+            position = self.position.next(self.position.batch)
+            with self._told_of_widened(), self._step(spark, position) as step:
+                step.close_at(closing)
+                step.put_out()
+
+    @contextmanager
+    def _told_of_widened(self) -> Iterator[None]:
+        """Has a step that can't be done again say what to do where columns became wider."""
+        try:
+            yield
+        except Widened:
+            raise self._widened() from None
+
+    def _widened(self) -> StreamError:
+        return StreamError(
+            f"Model {self._work.model.name}: columns of its state have become wider with those of a source, in the "
+            "middle of a micro-batch. Nothing is lost, and the next run goes on from there: run it again."
+        )
+
+    def _catch_up(self) -> None:
+        """Tell of the last step where a crash came between its commits and its figures."""
+        told = read_progress(self._work.model) or {}
+        if (told.get("batch"), told.get("flush")) != (self.position.batch, self.position.flush):
+            write_progress(self._work.model, report(self.position, Figures(), self._size()))
+
+    def _size(self) -> dict[str, int] | None:
+        return self._work.state.size() if self._work.program.levels else None
+
+    @property
+    def state(self) -> Sequence[PartMetrics]:
+        """The parts of the state, and what this run did with them."""
+        return () if self._meter is None else self._meter.total
+
+    @contextmanager
+    def _step(
+        self, spark: SparkSession, position: Position, expected: int | None = None
+    ) -> Iterator[MicroBatch]:
+        scheduler = spark._jsc.sc().dagScheduler()
+        jobs = scheduler.numTotalJobs()
+        step = MicroBatch(self._work, spark, position, self._asked, expected)
+        meter = self._meter_of(spark)
+        with query_metrics.recorded() as plans:
+            try:
+                yield step
+            finally:
+                step.release()
+                # Nothing is left to the next step, nor to whoever else uses the session.
+                session.spread(spark, self._asked)
+            step.tidy_up()
+        self.position = step.position
+        figures = step.figures
+        figures.jobs = scheduler.numTotalJobs() - jobs
+        self.taken.batches += 1
+        self.taken.rows_in += figures.rows_in
+        self.taken.rows_out += figures.rows_out
+        self.taken.late_rows += figures.late_rows
+        self.taken.null_time_rows += figures.null_time_rows
+        self.taken.unreadable = added(self.taken.unreadable, figures.unreadable)
+        self.taken.lookup_requests += figures.lookup_requests
+        self.taken.lookup_keys += figures.lookup_keys
+        if meter is not None:
+            meter.measure(plans, step.asked)
+        write_progress(
+            self._work.model, report(self.position, figures, None if meter is None else meter.report())
+        )
+        self._publish(spark, figures, meter)
+
+    def _meter_of(self, spark: SparkSession) -> StateMeter | None:
+        """What follows the state of this run, if there is any."""
+        if self._meter is None and self._work.program.levels:
+            self._meter = StateMeter(spark, self._work.model, self._work.program, self._work.state)
+        return self._meter
+
+    def _publish(self, spark: SparkSession, figures: Figures, meter: StateMeter | None) -> None:
+        counts = {
+            "batches": 1,
+            "rows_in": figures.rows_in,
+            "rows_out": figures.rows_out,
+            "late_rows": figures.late_rows,
+            "null_time_rows": figures.null_time_rows,
+            "unreadable_rows": rows_of(figures.unreadable),
+        }
+        sizes = {f"state.{name}": size for name, size in (self._size() or {}).items()}
+        publish(spark, self._work.model.name, counts, sizes, () if meter is None else meter.last)
+
+
+def open_until(spark: SparkSession, work: Work, position: Position) -> int | None:
+    """The watermark at which the last result of a state comes out that is to come; None: all are out.
+
+    Args:
+        spark: a session.
+        work: the model's.
+        position: how far it has come.
+    """
+    parts = [part for level in work.program.levels for part in level.parts]
+    zones = {part.name: (part.closes, part.time_zone) for part in parts if part.closes is not None}
+    last = work.state.last_expiry(spark, zones)
+    if last is None:
+        return None
+    closing = last + work.program.kept_for
+    return None if position.after is not None and closing <= position.after else closing

@@ -1,0 +1,293 @@
+"""A micro-batch that is too large for the memory is cut into pieces, in order of event time.
+
+Each piece is a step of its own, as if it were a micro-batch: its rows are all older than those of the next, so none of
+them is late for being cut off, windows close piece by piece, and the state stays small. How far it has come is in the
+position (`Position.cut`), so a run that was ended goes on with the next piece.
+
+How many rows fit is guessed from the memory of Spark's driver. A micro-batch that a run didn't end, perhaps because its JVM
+died of it, the next run takes in with half as many rows at once; a note says how often that was so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.events.logging import AdapterLogger
+
+from ...messages import out_of_memory, said
+from ...query.text.instants import is_usable
+from ...quoting import quote as quoted
+from ..common.errors import StreamError
+from ..common.session import driver_memory
+from ..iceberg.table import IcebergTable
+from ..progress.position import Cut
+from ..sources.initial_offset import bootstrapped_from
+from ..sources.readers import time_of
+from ..storage.checkpoint import last_snapshot, read_offsets
+from ..storage.source_order import in_first_order
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ...query.program import StreamInput
+    from ..common.model import StreamModel
+
+logger = AdapterLogger("Spark")
+
+_BYTES_OF_A_ROW, _BYTES_OF_A_VALUE = 256, 64
+"""Of the driver's memory: a row in hash tables, sorts and exchanges, several at a time."""
+_BYTES_IN_A_FILE = 8
+"""At least, of a row: Parquet is dense."""
+_FEWEST = 50_000
+_MANY = 5_000_000
+"""More rows than these are counted before they are shuffled."""
+_MOST_PIECES = 100
+_MOST_STEPS = 900
+"""Of a micro-batch. There are numbers for a thousand, and flushes need some."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a micro-batch."""
+
+    rows: DataFrame
+    cut: Cut | None
+    """Where the next piece begins; None: it is the last."""
+    expected: int | None = None
+    """At most so many rows, where that was asked for and they aren't many."""
+
+
+class Cutter:
+    """Cuts the micro-batches of a model where they are too large.
+
+    Args:
+        spark: the project's session.
+        model: the model.
+        inputs: its streams.
+        stateful: whether a micro-batch has a state; rows that are only passed on need no memory.
+        cut_short: the micro-batch that a run before began and didn't end, perhaps for lack of memory; None: there is none.
+        asked: whether it is to be told how many rows to expect.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        model: StreamModel,
+        inputs: Sequence[StreamInput],
+        stateful: bool,
+        cut_short: int | None,
+        asked: bool = False,
+    ) -> None:
+        self._asked = asked
+        self._spark, self._model, self._inputs, self._cut_short = spark, model, inputs, cut_short
+        # What changes a row is in a feed in order of its micro-batches, not of event time.
+        self._cuts = stateful and all(each.event_time is not None and not each.feed for each in inputs)
+        self._by = tuple(f"{each.relation}.{each.event_time}".lower() for each in inputs)
+        self._fit: int | None = None
+        self._ordered: StreamModel | None = None
+        self._tables: dict[str, IcebergTable] = {}
+        self._memory = driver_memory(spark)
+
+    @contextmanager
+    def pieces(
+        self, batch: DataFrame, number: int, since: Cut | None, steps: int
+    ) -> Iterator[Iterator[Piece]]:
+        """The pieces of a micro-batch, one after the other: all of it as one, if it isn't large.
+
+        Args:
+            batch: its rows.
+            number: which micro-batch it is.
+            since: where those begin that are not in yet; None: none is.
+            steps: how many pieces are in.
+
+        Raises:
+            StreamError: what is left of it can't be told from what is in.
+        """
+        if since is not None and (not self._cuts or sorted(since.by) != sorted(self._by)):
+            raise StreamError(
+                f"Model {self._model.name}: a part of its last micro-batch is in, in order of {' and '.join(since.by)}, "
+                "which is its event time no more. Set it back until a run has taken in the rest. To build it anew: "
+                f"{self._model.rebuild}."
+            )
+        if not self._cuts or not self._columns(batch):
+            yield iter([Piece(batch, None, self._told(batch, number))])
+            return
+        tries = self._tries(number)
+        most = max(1, self._most_rows(batch) >> tries)
+        is_large = since is not None or self._expected(batch, number) > most
+        with self._noted(number, tries) if is_large or tries else nullcontext():
+            if not is_large:
+                yield iter([Piece(batch, None, self._told(batch, number))])
+                return
+            from pyspark import StorageLevel
+
+            # Each piece would read the whole input again; what is kept is passed over by its least and greatest time.
+            batch.persist(StorageLevel.DISK_ONLY)
+            try:
+                yield self._cut(batch, number, since, most, _MOST_STEPS - steps)
+            finally:
+                batch.unpersist()
+
+    def _cut(
+        self, batch: DataFrame, number: int, since: Cut | None, most: int, pieces: int
+    ) -> Iterator[Piece]:
+        """Pieces of at most about so many rows, and not more than so many pieces."""
+        cuts = self._cuts_of(batch, since, most, min(pieces, _MOST_PIECES))
+        if cuts:
+            logger.info(
+                f"Model {self._model.name}: micro-batch {number} is too large for the memory of Spark ({most} rows at "
+                f"once); it is taken in in {len(cuts) + 1} pieces, in order of event time"
+            )
+        bounds = [None if since is None else since.at, *cuts, None]
+        for start, end in pairwise(bounds):
+            rows = batch if start is None and end is None else batch.where(self._between(batch, start, end))
+            yield Piece(rows, None if end is None else Cut(end, self._by))
+
+    def _cuts_of(self, batch: DataFrame, since: Cut | None, most: int, pieces: int) -> list[int]:
+        """The event times at which pieces begin but the first."""
+        rows = batch if since is None else batch.where(self._between(batch, since.at, None))
+        shares = ", ".join(str(share / _MOST_PIECES) for share in range(1, _MOST_PIECES))
+        time = self._of_each(
+            batch, lambda time, _: f"case when {is_usable(time)} then cast({time} as timestamp) end"
+        )
+        count, first, quantiles = (
+            rows.selectExpr(f"unix_micros({time}) as time")
+            .selectExpr("count(*)", "min(time)", f"percentile_approx(time, array({shares}), 2000)")
+            .collect()[0]
+        )
+        wanted = min(pieces, -(-count // most))
+        if wanted <= 1 or not quantiles:
+            return []
+        found = (quantiles[max(0, round(_MOST_PIECES * place / wanted) - 1)] for place in range(1, wanted))
+        return [time for time in dict.fromkeys(found) if time > first]
+
+    def _between(self, batch: DataFrame, start: int | None, end: int | None) -> str:
+        """Which rows are of a piece. The first has those without a time, too."""
+
+        def condition(time: str, is_instant: bool) -> str:
+            # An instant as it is, so that its least and greatest values tell where there is none.
+            at = time if is_instant else f"case when {is_usable(time)} then cast({time} as timestamp) end"
+            bounds = [] if start is None else [f"{at} >= timestamp_micros({start}L)"]
+            bounds += [] if end is None else [f"{at} < timestamp_micros({end}L)"]
+            return " and ".join(bounds) if start is not None else f"({bounds[0]} or {at} is null)"
+
+        return self._of_each(batch, condition)
+
+    def _of_each(self, batch: DataFrame, made: Callable[[str, bool], str]) -> str:
+        """What is made of the event time of a row, whichever stream it is of, and of whether that is an instant."""
+        columns = self._columns(batch)
+        if len(columns) == 1:
+            return made(*columns[0][1:])
+        cases = " ".join(
+            f"when {view} is not null then {made(time, is_instant)}" for view, time, is_instant in columns
+        )
+        return f"case {cases} end"
+
+    def _columns(self, batch: DataFrame) -> list[tuple[str, str, bool]]:
+        """Of each stream its view, its event time, and whether that is an instant; none if one has no event time."""
+        from pyspark.sql.types import StructType, TimestampType
+
+        alone = len(self._inputs) == 1
+        found = []
+        for each in self._inputs:
+            schema: Any = batch.schema if alone else batch.schema[each.view].dataType
+            assert isinstance(schema, StructType)
+            if (told := time_of(each, schema)) is None:
+                return []
+            time, kind = told
+            time = time if alone else f"{quoted(each.view)}.{time}"
+            found.append((quoted(each.view), time, isinstance(kind, TimestampType)))
+        return found
+
+    # How many rows fit, and how many are to be expected.
+
+    def _most_rows(self, batch: DataFrame) -> int:
+        if self._fit is None:
+            # Of several streams each row is a struct of its own.
+            kinds = (
+                [field.dataType for field in batch.schema.fields] if len(self._inputs) > 1 else [batch.schema]
+            )
+            width = max(len(getattr(kind, "fields", ())) for kind in kinds)
+            self._fit = max(_FEWEST, self._memory // (_BYTES_OF_A_ROW + _BYTES_OF_A_VALUE * width))
+        return self._fit
+
+    def _told(self, batch: DataFrame, number: int) -> int | None:
+        expected = self._expected(batch, number) if self._asked else 0
+        # 0: Spark has written down something else than the sources.
+        return expected if 0 < expected <= _MANY else None
+
+    def _expected(self, batch: DataFrame, number: int) -> int:
+        """At most so many rows, told without reading one."""
+        if self._ordered is None:
+            self._ordered = in_first_order(self._model, self._inputs).model
+        model = self._ordered
+        ends = read_offsets(model.storage, model.checkpoint, number)
+        starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
+        if len(ends) != len(model.sources):
+            return 0
+        if number == 0 and (bootstrap := bootstrapped_from(model)) is not None:
+            return IcebergTable(self._spark, bootstrap.table).appended(None, bootstrap.snapshot)
+        total = 0
+        for place, (source, end) in enumerate(zip(model.sources, ends, strict=True)):
+            start = starts[place] if place < len(starts) else None
+            if source.is_table:
+                total += self._appended(source.location, start, end)
+            elif source.format == "kafka":
+                total += _messages(end) - _messages(start)
+            else:
+                size = batch._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
+                # py4j makes a Python int of a small one.
+                total += int(str(size)) // _BYTES_IN_A_FILE
+        return total
+
+    def _appended(self, name: str, start: str | None, end: str) -> int:
+        """Rows that were added to a table between two offsets."""
+        last = last_snapshot(end)
+        if last is None:
+            return 0
+        if name not in self._tables:
+            self._tables[name] = IcebergTable(self._spark, name)
+        table = self._tables[name]
+        table.refresh()
+        return table.appended(last_snapshot(start or ""), last)
+
+    # What is being taken in.
+
+    def _tries(self, number: int) -> int:
+        """How often a micro-batch was begun before, and ended with Spark's memory at an end as far as can be told."""
+        if number != self._cut_short:
+            return 0
+        before = json.loads(self._model.storage.read_text(self._model.attempt) or "{}")
+        return int(before["tries"]) + 1 if before.get("batch") == number else 1
+
+    @contextmanager
+    def _noted(self, number: int, tries: int) -> Iterator[None]:
+        """Note that a micro-batch is being taken in, until that has ended."""
+        storage, path = self._model.storage, self._model.attempt
+        storage.write_text(path, json.dumps({"batch": number, "tries": tries}))
+        try:
+            yield
+        except Exception as problem:
+            if out_of_memory(said(problem)) is None:
+                # Fewer rows at once wouldn't have helped.
+                storage.write_text(path, json.dumps({"batch": number, "tries": tries - 1}))
+            raise
+        storage.delete(path)
+
+
+def _messages(offset: str | None) -> int:
+    """How many messages of its topics were read, up to an offset of Kafka's.
+
+    >>> _messages('{"bids":{"0":23,"1":19}}'), _messages(None), _messages("-")
+    (42, 0, 0)
+    """
+    try:
+        topics = json.loads(offset or "{}")
+    except ValueError:
+        return 0
+    return sum(read for partitions in topics.values() for read in partitions.values())

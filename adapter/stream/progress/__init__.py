@@ -1,0 +1,1 @@
+"""How far a model has come, and the figures of its micro-batches."""

@@ -1,0 +1,118 @@
+"""The figures of streams in Spark's own metrics system, where a Prometheus servlet, Graphite or JMX finds them.
+
+Of each Spark application there is one source, ``stream``. What is counted (rows, bytes, lookups) are counters since the
+application began, what has a size are gauges. They are Java's, so a sink that reads them doesn't ask Python.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..common.session import java_class
+from .state_metrics import PartMetrics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SOURCE = "stream"
+
+_lock = threading.Lock()
+_of_applications: dict[str, Metrics] = {}
+
+
+class _Source:
+    """What Spark's metrics system takes: a name, and Java's registry."""
+
+    def __init__(self, registry: Any) -> None:
+        self._registry = registry
+
+    def sourceName(self) -> str:
+        """Before each metric's name."""
+        return SOURCE
+
+    def metricRegistry(self) -> Any:
+        """Where metrics may come later, too."""
+        return self._registry
+
+    class Java:
+        """The interface that this is to Java."""
+
+        implements = ("org.apache.spark.metrics.source.Source",)
+
+
+class Metrics:
+    """The counters and gauges of an application."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._registry = java_class(spark, "com.codahale.metrics.MetricRegistry")()
+        self._gauge = java_class(spark, "com.codahale.metrics.DefaultSettableGauge")
+        self._counters: dict[str, Any] = {}
+        self._gauges: dict[str, Any] = {}
+        self._shown: dict[str, int] = {}
+        self._source = _Source(self._registry)
+        spark._jsc.sc().env().metricsSystem().registerSource(self._source)
+
+    def count(self, name: str, number: int) -> None:
+        """Add to a counter."""
+        counter = self._counters.get(name)
+        if counter is None:
+            counter = self._counters[name] = self._registry.counter(name)
+        if number:
+            counter.inc(number)
+
+    def show(self, name: str, value: int) -> None:
+        """Set a gauge."""
+        if self._shown.get(name) == value:
+            return
+        gauge = self._gauges.get(name)
+        if gauge is None:
+            gauge = self._gauges[name] = self._registry.register(name, self._gauge(value))
+        else:
+            gauge.setValue(value)
+        self._shown[name] = value
+
+
+def publish(
+    spark: SparkSession,
+    model: str,
+    counts: Mapping[str, int],
+    sizes: Mapping[str, int],
+    parts: Iterable[PartMetrics] = (),
+) -> None:
+    """Tell Spark of a step.
+
+    Args:
+        spark: the session of the micro-batch.
+        model: its name.
+        counts: what the step adds to the model's counters.
+        sizes: its gauges.
+        parts: of its state, and what the step did with them.
+    """
+    metrics = _of(spark)
+    for name, number in counts.items():
+        metrics.count(f"{model}.{name}", number)
+    for name, value in sizes.items():
+        metrics.show(f"{model}.{name}", value)
+    for each in parts:
+        state = f"{model}.state.{each.part or 'several'}"
+        for name, number in each.figures.counts().items():
+            if number or each.part:
+                metrics.count(f"{state}.{name}", number)
+        if each.part:
+            for name, value in (
+                ("rows", each.size.rows),
+                ("bytes", each.size.bytes),
+                ("files", each.size.files),
+            ):
+                metrics.show(f"{state}.{name}", value)
+
+
+def _of(spark: SparkSession) -> Metrics:
+    application = str(spark.sparkContext.applicationId)
+    with _lock:
+        found = _of_applications.get(application)
+        if found is None:
+            found = _of_applications[application] = Metrics(spark)
+        return found

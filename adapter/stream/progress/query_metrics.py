@@ -1,0 +1,178 @@
+"""What Spark measured anyway while it carried out a step: the plans it ran are kept until they have been asked.
+
+Nothing is computed for it, and no job is run. Each scan of a table counts its rows, and Iceberg the files it planned;
+`DataFrame.observe` counts what a step asks the state for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from ...query.program import Asking
+from ..common.session import java_class, jvm
+from .state_metrics import PartFigures
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_plans: ContextVar[list[Any] | None] = ContextVar("plans", default=None)
+
+_INVOKE = "java.lang.invoke"
+_SCAN = "org.apache.spark.sql.execution.datasources.v2.BatchScanExec"
+_OBSERVED = "org.apache.spark.sql.execution.CollectMetricsExec"
+
+
+@contextmanager
+def recorded() -> Iterator[list[Any]]:
+    """The plans that are run inside, of this thread."""
+    plans: list[Any] = []
+    before = _plans.set(plans)
+    try:
+        yield plans
+    finally:
+        _plans.reset(before)
+
+
+def note(plan: Any) -> None:
+    """Tell of a plan that is run, or will be."""
+    plans = _plans.get()
+    if plans is not None:
+        plans.append(plan)
+
+
+def append(rows: DataFrame, table: str) -> None:
+    """`rows.writeTo(table).append()`, and tell of its plan, which Spark lets go."""
+    command = rows.writeTo(table)._jwriter.appendCommand()
+    state = rows.sparkSession._jsparkSession.sessionState()
+    run = state.executePlan(command, getattr(state, "executePlan$default$2")())
+    run.assertCommandExecuted()
+    note(run.executedPlan().commandPhysicalPlan())
+
+
+class Reader:
+    """Asks plans that were run."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        handles = java_class(spark, f"{_INVOKE}.MethodHandles")
+        self._each = _function(spark, handles.identity(_class(spark, "java.lang.Object")))
+        self._is_scan, self._is_observed = (_instances_of(spark, name) for name in (_SCAN, _OBSERVED))
+
+    def read(
+        self, plans: Iterable[Any], table: str, parts: Iterable[str], asked: Mapping[str, tuple[Asking, ...]]
+    ) -> dict[str, PartFigures]:
+        """What was read of a state and looked up in it, by part; what isn't of one part under "".
+
+        Args:
+            plans: that were run.
+            table: the state, as Iceberg calls it.
+            parts: of the state.
+            asked: by `lookups_of` a step, what it asks for.
+        """
+        found: dict[str, PartFigures] = {}
+        observed: dict[str, Any] = {}
+        for plan in plans:
+            # Those that a plan reads from memory are among the plans themselves, so each scan is met once.
+            nodes = plan.map(self._each)
+            for scan in _items(nodes.filter(self._is_scan)):
+                if str(scan.table().name()) == table:
+                    part = part_of(str(scan.scan().description()), parts)
+                    found.setdefault(part, PartFigures()).add(_scanned(scan))
+            if asked:
+                # What is read by two readers of a view counts the same rows twice, in two places.
+                observed |= {str(each.name()): each for each in _items(nodes.filter(self._is_observed))}
+        for name, questions in asked.items():
+            if name in observed and (row := observed[name].collectedMetrics()).size():
+                for place, question in enumerate(questions):
+                    lookups, hits = (int(row.getLong(2 * place + which)) for which in range(2))
+                    found.setdefault(question.part, PartFigures()).add(
+                        PartFigures(lookups=lookups, hits=hits)
+                    )
+        return {part: figures for part, figures in found.items() if figures != PartFigures()}
+
+
+_readers: WeakKeyDictionary[Any, Reader] = WeakKeyDictionary()
+
+
+def reader(spark: SparkSession) -> Reader:
+    """What asks the plans of a session."""
+    packages = jvm(spark)
+    if packages not in _readers:
+        _readers[packages] = Reader(spark)
+    return _readers[packages]
+
+
+def observed(rows: DataFrame, name: str, asks: Iterable[Asking]) -> DataFrame:
+    """Rows that count, while they are computed, what they ask the state for.
+
+    Args:
+        rows: of a step.
+        name: by which `Reader.read` finds the counts.
+        asks: what they ask for.
+    """
+    from pyspark.sql import functions as F
+
+    counts = []
+    for each in asks:
+        counts += [f"count_if({each.asked})", f"count_if({each.asked} and {each.found})"]
+    return rows.observe(name, *(F.expr(text) for text in counts))
+
+
+def lookups_of(step: str) -> str:
+    """What the counts of a step are called."""
+    return f"lookups of {step}"
+
+
+def part_of(scan: str, parts: Iterable[str]) -> str:
+    """The part that a scan of the state is of, by Iceberg's description of it; empty: of several, or of all.
+
+    >>> part_of("IcebergScan(table=db.m__state, filters=part = 'stage_1_groups')", ["stage_1", "stage_1_groups"])
+    'stage_1_groups'
+    """
+    named = [part for part in parts if f"'{part}'" in scan or f'"{part}"' in scan]
+    return named[0] if len(named) == 1 else ""
+
+
+def _scanned(scan: Any) -> PartFigures:
+    metrics = scan.metrics()
+
+    def number(name: str) -> int:
+        return int(metrics.apply(name).value()) if metrics.contains(name) else 0
+
+    files = number("resultDataFiles")
+    if not files:
+        return PartFigures()  # it wasn't run, or there was nothing to be read
+    return PartFigures(
+        scans=1,
+        rows_read=number("numOutputRows"),
+        bytes_read=number("totalDataFileSize"),
+        files_read=files,
+        planning_seconds=number("totalPlanningDuration") / 1000,
+    )
+
+
+def _items(found: Any) -> Iterator[Any]:
+    return (found.apply(place) for place in range(found.size()))
+
+
+def _class(spark: SparkSession, name: str) -> Any:
+    return java_class(spark, "java.lang.Class").forName(name)
+
+
+def _instances_of(spark: SparkSession, name: str) -> Any:
+    """A function of Scala's that knows the instances of a class: nodes are looked through in Java, for each that crosses
+    over to Python takes as long as to look through a hundred there."""
+    signature = java_class(spark, f"{_INVOKE}.MethodType").fromMethodDescriptorString(
+        "(Ljava/lang/Object;)Z", None
+    )
+    lookup = java_class(spark, f"{_INVOKE}.MethodHandles").publicLookup()
+    found = lookup.findVirtual(_class(spark, "java.lang.Class"), "isInstance", signature)
+    return _function(spark, found.bindTo(_class(spark, name)))
+
+
+def _function(spark: SparkSession, handle: Any) -> Any:
+    proxies = java_class(spark, f"{_INVOKE}.MethodHandleProxies")
+    return proxies.asInterfaceInstance(_class(spark, "scala.Function1"), handle)

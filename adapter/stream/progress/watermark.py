@@ -1,0 +1,79 @@
+"""How far event time has come: the newest event time of the slowest stream, less the delay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ...query.text import instants
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """Instants are microseconds since 1970-01-01 00:00 UTC.
+
+    >>> w = Watermark(delay=5, newest={"clicks": None, "orders": None})
+    >>> w.advance({"clicks": 100, "orders": None}).value is None  # orders holds it
+    True
+    >>> w.advance({"clicks": 100, "orders": None}).advance({"clicks": 90, "orders": 20}).value
+    15
+    """
+
+    delay: int
+    newest: Mapping[str, int | None]
+    """The newest event time seen of each stream; None while a stream had no row."""
+    value: int | None = None
+    """None: no watermark yet."""
+    idle_timeout: int | None = None
+    """After so long without rows, by the clock on the wall, a stream holds the others no more. None: never."""
+    heard: Mapping[str, int] = field(default_factory=dict)
+    """When each stream had rows last, by that clock; before its first, when it was first waited for."""
+    idle: tuple[str, ...] = ()
+    """The streams that don't hold the others."""
+
+    def advance(self, seen: Mapping[str, int | None], now: int = 0) -> Watermark:
+        """The watermark after rows whose newest event times are `seen`. It never goes back.
+
+        Args:
+            seen: of each stream in the batch; None or nothing for one without rows.
+            now: by the clock on the wall.
+
+        >>> w = Watermark(0, {"clicks": None, "orders": None}, idle_timeout=60)
+        >>> w = w.advance({"clicks": 100, "orders": 20}, now=0)
+        >>> w.value, w.advance({"clicks": 200}, now=60).value, w.advance({"clicks": 200}, now=61).value
+        (20, 20, 200)
+        """
+        newest = {stream: _latest(had, seen.get(stream)) for stream, had in self.newest.items()}
+        heard = {
+            stream: now if seen.get(stream) is not None else self.heard.get(stream, now) for stream in newest
+        }
+        idle = tuple(stream for stream, when in heard.items() if self._is_over(now - when))
+        awake = [time for stream, time in newest.items() if stream not in idle]
+        reached = [time - self.delay for time in awake if time is not None]
+        slowest = min(reached) if reached and len(reached) == len(awake) else None
+        return replace(self, newest=newest, value=_latest(self.value, slowest), heard=heard, idle=idle)
+
+    def _is_over(self, waited: int) -> bool:
+        return self.idle_timeout is not None and waited > self.idle_timeout
+
+
+def _latest(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else max(one, other)
+
+
+def to_text(micros: int | None) -> str | None:
+    """An instant as ISO 8601 in UTC, exact to the microsecond.
+
+    >>> to_text(1_500_000)
+    '1970-01-01T00:00:01.500000Z'
+    """
+    return None if micros is None else f"{instants.text(micros)}Z"
+
+
+def from_text(text: str | None) -> int | None:
+    """The instant that `to_text` wrote.
+
+    >>> from_text(to_text(-7))
+    -7
+    """
+    return instants.parse(text.removesuffix("Z")) if text else None

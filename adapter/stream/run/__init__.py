@@ -1,0 +1,1 @@
+"""A model's run as a whole: recovery, an edited query, start and stop."""

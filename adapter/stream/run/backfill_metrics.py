@@ -1,0 +1,459 @@
+"""What new aggregates have of the history of their sources (`on_new_metric: backfill`), as rows for a state that goes on.
+
+Rows of state add up, and an aggregate that has none of a row's values is NULL in it. So the history is taken in as if it
+were a first micro-batch, into a state of its own, and of what comes of that the columns of the new aggregates are added to
+the windows and groups that the state still has. The aggregates that go on were computed on the way, too: where they come
+to something else than the state has, the history isn't what the state was made of, and nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ...query.program import EXPIRES_AT, STEP, Step
+from ...quoting import quote as quoted
+from ..common.errors import StreamError
+from ..common.identifiers import type_text
+from ..common.session import asked, show, sql
+from ..common.table_rows import Columns
+from ..evolution.compare import FROM_NOW, KINDS, Evolution
+from ..evolution.match_parts import KEPT
+from ..evolution.migration import Migration
+from ..microbatch.micro_batch import MicroBatch, Work, text_of
+from ..progress.position import Position
+from ..sources.replay import History, history
+from ..sources.rows import leaf
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_LIFE, _MERGE_FROM, _SLICE = "since", "merge_from", "slice_end"
+_CLOCK = "FROM clock).now_before"
+"""What a text has that compares the watermark with a time of the query's own."""
+_EXACT = ("COUNT(", "COUNT_IF(", "SUM(", "AVG(", "MEAN(")
+"""Aggregates that come to the same in whichever order their values are added up, where these are exact numbers."""
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal")
+_ALL_ROWS = "COUNT(*)"
+
+
+def check_new_metrics(
+    spark: SparkSession,
+    work: Work,
+    found: Evolution,
+    had: Mapping[str, Any],
+    position: Position,
+) -> History:
+    """The history that new aggregates are to be computed from. Only metadata is read.
+
+    Args:
+        spark: a session.
+        work: the model's, with its new query.
+        found: what becomes of its state.
+        had: the signature of the state.
+        position: its last step.
+
+    Raises:
+        StreamError: they can't be.
+    """
+    model = work.model
+    if why := _problem(work, found, had, position):
+        raise _refused(model.name, why)
+    try:
+        read = history(spark, model, work.program.inputs, position.batch)
+    except StreamError as problem:
+        raise _refused(model.name, _without_name(model.name, problem)) from problem
+    if read.unsure and not all(map(_counts_rows, _stages(work, found, had))):
+        raise _refused(
+            model.name,
+            f"{' and '.join(read.unsure)}, and no COUNT(*) goes on by which it would show whether the history is still what "
+            "the stream has read",
+        )
+    return read
+
+
+def _problem(work: Work, found: Evolution, had: Mapping[str, Any], position: Position) -> str | None:
+    program = work.program
+    if position.cut is not None:
+        return "not all rows of its last micro-batch are in, for the run that took them in was ended"
+    is_tree = not program.is_of_windows and KEPT not in program.signature
+    if len(program.levels) > 1:
+        what = "windows with other operators on top of them" if is_tree else "windows on top of each other"
+        return f"its state is of {what}"
+    level = program.levels[0]
+    by_clock = not program.is_of_windows and any(_CLOCK in step.sql for step in level.ingest)
+    if by_clock or any(rows.by_clock for rows in level.rows):
+        return "which rows there are depends on the watermark when they came (current_timestamp())"
+    if work.state.apart:
+        return "a column of its state is of several types"
+    stages = _stages(work, found, had)
+    if is_tree and not all(map(_counts_rows, stages)):
+        return (
+            "its state is of several operators on top of each other, and no COUNT(*) goes on by which it would show whether "
+            "all rows that come to what is grouped came to it then"
+        )
+    for stage in stages:
+        if not stage.main:
+            return f"{stage.name} keeps rows and no aggregates"
+    ttl = any(part.forgets is not None for part in level.parts)
+    for stage in stages if ttl else ():
+        if not _counts_rows(stage):
+            return (
+                "with state_ttl no COUNT(*) goes on by which it would show whether all rows of a key came since it was "
+                "forgotten last"
+            )
+        if stage.new.get("enumerated"):
+            return "it has both state_ttl and enum_distinct"
+    return None
+
+
+def _refused(name: str, why: str) -> StreamError:
+    return StreamError(
+        f"Model {name}: its new aggregates can't be computed from the history of its sources (on_new_metric is 'backfill'): "
+        f"{why}. Nothing was changed. Write on_new_metric='from_now' to have them count the rows that come from now on."
+    )
+
+
+def _without_name(name: str, problem: StreamError) -> str:
+    said = problem.msg.removeprefix(f"Model {name}: ")
+    if said.startswith(f"Model {name} "):
+        said = f"it {said.removeprefix(f'Model {name} ')}"
+    return said.strip().rstrip(".")
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A stage that has new aggregates."""
+
+    name: str
+    main: str
+    """The part of the state with its partial aggregates."""
+    new: Mapping[str, Any]
+    """Its signature."""
+    come: frozenset[str]
+    """Its new aggregates."""
+    goes_on: frozenset[str]
+    """The aggregates that have all rows that came."""
+
+    @property
+    def values(self) -> set[str]:
+        """Its columns that are no keys."""
+        listed = [column for entry in self.new["metrics"].values() for column in entry["columns"]]
+        listed += [column for entry in (self.new.get("sets") or {}).values() for column in entry["columns"]]
+        return {column.lower() for column in listed}
+
+    @property
+    def begun(self) -> set[str]:
+        """The columns of its new aggregates."""
+        metrics = self.new["metrics"]
+        kept = {
+            column.lower() for key in metrics if key not in self.come for column in metrics[key]["columns"]
+        }
+        return {column.lower() for key in self.come for column in metrics[key]["columns"]} - kept
+
+    @property
+    def of_metrics(self) -> set[str]:
+        """The columns of all of its aggregates."""
+        return {column.lower() for entry in self.new["metrics"].values() for column in entry["columns"]}
+
+
+def _stages(work: Work, found: Evolution, had: Mapping[str, Any]) -> list[_Stage]:
+    signature: Mapping[str, Any] = work.program.signature
+    before, now = (
+        {**{stage["name"]: stage for stage in each["stages"]}, **(each.get("groups") or {})}
+        for each in (had, signature)
+    )
+    parts = {part.name for level in work.program.levels for part in level.parts}
+    made = []
+    for name, keys in found.come.items():
+        come, stage = frozenset(keys), now[name]
+        if not come:
+            continue
+        main = [each for each in (f"{name}_{kind}" for kind in KINDS) if each in parts]
+        goes_on = frozenset(
+            key
+            for key in stage["metrics"]
+            if key not in come and FROM_NOW not in before[name]["metrics"].get(key, {})
+        )
+        made.append(_Stage(name, main[0] if main else "", stage, come, goes_on))
+    return made
+
+
+def _counts_rows(stage: _Stage) -> bool:
+    return any(stage.new["metrics"][key]["sql"] == _ALL_ROWS for key in stage.goes_on)
+
+
+class NewMetrics(MicroBatch):
+    """The history of a model's sources, taken in for its new aggregates. To be released when it was written.
+
+    Args:
+        work: the model's, with its new query.
+        spark: the session.
+        position: the last step of the state.
+        unfinished: whether what comes of that step isn't in the table yet.
+        found: what becomes of the state.
+        had: the signature of the state.
+        change: of its table.
+        schema: the columns that it has then.
+        read: the history.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        spark: SparkSession,
+        position: Position,
+        unfinished: bool,
+        found: Evolution,
+        had: Mapping[str, Any],
+        change: Migration,
+        schema: StructType,
+        read: History,
+    ) -> None:
+        super().__init__(work, spark, position, asked(spark))
+        self._change, self._schema, self._read = change, schema, read
+        self._stages = _stages(work, found, had)
+        self._level = work.program.levels[0]
+        self._has_steps = STEP in schema.names
+        # What is still to be put out isn't over yet.
+        self._at = position.before if unfinished else position.after
+        self.then = position
+        """The step that the state is at once it has what is computed here."""
+        if self._has_steps and not found.remade:
+            # One of its own, which puts out all groups that have something new.
+            self.then = replace(
+                position,
+                flush=position.flush + 1,
+                level=0,
+                folded=False,
+                before=self._at,
+                remade=False,
+            )
+        self._is_step = self.then is not position
+
+    def compute(self) -> None:
+        """Read the history, and compute what comes to the state.
+
+        Raises:
+            StreamError: the history isn't what the state was made of.
+        """
+        self._spread(self._read.count)
+        # Nothing else of the history is computed.
+        parts = list(dict.fromkeys(name for stage in self._stages for name in self._parts_of(stage)))
+        try:
+            self._take_history(parts)
+        except Exception as problem:
+            if isinstance(problem, StreamError) or not self._read.has_messages:
+                raise
+            raise _refused(
+                self._work.model.name,
+                f"messages that were read are no longer in Kafka, or can't be read ({str(problem).splitlines()[0]})",
+            ) from problem
+        self._show_state(
+            [
+                self._columns().select(self._spark, f"select * from {_taken(name)}", part=name)
+                for name in parts
+            ]
+        )
+        self._move_clock(self._at)
+        self._fold_into({*parts}, _past)
+        self._show_state([self._present()])
+        self._fold_into({stage.main for stage in self._stages}, _present)
+        for stage in self._stages:
+            self._compare(stage)
+
+    def rows(self, schema: StructType) -> DataFrame:
+        """What comes to the state's table, whose columns are given."""
+        columns = Columns(schema)
+        made = [
+            columns.select(self._spark, self._addition(stage, part), part=part)
+            for stage in self._stages
+            for part in self._parts_of(stage)
+        ]
+        return sql(self._spark, "\nunion all\n".join(made))
+
+    # -- the history -------------------------------------------------------------------------------
+
+    def _take_history(self, parts: Sequence[str]) -> None:
+        """What some parts of the state would have, if it had begun with the history: a view for each."""
+        self._move_clock(None)
+        show(self._spark.createDataFrame([], self._schema), "state")
+        self._show_streams(self._read.rows(self._spark))
+        for step in self._level.known:
+            self._show(step, True)
+        self._look_up(self._level.lookups)
+        self._judge(self._level)
+        for step in self._level.ingest:
+            self._show(step, True)
+        for part in self._level.parts:
+            if part.name in parts:
+                self._hold(sql(self._spark, text_of(part, True)), _taken(part.name))
+
+    def _show(self, step: Step, state_is_empty: bool = False) -> None:
+        """See `MicroBatch._show`. It is computed with what reads it, if anything does."""
+        self._look_up(step.lookups)
+        rows = sql(self._spark, text_of(step, state_is_empty))
+        show(self._kept.hold(rows) if step.persist else rows, step.name)
+
+    def _move_clock(self, watermark: int | None) -> None:
+        self.position = replace(self.position, before=watermark, after=watermark)
+        self._show_clock()
+
+    def _hold(self, rows: DataFrame, view: str) -> None:
+        self._kept.keep(rows)
+        show(leaf(rows), view)
+
+    # -- states ------------------------------------------------------------------------------------
+
+    def _columns(self) -> Columns:
+        return Columns(self._schema)
+
+    def _show_state(self, queries: Sequence[str]) -> None:
+        """Make the view ``state`` the rows of queries."""
+        show(sql(self._spark, "\nunion all\n".join(queries)), "state")
+
+    def _present(self) -> str:
+        """The rows that are there, with the columns that they will have."""
+        state, was = self._work.state, {now: name for name, now in self._change.rename.items()}
+        has = {name.lower() for name in state.types(self._spark)} - {
+            name.lower() for name in self._change.drop
+        }
+        items = [
+            f"{quoted(was.get(name, name))} as {quoted(name)}"
+            for name in self._schema.names
+            if was.get(name, name).lower() in has and name not in self._change.add
+        ]
+        return self._columns().select(self._spark, f"select {', '.join(items)} from {state.relation}")
+
+    def _fold_into(self, parts: set[str], called: Callable[[str], str]) -> None:
+        """Views of parts of the state in as few rows as they can be."""
+        for part in self._level.parts:
+            if part.name in parts:
+                self._hold(sql(self._spark, part.fold), called(part.name))
+
+    def _parts_of(self, stage: _Stage) -> list[str]:
+        """The parts that have something of a stage's new aggregates."""
+        sets = stage.new.get("sets") or {}
+        metrics = stage.new["metrics"]
+        return [
+            stage.main,
+            *sorted({sets[metrics[key]["set"]]["part"] for key in stage.come if "set" in metrics[key]}),
+        ]
+
+    def _identity(self, stage: _Stage, part: str) -> list[str]:
+        """The columns of a part that tell of which window and group a row is."""
+        others = {"part", STEP, _LIFE, _MERGE_FROM, _SLICE, *stage.values}
+        if self._has_steps:
+            others.add(EXPIRES_AT)  # not when a window ends, but when a key is forgotten
+        of_main = self._spark.table(_past(stage.main)).columns
+        own = {name.lower() for name in self._spark.table(_past(part)).columns}
+        return [name for name in of_main if name.lower() in own - others]
+
+    # -- what is there, and what comes -------------------------------------------------------------
+
+    def _compare(self, stage: _Stage) -> None:
+        """Passes a history that comes to what the state has, as far as that can be told exactly."""
+        by = self._identity(stage, stage.main)
+        kinds = {
+            each.name.lower(): type_text(each.dataType)
+            for each in self._spark.table(_past(stage.main)).schema
+        }
+        exact = {
+            f"__n{place}": (key, column)
+            for place, (key, column) in enumerate(
+                (key, column)
+                for key in sorted(stage.goes_on)
+                for entry in [stage.new["metrics"][key]]
+                if "set" not in entry and str(entry["sql"]).upper().startswith(_EXACT)
+                for column in entry["columns"]
+                if kinds[column.lower()].startswith(_NUMBERS)
+            )
+        }
+        sums = [
+            f"coalesce(try_sum(cast({quoted(column)} as {_wide(kinds[column.lower()])})), 0) as {name}"
+            for name, (_, column) in exact.items()
+        ]
+        listed = ", ".join(map(quoted, by))
+        grouped = f"group by {listed}" if by else "having count(*) > 0"
+
+        def summed(view: str) -> str:
+            return f"select {', '.join([*map(quoted, by), *sums, 'true as __there'])} from {view} {grouped}"
+
+        on = _same(by)
+        both = (
+            f"({summed(_present(stage.main))}) as own left join ({summed(_past(stage.main))}) as past on {on}"
+        )
+        wrong = {"__there": "past.__there is null", **{name: f"own.{name} <> past.{name}" for name in exact}}
+        counts = ", ".join(f"count_if({text}) as {name}" for name, text in wrong.items())
+        row = self._spark.sql(f"select {counts}, count(*) as __all from {both}").first()
+        assert row is not None
+        for name, text in wrong.items():
+            if not row[name]:
+                continue
+            said = (
+                "have no rows in it"
+                if name == "__there"
+                else (f"have another {stage.new['metrics'][exact[name][0]]['sql']} by it than the state says")
+            )
+            one = self._spark.sql(f"select own.* from {both} where {text} limit 1").first()
+            of = ", ".join(f"{key} {one[key]}" for key in by) if one is not None else ""
+            raise _refused(
+                self._work.model.name,
+                f"what its sources have had until now isn't what its state was made of, for {row[name]:,} of "
+                f"{row['__all']:,} windows or groups {said}{f' (as {of})' if of else ''}: rows of the sources were changed "
+                "or deleted, the state was edited, or a key had been forgotten and came again",
+            )
+
+    def _addition(self, stage: _Stage, part: str) -> str:
+        """The rows that come to a part."""
+        by, columns = self._identity(stage, part), self._spark.table(_past(part)).columns
+        of_present = {name.lower() for name in self._spark.table(_present(stage.main)).columns}
+        # All rows that there are of a group are of one life, and all of a session were merged from one time on.
+        carried = {_LIFE: "max", _MERGE_FROM: "min", **({EXPIRES_AT: "max"} if self._has_steps else {})}
+        carried = {name: how for name, how in carried.items() if name in of_present}
+        items = []
+        for name in columns:
+            if name.lower() == STEP:
+                items.append(
+                    f"{f'{self.then.number}L' if self._is_step else 'cast(null as bigint)'} as {STEP}"
+                )
+            elif name.lower() in carried:
+                items.append(f"own.{quoted(name)}")
+            elif name.lower() not in stage.of_metrics - stage.begun:
+                items.append(f"past.{quoted(name)}")
+        listed = [
+            *map(quoted, by),
+            *(f"{how}({quoted(name)}) as {quoted(name)}" for name, how in carried.items()),
+        ]
+        grouped = f"group by {', '.join(map(quoted, by))}" if by else "having count(*) > 0"
+        there = f"select {', '.join(listed) or '1 as __there'} from {_present(stage.main)} {grouped}"
+        seen = ""
+        if part != stage.main:
+            flags = [quoted(name) for name in columns if name.lower() in stage.begun & stage.of_metrics]
+            seen = f"\nwhere coalesce({', '.join(f'string({flag})' for flag in flags)}) is not null"
+        on = _same(by)
+        return (
+            f"select {', '.join(items)}\nfrom {_past(part)} as past join (\n{there}\n) as own on {on}{seen}"
+        )
+
+
+def _taken(part: str) -> str:
+    return f"history_of_{part}"
+
+
+def _past(part: str) -> str:
+    return f"past_{part}"
+
+
+def _present(part: str) -> str:
+    return f"present_{part}"
+
+
+def _same(columns: Sequence[str]) -> str:
+    return " and ".join(f"own.{quoted(name)} <=> past.{quoted(name)}" for name in columns) or "true"
+
+
+def _wide(kind: str) -> str:
+    return kind if kind.startswith("decimal") else "decimal(20,0)"

@@ -1,0 +1,415 @@
+"""A state that goes on with an edited query: what differs is found, and changed in one commit before the first step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.events.logging import AdapterLogger
+
+from ...__version__ import version
+from ...query.program import Program, called
+from ..common import session_settings
+from ..common.errors import StreamError
+from ..common.identifiers import type_text
+from ..common.model import BACKFILL, FAIL, IGNORE, StreamModel
+from ..common.session import asked, spread, working_session
+from ..evolution.compare import COLUMNS, PACKAGE, ROW_KEY, TEXT, Evolution, carried_on, changed_in
+from ..evolution.match_parts import ALIKE, CALLED, names_of
+from ..evolution.migration import Migration, migration
+from ..evolution.output_schema import alterations, check_columns
+from ..iceberg.table import stored_types
+from ..microbatch.lookups import Lookups
+from ..microbatch.micro_batch import MicroBatch, Work, cut_between_levels
+from ..progress.position import Position
+from ..sink.append import AppendSink
+from ..sources.added_columns import later_columns
+from ..sources.readers import read_streams
+from ..sources.replay import History
+from ..sources.upstream import check_sources
+from ..state.column_mapping import Called, TwoTypesError, as_in_table, is_of
+from ..state.schema import KnownColumns, Layout
+from ..state.table import StateTable, digest, read_signature
+from ..storage.checkpoint import read_checkpoint
+from ..storage.deployments import cut_short as swap_cut_short
+from ..storage.savepoints import STATE, cut_short, listed
+from ..storage.source_order import in_first_order
+from .backfill_metrics import NewMetrics, check_new_metrics
+from .recovery import Found, query_problem, settings_problem, unfinished, what_becomes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+logger = AdapterLogger("Spark")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the next run of an edited query would make of its state and table."""
+
+    is_stateful: bool = True
+    """Whether the query keeps a state."""
+    position: Position | None = None
+    """The last step in the state; None: there is none yet, so the query may be what it likes."""
+    found: Evolution = field(default_factory=Evolution)
+    change: Migration | None = None
+    """Of the state; None: it stays as it is, or can't go on."""
+    refused: str | None = None
+    """Why the run would stop, as a sentence."""
+    add: Mapping[str, str] = field(default_factory=dict)
+    """Columns that the table gets."""
+    drop: Sequence[str] = ()
+    """Columns that it loses."""
+    history: str | None = None
+    """How much of the history of its sources is read for new aggregates, in words; None: none is."""
+    undo: str | None = None
+    """A savepoint of the state before the query was edited last, which has more of what this query asks for."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What an edited query changes in its state."""
+
+    found: Evolution
+    migration: Migration | None
+    """None: the state stays as it is, and notes the query."""
+    signature: Mapping[str, object]
+    """What the state depends on from then on."""
+    apart: Called = field(default_factory=dict)
+    """By part the columns of the state that aren't called by their own names from then on."""
+    schema: StructType | None = None
+    """The columns of the state then."""
+    history: History | None = None
+    """What new aggregates are computed from; None: they count from then on."""
+
+    @property
+    def told(self) -> str:
+        """What it does, for the log."""
+        if not self.found.is_migration and self.migration is not None:
+            return "; ".join(_of_fields(self.migration))
+        if self.history is None:
+            return self.found.sentence
+        return self.found.told(f"computed from {self.history.size}")
+
+
+def _of_fields(migration: Migration) -> Iterator[str]:
+    """What becomes of rows that are kept, in words."""
+    if migration.added:
+        yield f"rows that are kept have NULL in {', '.join(migration.added)}, which their source got later"
+    if migration.lost:
+        yield f"rows that are kept lose {', '.join(migration.lost)}, which nothing reads any more"
+
+
+def signed(
+    spark: SparkSession, model: StreamModel, program: Program, had: Mapping[str, Any] | None = None
+) -> Program:
+    """A program whose signature says all that its state depends on, as it is read back.
+
+    Args:
+        spark: a session.
+        model: whose.
+        program: what the query does.
+        had: the signature of its state: what is of the same rows there is called as in it. None: there is none.
+    """
+    names = names_of(had or {}, program, model.keep_state)
+    program = called(program, names)
+    signature = session_settings.with_settings(program.signature, spark)
+    if program.alike is not None:
+        signature[ALIKE] = program.alike()
+    if names:
+        signature[CALLED] = names
+    signature[PACKAGE] = version
+    signature[ROW_KEY] = program.upsert.signature if program.upsert is not None else {}
+    if model.columns is not None:
+        signature[COLUMNS] = sorted(name.lower() for name in model.columns)
+    return replace(program, signature=json.loads(json.dumps(signature)))
+
+
+def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdict:
+    """What would become of a model's state. Nothing is changed.
+
+    Raises:
+        StreamError: its state or its sources can't be read.
+    """
+    session = working_session(spark)
+    state = StateTable(session, model)
+    position, had = (state.position(), state.signature()) if program.levels else (None, None)
+    asked_for, program = program, signed(session, model, program, had)
+    has = None
+    if session.catalog.tableExists(model.target):
+        fields = session.table(model.target).schema.fields
+        has = {field.name: type_text(field.dataType) for field in fields}
+    add, drop = ({}, []) if has is None else alterations(model, list(has))
+    refused = swap_cut_short(model) or cut_short(model) or _refused_columns(model, program, has)
+    if position is None or had is None:
+        return Verdict(bool(program.levels), refused=refused, add=add, drop=drop)
+    found = what_becomes(had, program.signature, model.keep_state)
+    problem = query_problem(model, found, had, program.signature) or settings_problem(had, program.signature)
+    if refused is None and problem is not None:
+        refused = f"{problem} {model.build_anew}"
+    change = None
+    try:
+        if refused is None:
+            sink = AppendSink(session, model)
+            work = Work(model, program, state, sink, Lookups(model))
+            # Nothing else depends on it.
+            open_step = bool(found.reshaped) and _is_open(model, sink, position)
+            change = prepare(session, work, had, position, open_step)
+    except StreamError as error:
+        refused = _sentence(model, error)
+    undo = _before(session, model, asked_for, found) if refused is not None or found.new else None
+    history = change.history.size if change is not None and change.history is not None else None
+    return Verdict(
+        True, position, found, change.migration if change else None, refused, add, drop, history, undo
+    )
+
+
+def _is_open(model: StreamModel, sink: AppendSink, position: Position) -> bool:
+    """Whether what comes of the state's last step isn't in the table yet."""
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    return unfinished(Found(checkpoint, sink.exists, sink.written, sink.position(), state=position))
+
+
+def _before(spark: SparkSession, model: StreamModel, program: Program, found: Evolution) -> str | None:
+    """The savepoint that `undo` goes back to, if the query asks for less that it hasn't than of the state as it is."""
+    saved = next(
+        (each for each in reversed(listed(model.storage, model.savepoints)) if each.is_automatic), None
+    )
+    state = saved.tables[STATE] if saved is not None else None
+    if saved is None or state is None:
+        return None
+    known = read_signature(model, state.properties, f"the state of its savepoint '{saved.name}'")
+    wants = signed(spark, model, program, known).signature
+    before = what_becomes(known, wants, model.keep_state)
+    if query_problem(model, before, known, wants) or settings_problem(known, wants):
+        return None
+    return saved.name if found.refused or len(before.new) < len(found.new) else None
+
+
+def _refused_columns(model: StreamModel, program: Program, has: Mapping[str, str] | None) -> str | None:
+    """Why the query's columns can't be those of the table; None: they can, or are not known."""
+    try:
+        if model.columns is not None:
+            check_columns(model, program, model.columns, has)
+    except StreamError as error:
+        return _sentence(model, error)
+    return None
+
+
+def _sentence(model: StreamModel, error: StreamError) -> str:
+    return error.msg.removeprefix(f"Model {model.name}: ")
+
+
+def prepare(
+    spark: SparkSession, work: Work, had: Mapping[str, object], position: Position, open_step: bool
+) -> Change | None:
+    """What has to be changed for a state to be that of the program; None: nothing. Nothing is changed here.
+
+    Args:
+        spark: a session.
+        work: what is carried out.
+        had: the signature of the state.
+        position: the last step in the state.
+        open_step: whether what comes of that step isn't in the table yet.
+
+    Raises:
+        StreamError: it can't be.
+    """
+    model, signature = work.model, work.program.signature
+    if model.columns is None and COLUMNS in had:
+        signature = {**signature, COLUMNS: had[COLUMNS]}
+    found = what_becomes(had, signature, model.keep_state)
+    if not found.is_migration:
+        signature = carried_on(had, signature, {})
+        later = _later(spark, work, position, had, signature)
+        if signature == had and not later:
+            return None
+        # Which columns are kept of rows is known by their types alone.
+        migration, layout = _planned(spark, work, found, position, had, signature, later)
+        if migration.narrow and (model.columns is None or model.on_state_change == FAIL):
+            how = (
+                "leave its config on_state_change out"
+                if model.columns
+                else f"`dbt run --select {model.name}`"
+            )
+            raise StreamError(
+                f"Model {model.name}: {changed_in([*_of_fields(migration)])}. To have the state go on with it: {how}."
+            )
+        if migration.widen or migration.narrow or migration.promote:
+            return Change(found, migration, signature, layout.apart, layout.schema)
+        return Change(found, None, signature) if signature != had else None
+    if model.columns is None:
+        raise StreamError(
+            f"Model {model.name}: {changed_in(found.words)}. "
+            f"`dbt run --select {model.name}` has the state go on with it."
+        )
+    in_between = position.cut is not None or cut_between_levels(work.program, position)
+    # What is made anew puts out all there is, what a step that was cut short has not put out, too.
+    lost = bool(found.reshaped) and open_step and not position.to_remake
+    if (found.remade and in_between) or (found.reshaped and (in_between or lost)):
+        raise StreamError(
+            f"Model {model.name}: {changed_in(found.words)}, and a run "
+            "was ended in the middle of its last micro-batch. Put the query back and run it, then change it; or build it "
+            f"anew: {model.rebuild}."
+        )
+    # What keeps the run from going on is told before anything is changed.
+    check_sources(spark, in_first_order(model, work.program.inputs).model)
+    backfills = bool(found.new) and model.on_new_metric == BACKFILL
+    read = check_new_metrics(spark, work, found, had, position) if backfills else None
+    migration, layout = _planned(spark, work, found, position, had, signature)
+    from_now = {} if backfills else found.come
+    on = carried_on(had, signature, migration.left, migration.drop, found.replayed, from_now)
+    return Change(found, migration, on, layout.apart, layout.schema, read)
+
+
+@contextmanager
+def of_history(
+    spark: SparkSession,
+    work: Work,
+    change: Change | None,
+    had: Mapping[str, object] | None,
+    position: Position | None,
+    unfinished: bool,
+) -> Iterator[NewMetrics | None]:
+    """What new aggregates of a change have of the history of their sources; None: nothing. Nothing is written.
+
+    Args:
+        spark: a session.
+        work: what is carried out.
+        change: what becomes of the state.
+        had: the signature of the state.
+        position: its last step.
+        unfinished: whether what comes of that step isn't in the table yet.
+
+    Raises:
+        StreamError: the history isn't what the state was made of.
+    """
+    if change is None or change.history is None:
+        yield None
+        return
+    assert had is not None and position is not None
+    assert change.migration is not None and change.schema is not None
+    made = NewMetrics(
+        work, spark, position, unfinished, change.found, had, change.migration, change.schema, change.history
+    )
+    try:
+        logger.info(
+            f"Model {work.model.name}: reads {change.history.size} again, for what {', '.join(change.found.new)} had been."
+        )
+        made.compute()
+        yield made
+    finally:
+        made.release()
+        spread(spark, asked(spark))
+
+
+def go_on(
+    spark: SparkSession, work: Work, change: Change, position: Position, added: NewMetrics | None = None
+) -> Position:
+    """Make a state that of the program, in one commit.
+
+    Args:
+        spark: a session.
+        work: what is carried out.
+        change: what becomes of the state.
+        position: its last step.
+        added: what new aggregates had been; None: they begin.
+
+    Returns:
+        Its last step, as it says it from then on.
+
+    Raises:
+        StreamError: another run has written it; nothing was changed.
+    """
+    position = replace(position if added is None else added.then, signature=digest(change.signature))
+    # Where a flush only signs, a source may be gone by now.
+    inputs = None
+    if change.migration is not None or work.state.notes_inputs:
+        inputs = read_streams(spark, work.model, work.program.inputs).schema
+    if change.migration is None:
+        work.state.sign(spark, change.signature, inputs)
+        return position
+    assert inputs is not None
+    position = replace(position, to_remake=position.to_remake or bool(change.found.remade))
+    rows = None if added is None else added.rows
+    work.state.migrate(spark, change.migration, change.signature, position, inputs, change.apart, rows)
+    logger.info(
+        f"Model {work.model.name}: its state goes on with the changed query ({change.told}). To take it back: "
+        f"`dbt-stream state undo {work.model.name}`."
+    )
+    return position
+
+
+def _later(
+    spark: SparkSession,
+    work: Work,
+    position: Position,
+    had: Mapping[str, object],
+    signature: Mapping[str, object],
+) -> dict[str, str]:
+    """The columns that sources have got since, if it may be that rows which are kept get them: by a `*`, for the query's
+    text says nothing of them."""
+    if TEXT not in had or had[TEXT] != signature.get(TEXT):
+        return {}
+    upsert = work.program.upsert
+    if upsert is not None and upsert.key is None and work.model.on_schema_change == IGNORE:
+        # Rows are known by all of their columns, and the table would lack one.
+        return {}
+    if not any(kind.lower().startswith("struct<") for kind in work.state.types(spark).values()):
+        return {}
+    return later_columns(spark, work.model, work.program.inputs, position.batch)
+
+
+def _planned(
+    spark: SparkSession,
+    work: Work,
+    found: Evolution,
+    position: Position,
+    had: Mapping[str, object],
+    signature: Mapping[str, object],
+    later: Mapping[str, str] | None = None,
+) -> tuple[Migration, Layout]:
+    """What becomes of the state table, and which columns it has from then on."""
+    model, state = work.model, work.state
+    rows = spark.createDataFrame([], read_streams(spark, model, work.program.inputs).schema)
+    step = MicroBatch(work, spark, position, asked(spark))
+    has = state.types(spark)
+    try:
+        layout = step.layout(rows, KnownColumns(has, state.apart, partial(begins, found)))
+    except TwoTypesError as problem:
+        raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.") from problem
+    if state.apart or layout.apart:
+        # The same, told of the table's columns: one name is several of them.
+        was, now = as_in_table(had, state.apart), as_in_table(signature, layout.apart)
+        found = what_becomes(was, now, model.keep_state)
+        if found.refused:
+            raise StreamError(
+                f"Model {model.name}: {changed_in(found.refused)}. To build it anew: {model.rebuild}."
+            )
+    wants = stored_types(spark, {field.name: type_text(field.dataType) for field in layout.schema.fields})
+    own = _kept(found, layout.called) if found.sweeps else set()
+    change, problems = migration(found, has, wants, own, later)
+    if problems:
+        raise StreamError(f"Model {model.name}: {changed_in(problems)}. To build it anew: {model.rebuild}.")
+    return change, layout
+
+
+def begins(found: Evolution, part: str) -> Collection[str] | None:
+    """The columns of a part that begin, or are called otherwise from now on; None: all of its rows begin."""
+    if part in found.gone_parts or part in found.begun_parts:
+        return None
+    begun = {*found.begun_in.get(part, ())}.union(
+        *(columns for stage, columns in found.begun.items() if is_of(part, stage))
+    )
+    return begun | {now for was, now in found.renamed.items() if was != now}
+
+
+def _kept(found: Evolution, called: Called) -> set[str]:
+    """The columns of the parts that are kept, without what begins in these."""
+    parts = called.keys() - {*found.gone_parts} - found.begun_parts
+    return {"part"}.union(*({*called[part].values()} - found.begun_in.get(part, set()) for part in parts))

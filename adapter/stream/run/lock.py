@@ -1,0 +1,130 @@
+"""One writer per model: a lock that ends with the process that writes.
+
+It is taken by the JVM, for that is what writes: a JVM may finish a commit a moment after its Python
+was killed, and the next run must not look before that. The operating system releases the lock when
+the JVM ends, however it ends. A storage root that isn't on this machine has no such locks; there,
+Spark itself notices two writers of one checkpoint.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..common.errors import StreamError
+from ..common.model import StreamModel
+from ..common.session import jvm
+from ..iceberg import owner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# How long a JVM may take to end after its Python did.
+_PATIENCE = 15.0
+
+_held: set[str] = set()
+_guard = threading.Lock()
+
+
+@contextmanager
+def locked(spark: SparkSession, model: StreamModel) -> Iterator[None]:
+    """Hold the model's lock.
+
+    Raises:
+        StreamError: another run holds it, and which process that is; or the model's files belong to another table.
+    """
+    if not model.storage.is_local:
+        owner.check(spark, model)
+        yield
+        return
+    path = Path(model.lock)
+    # Within a process the file must not even be opened twice: closing it would free the lock.
+    with _guard:
+        if model.lock in _held:
+            raise _taken(model, os.getpid())
+        _held.add(model.lock)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = jvm(spark).java.io.RandomAccessFile(model.lock, "rw")
+        try:
+            _wait(model, file.getChannel())
+            file.setLength(0)
+            file.write(json.dumps({"pid": os.getpid()}).encode())
+            owner.check(spark, model)
+            yield
+        finally:
+            file.close()
+    finally:
+        with _guard:
+            _held.discard(model.lock)
+
+
+def is_held(model: StreamModel) -> bool | None:
+    """Whether a run of the model is going on, in whatever process; None where that can't be seen."""
+    if not model.storage.is_local:
+        return None
+    try:
+        with open(model.lock, "rb") as file:
+            # Of this process's own locks closing the file would let go; it is the JVM that has them.
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def check_free(model: StreamModel) -> None:
+    """Passes a model that nobody writes, as far as can be seen. Spark isn't needed to look.
+
+    Raises:
+        StreamError: as in `locked`.
+    """
+    if is_held(model):
+        raise _taken(model, _holder(model))
+
+
+def _wait(model: StreamModel, channel: object) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while channel.tryLock() is None:  # type: ignore[attr-defined]
+        holder = _holder(model)
+        if holder is None or _alive(holder) or time.monotonic() > deadline:
+            raise _taken(model, holder)
+        time.sleep(0.1)
+
+
+def _holder(model: StreamModel) -> int | None:
+    try:
+        return int(json.loads(Path(model.lock).read_text(encoding="utf-8"))["pid"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _taken(model: StreamModel, holder: int | None) -> StreamError:
+    who = f"process {holder}" if holder else "another process"
+    if model.is_beside:
+        return StreamError(
+            f"Model {model.name}: {model.target}, a version of it, is being written ({who} holds {model.lock}). Wait until "
+            "that ends."
+        )
+    return StreamError(
+        f"Model {model.name}: another run of it is going on ({who} holds {model.lock}). Wait until it "
+        f"ends, or stop it with `dbt-stream stop {model.name}`."
+    )

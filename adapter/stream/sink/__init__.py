@@ -1,0 +1,1 @@
+"""The model's table and its changelog."""

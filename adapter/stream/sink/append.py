@@ -1,0 +1,268 @@
+"""The model's table: each step's rows come into it once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...query.program import BATCH_ID, CHANGE_TYPE
+from ...quoting import literal
+from ..common.failpoints import around
+from ..common.model import IGNORE, StreamModel
+from ..common.session import show, sql
+from ..common.table_rows import Columns, one_file
+from ..evolution.migration import widened
+from ..evolution.output_schema import Widening, check_same
+from ..iceberg import commit
+from ..iceberg.maintenance import Maintenance, of_read_table
+from ..iceberg.table import DELETED, EXPIRED, FOLLOWED, RECORDS, IcebergTable, load
+from ..progress.position import Position, read_position
+from ..sources.rows import Kept, leaf
+from . import incremental_runs
+from .change_types import INSERT
+from .changelog import REPLACED_PROPERTY, Changes, changes_of
+from .constraints import checked
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DECIDED = "decided_changes"
+"""The view of changes that the changelog has and the table lacks."""
+
+
+class Sink(ABC):
+    """A model's table, and its changelog where the model keeps one."""
+
+    def __init__(self, spark: SparkSession, model: StreamModel, key: Sequence[str] | None = None) -> None:
+        self.model = model
+        self._table = load(spark, model.target)
+        self._columns: Columns | None = None
+        self._followed: int | None = None
+        """The snapshot up to which the changelog follows the table, where others have changed that since."""
+        self._maintenance: Maintenance | None = None
+        self._changes = changes_of(spark, model, key)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the table was made."""
+        return self._table is not None
+
+    @property
+    def table(self) -> IcebergTable:
+        """The table, once it was made."""
+        assert self._table is not None
+        return self._table
+
+    @property
+    def rows(self) -> int:
+        """Rows in the table, as its newest snapshot counts them."""
+        if self._table is None:
+            return 0
+        # After others' compactions there may be deletes of rows that are no longer there.
+        return max(0, self._table.count(RECORDS) - self._table.count(DELETED))
+
+    @property
+    def written(self) -> bool:
+        """Whether anything was ever written to the table as it is now."""
+        return self._table is not None and self._table.known is not None
+
+    @property
+    def has_past(self) -> bool:
+        """Whether all snapshots that led to the table as it is are there."""
+        return self.written and EXPIRED not in self.table.past()
+
+    @property
+    def incremental(self) -> bool:
+        """Whether the table, as it is now, came about from what an incremental run wrote."""
+        return self._table is not None and incremental_runs.have_written(self._table)
+
+    def position(self) -> Position | None:
+        """The last step in the table, its own rows counted in; None if there is none."""
+        if self._table is None:
+            return None
+        summary = self._table.last_summary()
+        found = read_position(summary)
+        if found is None:
+            return None
+        return replace(found, rows_out=found.rows_out + self.own_rows(summary))
+
+    def own_rows(self, summary: Mapping[str, str]) -> int:
+        """The rows of the step that a commit is of, where the position in it doesn't count them."""
+        return int(summary.get("added-records", 0))
+
+    @property
+    def changes(self) -> Changes | None:
+        """Its changelog; None: the model keeps none."""
+        return self._changes
+
+    def changes_ahead(self) -> int:
+        """How many steps are in the changelog and not in the table."""
+        position = self.position()
+        if self._changes is None or (position is None and self.written):
+            return 0
+        return self._changes.commits_after(position.step if position is not None else (-1, 0))
+
+    def begin(self, spark: SparkSession) -> None:
+        """Get ready for the first step of a run: table and changelog say the same from here on.
+
+        A step that a crash left in the changelog alone comes into the table as it was decided then. What others
+        changed in the table comes into the changelog.
+        """
+        incremental_runs.forget(self.table)
+        if self._changes is None:
+            return
+        # A run may have ended after the table's columns were changed.
+        self._changes.follow_columns(spark)
+        others = self.table.changed_by_others()
+        decided, position = self._changes.position(), self.position()
+        if decided is not None and self._lacks(decided, position):
+            # On top of others' changes, which would be looked for in vain after a crash in between.
+            self._followed = None if others is None else self.table.followed()
+            with Kept() as kept:
+                rows = self._changes.last(spark)
+                kept.keep(rows)
+                show(leaf(rows), DECIDED)
+                self._take_over(spark, decided)
+            position = self.position()
+        self._changes.follow(spark, self.table, position, others)
+        self._followed = None
+
+    def catch_up(self, spark: SparkSession) -> None:
+        """Get ready for a step. Others may have written the table since the last one; the changelog follows them."""
+        if commit.check(self.model, self.table) and self._changes is not None:
+            self._changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
+
+    def maintain(self, spark: SparkSession) -> int:
+        """Keep table and changelog small; how many commits that took."""
+        if self._maintenance is None:
+            self._maintenance = of_read_table("table", self.model, self.table, lambda: self.catch_up(spark))
+        commits = self._maintenance.after_commit(spark)
+        return commits + (self._changes.maintain(spark, self.rows) if self._changes is not None else 0)
+
+    def _lacks(self, decided: Position, position: Position | None) -> bool:
+        if position is None:
+            # Of a table whose snapshots expired nothing tells its step; it has been looked at that none is missing.
+            return not self.written
+        return decided.is_after(position)
+
+    @abstractmethod
+    def _take_over(self, spark: SparkSession, position: Position) -> None:
+        """Bring the changes in the view `DECIDED` into the table, in one commit that carries `position`."""
+
+    @abstractmethod
+    def put(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
+        """Put a step's rows into the table, in one commit that carries `position`.
+
+        Args:
+            spark: the session of the micro-batch.
+            query: the program's output.
+            position: the step they belong to.
+            few: they fit into one file.
+            kept: holds rows until the end of the micro-batch.
+
+        Returns:
+            How many rows of the table changed.
+
+        Raises:
+            StreamError: the table has other columns.
+        """
+
+    def _append(self, rows: DataFrame, position: Position) -> None:
+        # What others change goes into the changelog before the next step.
+        kept = self._changes is not None
+        commit.append("table.append", self.model, self.table, rows, self._notes(position), by_anyone=kept)
+
+    def _notes(self, position: Position) -> dict[str, str]:
+        """What a commit to the table says."""
+        followed = {} if self._followed is None else {FOLLOWED: str(self._followed)}
+        return {**position.properties(), **followed}
+
+    def columns(self, spark: SparkSession, query: str) -> Columns:
+        """The table's columns.
+
+        Raises:
+            StreamError: they aren't those of the query.
+        """
+        if self._columns is None:
+            self._columns = self.columns_of_table(spark)
+            check_same(self.model, spark.sql(query).columns, self._columns.names)
+        return self._columns
+
+    def checked(self, spark: SparkSession, query: str) -> str:
+        """The rows of a query with the table's columns, which meet the constraints of the model's contract.
+
+        Raises:
+            StreamError: the columns aren't those of the query.
+        """
+        columns = self.columns(spark, query)
+        return checked(self.model, columns.select(spark, query), columns.names)
+
+    def columns_of_table(self, spark: SparkSession) -> Columns:
+        """The table's columns, whatever the query's are."""
+        schema = spark.table(self.model.target).schema
+        return Columns(schema, passes_over=self.model.on_schema_change == IGNORE, rebuild=self.model.rebuild)
+
+    def change_columns(self, spark: SparkSession, add: Mapping[str, str], drop: Sequence[str]) -> None:
+        """Add columns to the table and its changelog, and drop others. Rows that are there have NULL in new ones."""
+        if not add and not drop:
+            return
+        with around("table.columns", self.model.name):
+            self.table.change_columns(spark, add, drop)
+        self._columns = None
+        if self._changes is not None:
+            self._changes.follow_columns(spark)
+
+    def widen_columns(self, spark: SparkSession, wider: Widening) -> None:
+        """Make columns of the table and its changelog wider. A snapshot has the columns of its time: one is made."""
+        if not wider:
+            return
+        position = self.position()
+        if position is None:
+            with around("table.columns", self.model.name):
+                self.table.widen_columns(spark, wider)
+        else:
+            change = widened(wider)
+            commit.migrate(
+                spark,
+                "table.widen",
+                self.model,
+                self.table,
+                change,
+                {},
+                self._notes(position),
+                by_anyone=False,
+            )
+        self._columns = None
+        if self._changes is not None:
+            self._changes.follow_columns(spark)
+
+
+class AppendSink(Sink):
+    """A table whose rows never change."""
+
+    def begin(self, spark: SparkSession) -> None:
+        """See `Sink.begin`. A table that was made in the place of one whose rows were replaced still says so."""
+        super().begin(spark)
+        if self.table.property(REPLACED_PROPERTY) is not None:
+            with around("table.property", self.model.name):
+                spark.sql(
+                    f"alter table {self.model.target} unset tblproperties ({literal(REPLACED_PROPERTY)})"
+                )
+
+    def put(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
+        """See `Sink.put`."""
+        self.catch_up(spark)
+        made = self.checked(spark, query)
+        if self._changes is not None:
+            rows = spark.sql(made)
+            kept.keep(rows)
+            show(leaf(rows), "appended_rows")
+            made = "select * from appended_rows"
+            self._changes.append(spark, f"select *, '{INSERT}' as {CHANGE_TYPE} from appended_rows", position)
+        self._append(sql(spark, one_file(made) if few else made), position)
+        return self.table.count("added-records")
+
+    def _take_over(self, spark: SparkSession, position: Position) -> None:
+        self._append(spark.sql(f"select * except ({CHANGE_TYPE}, {BATCH_ID}) from {DECIDED}"), position)

@@ -1,0 +1,232 @@
+"""``<model>__changes``: every change of a model's table as rows that are only ever added.
+
+The changelog is the write-ahead log of the table. A step's changes are appended to it in one commit before they are
+written to the table, so that what the table lost and gained is still known then. That commit decides: after a crash
+between the two, the table gets what the changelog has, and the query isn't asked again, which might answer otherwise
+the second time (lookups, static tables, ``uuid()``).
+
+A table that has a changelog keeps it, whoever writes the table. Where others have changed the table (a backfill, a
+DELETE by hand), or the changelog begins later than the table, the next writer appends what the two differ in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...query.program import BATCH_ID, CHANGE_TYPE
+from ...quoting import literal
+from ...quoting import quote as quoted
+from ..common.failpoints import around
+from ..common.identifiers import type_text
+from ..common.model import StreamModel
+from ..common.session import sql
+from ..common.table_rows import one_file
+from ..evolution.output_schema import Widening, widening
+from ..iceberg import commit
+from ..iceberg.maintenance import Maintenance, of_read_table
+from ..iceberg.ownership import foreign, owned
+from ..iceberg.ownership import properties as made_as
+from ..iceberg.table import IcebergTable
+from ..progress.position import FOLLOWS, PREFIX, Position, read_position
+from ..storage.savepoints import CHANGELOG
+from .change_types import ADDS, CHANGES_ID, DELETE, INSERT
+from .changelog_retention import OldChanges
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+REPLACED_PROPERTY = f"{PREFIX}rows-are-replaced"
+"""The property of a model's table whose rows change."""
+KEY_PROPERTY = f"{PREFIX}key"
+"""The property of a changelog with the columns that identify a row, as JSON. Only where rows change."""
+
+
+class Changes:
+    """The changelog of a model.
+
+    Args:
+        model: the model.
+        key: the columns that identify a row of its table; None: nothing does, or its rows don't change.
+        table: where it is kept; None: it has to be made yet.
+    """
+
+    def __init__(self, model: StreamModel, key: Sequence[str] | None, table: IcebergTable | None) -> None:
+        self._model, self._key, self._table = model, key, table
+        self._maintenance: Maintenance | None = None
+        self._old: OldChanges | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is one."""
+        return self._table is not None
+
+    def position(self) -> Position | None:
+        """The last step in it; None if there is none."""
+        return None if self._table is None else read_position(self._table.last_summary())
+
+    def commits_after(self, step: tuple[int, int]) -> int:
+        """How many of its commits are of later steps than one."""
+        count = 0
+        for summary in self._table.summaries() if self._table is not None else ():
+            position = read_position(summary)
+            if position is not None and position.step <= step:
+                break
+            count += position is not None
+        return count
+
+    def append(
+        self, spark: SparkSession, query: str, position: Position, notes: Mapping[str, str] | None = None
+    ) -> None:
+        """Add a step's changes in one commit.
+
+        Args:
+            spark: the session of the micro-batch.
+            query: the rows of the table and ``_change_type``.
+            position: the step.
+            notes: what else the commit says.
+        """
+        table = self._table or self._create(spark)
+        last = table.last_summary()
+        done = read_position(last)
+        number = max(position.number, int(last.get(CHANGES_ID, done.number if done else -1)) + 1)
+        columns = ", ".join(map(quoted, spark.table(self._model.changes).columns[:-1]))
+        # One file: the two rows of an update are stored together. The number as in `program.now`: a plain one Spark would
+        # compile into its code, anew for each step.
+        step = f"(select struct(*) from values ({number}L) as step(number)).number"
+        rows = one_file(f"select {columns}, {step} as {BATCH_ID} from (\n{query}\n)")
+        properties = {**position.properties(), CHANGES_ID: str(number), **(notes or {})}
+        commit.append("changelog.append", self._model, table, sql(spark, rows), properties)
+
+    def last(self, spark: SparkSession) -> DataFrame:
+        """The rows of its last step."""
+        assert self._table is not None
+        snapshot, before = self._table.last_step()
+        if before is None:
+            return spark.sql(f"select * from {self._table.at(snapshot)}")
+        read = spark.read.option("start-snapshot-id", str(before)).option("end-snapshot-id", str(snapshot))
+        return read.table(self._model.changes)
+
+    def follow(
+        self, spark: SparkSession, table: IcebergTable, position: Position | None, others: int | None
+    ) -> None:
+        """Append what the changelog and the table differ in, if others than steps have written one of the two.
+
+        Args:
+            spark: a session.
+            table: the model's table.
+            position: its last step.
+            others: the newest snapshot in which others changed rows of it; None: there is none.
+        """
+        done = self.position()
+        if position is None and others is None:
+            # Of what step the table is nobody knows any more, if it has rows: its snapshots expired.
+            others = table.known
+            if others is None:
+                if self._table is None and self._key is not None:
+                    # Who reads the model needs to know that its rows will change, before it has any.
+                    self._create(spark)
+                return
+        is_even = done is not None and position is not None and done.is_of(position)
+        if others is None and is_even:
+            return
+        noted = self._table.last_summary().get(FOLLOWS) if self._table is not None else None
+        if others is not None and noted == str(others):
+            return
+        listed = ", ".join(quoted(field.name) for field in spark.table(self._model.target).schema.fields)
+        united = f"select {listed}, 1 as __stream_sign from {_as_it_is(table)}"
+        if self._table is not None:
+            united += (
+                f"\nunion all\nselect {listed}, if({ADDS}, -1, 1) as __stream_sign from {self._model.changes}"
+            )
+        query = each_change(
+            f"(\n  select {listed}, sum(__stream_sign) as __stream_times from (\n{united}\n) group by {listed} "
+            "having sum(__stream_sign) <> 0\n)",
+            listed,
+        )
+        step = position or Position(self._model.name, query_id=done.query_id if done else "", batch=-1)
+        self.append(spark, query, step, {FOLLOWS: str(others)} if others is not None else None)
+
+    def follow_columns(self, spark: SparkSession) -> None:
+        """Have the columns of the model's table."""
+        if self._table is None:
+            return
+        table = {field.name.lower(): field for field in spark.table(self._model.target).schema.fields}
+        own = [name.lower() for name in spark.table(self._model.changes).columns]
+        add = {field.name: type_text(field.dataType) for name, field in table.items() if name not in own}
+        drop = [name for name in own if name not in (*table, CHANGE_TYPE, BATCH_ID)]
+        if add or drop:
+            with around("changelog.columns", self._model.name):
+                self._table.change_columns(spark, add, drop, before=CHANGE_TYPE)
+        wider = Widening()
+        for field in spark.table(self._model.changes).schema.fields:
+            if (wants := table.get(field.name.lower())) is not None:
+                kinds = (type_text(each.dataType) for each in (field, wants))
+                wider |= widening((field.name,), *kinds) or Widening()
+        if wider:
+            with around("changelog.columns", self._model.name):
+                self._table.widen_columns(spark, wider)
+
+    def maintain(self, spark: SparkSession, rows: int) -> int:
+        """Keep the changelog small.
+
+        Args:
+            spark: a session.
+            rows: how many rows the model's table has.
+
+        Returns:
+            How many commits that took.
+        """
+        table = self._table
+        if table is None:
+            return 0
+        if self._maintenance is None or self._old is None:
+            self._old = OldChanges(self._model, table)
+            self._maintenance = of_read_table(
+                "changelog", self._model, table, lambda: commit.check(self._model, table)
+            )
+        old = self._old
+        return self._maintenance.after_commit(spark, lambda: old.compact(spark, rows))
+
+    def _create(self, spark: SparkSession) -> IcebergTable:
+        fields = spark.table(self._model.target).schema.fields
+        columns = [f"{quoted(field.name)} {type_text(field.dataType)}" for field in fields]
+        columns += [f"{CHANGE_TYPE} string", f"{BATCH_ID} bigint"]
+        settings = made_as(CHANGELOG, self._model.target)
+        if self._key is not None:
+            settings[KEY_PROPERTY] = json.dumps(list(self._key))
+        listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in settings.items())
+        description = f"({', '.join(columns)}) using iceberg tblproperties ({listed})"
+        self._table = commit.create(spark, "changelog.create", self._model, CHANGELOG, description)
+        return self._table
+
+
+def _as_it_is(table: IcebergTable) -> str:
+    assert table.known is not None
+    return table.at(table.known)
+
+
+def each_change(differences: str, columns: str) -> str:
+    """A query with a row for every change.
+
+    Args:
+        differences: a relation with how often a row came (less than 0: went) as `__stream_times`.
+        columns: its other columns, as a list.
+    """
+    return (
+        f"select {columns}, if(__stream_times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE}\n"
+        f"from {differences} lateral view explode(sequence(1L, abs(__stream_times))) as __stream_time"
+    )
+
+
+def changes_of(spark: SparkSession, model: StreamModel, key: Sequence[str] | None) -> Changes | None:
+    """The changelog that a model keeps: one that was asked for, or that is there. None if there is neither.
+
+    Raises:
+        StreamError: a changelog is asked for, and its name is another table's.
+    """
+    table = owned(spark, model, CHANGELOG)
+    if table is None and model.changelog and spark.catalog.tableExists(model.changes):
+        raise foreign(spark, model, CHANGELOG)
+    return Changes(model, key, table) if table is not None or model.changelog else None

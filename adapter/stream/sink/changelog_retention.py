@@ -1,0 +1,145 @@
+"""Old changes of a changelog are compacted: those older than the config `changelog_retention` become their net effect.
+
+What is left of them is an insert for each row that the table had then, with the ``_batch_id`` of the row's last change. The
+commit is one of Iceberg's *replace* operations: streams pass over it, and one that hasn't read the old changes yet reads
+them from their own snapshots, which the maintenance keeps for it. A stream that begins reads the net effect, which makes the
+same table.
+
+A changelog has numbers and no times, so the property `_TIMES` notes now and then how far it was when.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from ...query.program import BATCH_ID, CHANGE_TYPE
+from ...query.text.maps import ordered
+from ...quoting import quote as quoted
+from ..common.identifiers import type_text
+from ..common.model import StreamModel
+from ..common.session import are_few, show, sql
+from ..common.table_rows import one_file
+from ..iceberg import commit, maintenance
+from ..iceberg.table import DELETE_FILES, RECORDS, IcebergTable
+from ..progress.position import COMPACTED, PREFIX
+from .change_types import ADDS, CHANGES_ID, DELETE, INSERT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COMPACTED_UNTIL = f"{PREFIX}changes-compacted-until"
+"""The property of a changelog with the ``_batch_id`` up to which it has changes only by their net effect."""
+_TIMES = f"{PREFIX}changes-times"
+"""The property of a changelog with pairs of a ``_batch_id`` and the time (milliseconds since 1970) when it was the last."""
+_VIEW = "old_changes"
+_MINUTE = 60_000
+
+
+class OldChanges:
+    """Compacts the old changes of a model's changelog.
+
+    Args:
+        model: the model.
+        table: its changelog.
+    """
+
+    def __init__(self, model: StreamModel, table: IcebergTable) -> None:
+        self._model, self._table = model, table
+        self._times: list[list[int]] = json.loads(table.property(_TIMES) or "[]")
+        self._rows = 0
+        """From so many rows on it is looked again whether there is enough to compact."""
+
+    def compact(self, spark: SparkSession, live: int) -> int:
+        """Compact old changes if that takes away enough of the changelog.
+
+        Args:
+            spark: a session.
+            live: how many rows the model's table has.
+
+        Returns:
+            How many commits it took.
+        """
+        retention, table = self._model.changelog_retention, self._table
+        if retention is None or table.known is None:
+            return 0
+        self._note_time(retention)
+        rows = table.count(RECORDS)
+        if rows < self._rows or not _pays(rows, live, rows):
+            return 0
+        self._rows = rows + max(maintenance.EVERY, rows // 4)
+        until = self._until(int(time.time() * 1000) - retention // 1000)
+        if until is None or until <= int(table.property(COMPACTED_UNTIL) or -1) or table.count(DELETE_FILES):
+            return 0
+        commit.check(self._model, table)
+        with commit.files_up_to(spark, table, BATCH_ID, until) as files:
+            old = files.rows.where(f"{BATCH_ID} <= {until}").count()
+            if not _pays(old, live, rows):
+                return 0
+            times = [each for each in self._times if each[0] > until]
+            commit.replace(
+                "changelog.retention",
+                self._model,
+                table,
+                files,
+                _net(files.rows, until, are_few(rows)),
+                {COMPACTED: "true"},
+                {COMPACTED_UNTIL: str(until), _TIMES: json.dumps(times)},
+            )
+            self._times = times
+        self._rows = 0
+        return 1
+
+    def _note_time(self, retention: int) -> None:
+        """Notes now and then up to which change the changelog is."""
+        now = int(time.time() * 1000)
+        if self._times and now - self._times[-1][1] < max(_MINUTE, retention // 10_000):
+            return
+        number = self._table.last_summary().get(CHANGES_ID)
+        if number is not None:
+            self._times.append([int(number), now])
+            self._table.set_properties({_TIMES: json.dumps(self._times)})
+
+    def _until(self, before: int) -> int | None:
+        """The last change that was there at a time; None: it isn't known, or there was none."""
+        numbers = [number for number, made in self._times if made <= before]
+        for snapshot in self._table.snapshots():
+            number = snapshot.summary().get(CHANGES_ID)
+            if number is not None and int(snapshot.timestampMillis()) <= before:
+                numbers.append(int(number))
+                break
+        return max(numbers, default=None)
+
+
+def _pays(old: int, live: int, rows: int) -> bool:
+    """Whether it takes away enough to compact so many changes of all that are there: as many as the table has rows, and a
+    quarter of the changelog."""
+    return old - live >= max(maintenance.EVERY, live, rows // 4)
+
+
+def _net(rows: DataFrame, until: int, few: bool) -> DataFrame:
+    """Rows of a changelog, of which changes up to one are replaced by their net effect.
+
+    Args:
+        rows: all of its rows up to that change, and maybe later ones.
+        until: the ``_batch_id`` of the change.
+        few: whether they fit into one file.
+    """
+    spark = rows.sparkSession
+    show(rows, _VIEW)
+    fields = [each for each in rows.schema.fields if each.name not in (CHANGE_TYPE, BATCH_ID)]
+    names = [quoted(each.name) for each in fields]
+    same = [ordered(quoted(each.name), type_text(each.dataType)) for each in fields]
+    listed = ", ".join([*names, CHANGE_TYPE, BATCH_ID])
+    query = (
+        f"select __row.*, if(__times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE}, __last as {BATCH_ID} from (\n"
+        "  select max_by(__row, struct(__sign, __number)) as __row, sum(__sign) as __times,\n"
+        "    coalesce(max(__number) filter (where __sign > 0), max(__number)) as __last\n"
+        f"  from (select struct({', '.join(names)}) as __row, struct({', '.join(same)}) as __same,\n"
+        f"    if({ADDS}, 1, -1) as __sign, {BATCH_ID} as __number from {_VIEW} where {BATCH_ID} <= {until})\n"
+        "  group by __same having sum(__sign) <> 0\n"
+        ") lateral view explode(sequence(1L, abs(__times))) as __time\n"
+        f"union all select {listed} from {_VIEW} where {BATCH_ID} > {until}"
+    )
+    return sql(spark, one_file(query) if few else query)

@@ -1,0 +1,98 @@
+"""The constraints of a model's contract, asked of each micro-batch's rows and, where they are others than before, of those
+that the table has."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...quoting import literal
+from ...quoting import quote as quoted
+from ..common.errors import StreamError, cause_text
+from ..common.session import sql
+from ..progress.position import PREFIX
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ..common.model import Constraint, StreamModel
+
+_ASKED = f"{PREFIX}constraints"
+"""The property of a table that says which constraints all of its rows meet."""
+_MARK = "breaks its contract: "
+_RAISED = re.compile(
+    rf"(Model [^\n]{{1,300}}?: its query gives a row that {_MARK}.*?)\s*SQLSTATE: P0001", re.DOTALL
+)
+_SHOWN = 500
+"""Letters of a row that a message shows."""
+
+
+def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
+    """The rows of a query; Spark stops with a sentence at one that breaks a constraint.
+
+    They are asked in the select list, where no optimizer moves them below a join or a filter.
+
+    Args:
+        model: the model.
+        rows: a query.
+        names: its columns.
+    """
+    if not model.constraints:
+        return rows
+    first, *others = map(quoted, names)
+    row = _shown("struct(*)")
+    cases = []
+    for each in model.constraints:
+        begin = f"Model {model.name}: its query gives a row that {_MARK}{each.says}. The row is "
+        end = (
+            ". Nothing of this micro-batch is in the table or the state. Leave such rows out in the query, mend them in "
+            "their source, or change the contract; the next run goes on."
+        )
+        cases.append(f"when {each.broken} then raise_error(concat({literal(begin)}, {row}, {literal(end)}))")
+    asked = f"case {' '.join(cases)} else {first} end as {first}"
+    return f"select {', '.join([asked, *others])}\nfrom (\n{rows}\n)"
+
+
+def broken(problem: BaseException) -> StreamError | None:
+    """The sentence about a row that breaks a constraint, where that is what ended a query."""
+    found = _RAISED.search(cause_text(problem))
+    return None if found is None else StreamError(found[1])
+
+
+def check_table(spark: SparkSession, model: StreamModel, comes: Mapping[str, str]) -> None:
+    """Asks a table's rows where the contract has other constraints than the table was last asked for, and notes that it was.
+
+    Args:
+        spark: a session.
+        model: the model.
+        comes: the columns that the table is about to get, with their types: rows that are there have NULL in them.
+
+    Raises:
+        StreamError: a row breaks one.
+    """
+    rows = dict(map(tuple, spark.sql(f"show tblproperties {model.target}").collect()))
+    asked = _digest(model.constraints)
+    if rows.get(_ASKED, "") == asked:
+        return
+    more = "".join(f", cast(null as {kind}) as {quoted(name)}" for name, kind in comes.items())
+    for each in model.constraints:
+        select = f"select {_shown('struct(*)')} from (select *{more} from {model.target}) where {each.broken} limit 1"
+        if found := sql(spark, select).collect():
+            raise StreamError(
+                f"Model {model.name}: its table {model.target} has a row that {_MARK}{each.says}. The row is {found[0][0]}. "
+                f"Mend it in the table, change the contract, or build the table anew: {model.rebuild}."
+            )
+    spark.sql(f"alter table {model.target} set tblproperties ({literal(_ASKED)} = {literal(asked)})")
+
+
+def _digest(constraints: Sequence[Constraint]) -> str:
+    """A text that tells constraints from others; empty: there are none."""
+    listed = sorted(each.broken for each in constraints)
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:16] if listed else ""
+
+
+def _shown(row: str) -> str:
+    return f"left(to_json({row}, map('ignoreNullFields', 'false')), {_SHOWN})"

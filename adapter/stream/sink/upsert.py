@@ -1,0 +1,566 @@
+"""The model's table where rows change: what a step's results differ in is written to it once."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...query.program import CHANGE_TYPE, TABLE_BEFORE, Upsert
+from ...quoting import literal, unquote
+from ...quoting import quote as quoted
+from ..common.errors import StreamError
+from ..common.failpoints import around
+from ..common.model import StreamModel
+from ..common.session import are_few, show, sql
+from ..common.table_rows import Columns, one_file
+from ..iceberg import commit
+from ..iceberg.position_deletes import FILE, PATH, PLACE, POSITION, are_possible, has_names_of_iceberg
+from ..iceberg.table import COMMIT, DELETED, FOLLOWED
+from ..progress.position import Position
+from ..sources.rows import Kept, Observed, leaf
+from .append import DECIDED, Sink
+from .change_types import ADDS, AFTER, BEFORE, DELETE, INSERT
+from .changelog import REPLACED_PROPERTY, each_change
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_SMALL = 100_000
+"""A table of so many rows is written anew, which costs no more than files of what changed."""
+_TINY = 20_000
+"""A table of so many rows is written anew by the job that compares it, though it may turn out to stay as it is."""
+_LARGE = 5_000_000
+"""A table of more rows isn't written anew by a micro-batch; it is compacted."""
+_FIRED, _CHANGED, _COMPARED, _NEW = "fired_windows", "changed_rows", "compared_rows", "new_rows"
+_FOUND_AGAIN = "old_rows_found_again"
+_KINDS = (INSERT, AFTER, DELETE)
+_WORN = 3
+"""So often its rows that are gone make more than a table's rows: it is written anew."""
+_LARGE_FILE = 1_000_000
+"""So many rows that go are written by one task."""
+_FOUND_IN, _FOUND_AT = "__stream_file", "__stream_place"
+"""Where the table has the old row of a change, and the paths of all such files, as they are observed."""
+_TIMES = "__stream_times_of_key"
+"""The column that says how many rows have a key."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a step's results differ in from the table."""
+
+    changed: DataFrame
+    """Held, and shown as `_CHANGED`."""
+    counts: Mapping[str, int]
+    """Changes by their kind, where there are any."""
+    twice: int
+    """How many of them have a key that another row of the result has."""
+    files: Sequence[str]
+    """The paths of the files in which old rows are; none where they don't go by their places."""
+
+    @property
+    def total(self) -> int:
+        """How many changes there are."""
+        return sum(self.counts.values())
+
+    @property
+    def gone(self) -> int:
+        """How many rows of the table are replaced or go."""
+        return self.counts.get(AFTER, 0) + self.counts.get(DELETE, 0)
+
+
+class UpsertSink(Sink):
+    """A table with one row per key. Every step compares its results with the rows of the same windows, and
+    writes what differs in one commit, so no reader sees an old row gone and the new one not there yet."""
+
+    def __init__(self, spark: SparkSession, model: StreamModel, upsert: Upsert) -> None:
+        super().__init__(spark, model, upsert.key)
+        self._upsert = upsert
+        self._keys = upsert.key or ()
+        self._has_places = False
+        """Whether old rows go by where they are in the table (`position_deletes`), as it is in this step."""
+        of_scope = {
+            unquote(name).lower() for name in re.findall(r"\bold\.(`(?:[^`]|``)+`|\w+)", upsert.scope)
+        }
+        self._key_has_scope = of_scope <= {name.lower() for name in self._keys}
+        """Whether rows of other windows (groups, rankings) than those that fired have other keys, too."""
+
+    def begin(self, spark: SparkSession) -> None:
+        """See `Sink.begin`. The table says that its rows are replaced: who streams it needs the feed."""
+        self._check_keys(spark)
+        super().begin(spark)
+        if self.table.property(REPLACED_PROPERTY) is None:
+            name, value = literal(REPLACED_PROPERTY), literal("true")
+            with around("table.property", self.model.name):
+                spark.sql(f"alter table {self.model.target} set tblproperties ({name} = {value})")
+
+    def catch_up(self, spark: SparkSession) -> None:
+        """See `Sink.catch_up`."""
+        known = self.table.known
+        super().catch_up(spark)
+        if self.table.known != known:
+            self._check_keys(spark)
+
+    def _check_keys(self, spark: SparkSession) -> None:
+        """Passes a table that others have changed, if each key has one row: a change would be written for each of several.
+
+        Raises:
+            StreamError: two rows have the same key.
+        """
+        if self._upsert.key is None or self.table.changed_by_others() is None:
+            return
+        by = ", ".join(map(quoted, self._keys))
+        rows = self._as_it_is(self.columns_of_table(spark))
+        group = f"group by {by} " if by else ""
+        twice = sql(spark, f"select {by or '1'} from {rows} {group}having count(*) > 1 limit 1")
+        if not twice.isEmpty():
+            raise StreamError(
+                f"Model {self.model.name}: two rows of its table {self.model.target} have the same key "
+                f"({self._shown(twice, '')}), so a change couldn't tell which it is of; one of them is not the stream's. "
+                "Delete it; the next run goes on."
+            )
+
+    def own_rows(self, summary: Mapping[str, str]) -> int:
+        """See `Sink.own_rows`. A merge also writes rows again that stay what they are, so the position counts
+        those that changed."""
+        return 0
+
+    def put(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
+        """See `Sink.put`: rows inserted, updated and deleted."""
+        self.catch_up(spark)
+        if self._upsert.key is None:
+            # The rows may be made from the table: from the same ones that they are compared with then.
+            columns = self._columns or self.columns_of_table(spark)
+            listed = self._as_in_change(spark, columns)
+            show(spark.sql(f"select {listed} from {self._as_it_is(columns)}"), TABLE_BEFORE)
+        return self._merge(spark, query, position, few, kept)
+
+    @property
+    def _is_small(self) -> bool:
+        return self.rows <= _SMALL
+
+    def _shuffled(self, alias: str) -> str:
+        """A hint for a join of the table with a relation. To send that around takes a job of its own; where the table is
+        small, to shuffle both is nothing beside it."""
+        return f"/*+ merge({alias}) */ " if self._is_small else ""
+
+    def _merge(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
+        columns = self.columns(spark, query)
+        if self._upsert.key is None:
+            return self._replace(spark, query, columns, position, few, kept)
+        self._has_places = are_possible(self.table, columns.names)
+        recent = self._recent(spark, kept)
+        if recent is None:
+            return 0
+        old = f"select * from {self._as_it_is(columns, with_places=True)} where {recent}"
+        if not self._upsert.is_whole:
+            old = self._of_fired("left semi join", f"({old})")
+        new = self.checked(spark, query)
+        if self._upsert.certain:
+            compared, twice = self._compared(old, new, columns), "false"
+        else:
+            elsewhere = self._elsewhere(columns, recent)
+            compared = self._compared(old, self._counted(new), columns, True, elsewhere)
+            twice = f"{_TIMES} > 1"
+        if self._changes is None and 0 < self.rows <= _TINY:
+            rewritten = self._rewrite(sql(spark, compared), twice, columns, position, few)
+            if rewritten is not None:
+                return rewritten
+        found = self._changed(spark, compared, twice, kept)
+        if found.twice:
+            self._refuse_keys(spark)
+        if not found.counts:
+            return 0
+        if self._changes is not None:
+            self._changes.append(spark, _with_retractions(columns.names), position)
+        self._write(found, recent, columns.names, _counting(position, found.total), few)
+        return found.total
+
+    def _changed(self, spark: SparkSession, compared: str, twice: str, kept: Kept) -> _Found:
+        """What differs, held, and shown as `_CHANGED`.
+
+        Args:
+            spark: the session of the micro-batch.
+            compared: as in `_compared`.
+            twice: whether one of it has a key that another one has.
+            kept: holds it.
+        """
+        from pyspark.sql import functions as F
+
+        differences = f"select * from (\n{compared}\n) where {CHANGE_TYPE} is not null or {twice}"
+        changed = sql(spark, differences).observe(_CHANGED, *_counts(twice))
+        if self._has_places:
+            path = F.expr(f"collect_set(case when {CHANGE_TYPE} <> '{INSERT}' then {_FOUND_IN} end)")
+            changed = changed.observe(_FOUND_IN, path.alias("paths"))
+        kept.keep(changed)
+        show(leaf(changed), _CHANGED)
+        *counts, same_key = kept.observed(_CHANGED)
+        return _Found(
+            changed,
+            {kind: count for kind, count in zip(_KINDS, counts, strict=True) if count},
+            same_key or 0,
+            kept.observed_texts(_FOUND_IN) if self._has_places else (),
+        )
+
+    def _rewrite(
+        self,
+        compared: DataFrame,
+        twice: str,
+        columns: Columns,
+        position: Position,
+        few: bool,
+    ) -> int | None:
+        """Put results in the place of old rows by one job that writes all of the table and counts what differs; how many
+        rows do. If none does, or a key has two rows, or Spark doesn't say (None), what it wrote goes again."""
+        spark, observed = compared.sparkSession, Observed(compared, *_counts(twice))
+        show(observed.rows, _COMPARED)
+        parts = [
+            f"select {_from_change('new', columns.names)} from {_COMPARED} where {CHANGE_TYPE} is distinct from '{DELETE}'"
+        ]
+        if not self._upsert.is_whole:
+            parts.append(self._of_fired("left anti join", self._as_it_is(columns)))
+        changed: int | None = None
+
+        def notes() -> Mapping[str, str] | None:
+            nonlocal changed
+            found = observed.read()
+            if found is None or found.pop("twice"):
+                return None
+            changed = sum(found.values())
+            return self._notes(_counting(position, changed)) if changed else None
+
+        rows = "\nunion all\n".join(parts)
+        made = sql(spark, one_file(rows) if few else rows)
+        commit.overwrite_if("table.overwrite", self.model, self.table, made, notes)
+        return changed
+
+    def _of_fired(self, join: str, rows: str) -> str:
+        """Rows of the table of windows (groups, rankings) that fired, or that did not."""
+        hint = self._shuffled("fired") if "=" in self._upsert.scope else ""
+        return f"select {hint}old.* from {rows} as old\n{join} {_FIRED} as fired on {self._upsert.scope}"
+
+    def _replace(
+        self, spark: SparkSession, query: str, columns: Columns, position: Position, few: bool, kept: Kept
+    ) -> int:
+        """Put the rows of a query in the place of all, if they differ; some may be there more than once."""
+        from pyspark.sql import functions as F
+
+        rows = sql(spark, self.checked(spark, query))
+        kept.keep(rows)
+        show(leaf(rows), _NEW)
+        listed = ", ".join(map(quoted, columns.names))
+        differences = sql(
+            spark,
+            f"select {listed}, sum(__stream_sign) as __stream_times from (\n"
+            f"  select *, 1 as __stream_sign from {_NEW}\n  union all\n"
+            f"  select *, -1 as __stream_sign from {self._as_it_is(columns)}\n"
+            f") group by {listed} having sum(__stream_sign) <> 0",
+        ).observe(_CHANGED, F.expr("sum(abs(__stream_times))").alias("rows"))
+        kept.keep(differences)
+        (changed,) = kept.observed(_CHANGED)
+        if not changed:
+            return 0
+        if self._changes is not None:
+            show(leaf(differences), _CHANGED)
+            self._changes.append(spark, each_change(_CHANGED, listed), position)
+        made = sql(spark, one_file(f"select * from {_NEW}")) if few else leaf(rows)
+        self._overwrite(made, _counting(position, changed))
+        return changed
+
+    def _take_over(self, spark: SparkSession, position: Position) -> None:
+        columns = self.columns_of_table(spark)
+        listed = ", ".join(map(quoted, columns.names))
+        if self._upsert.key is None:
+            total = spark.table(DECIDED).count()
+            rows = (
+                f"select {listed}, sum(__stream_sign) as __stream_times from (\n"
+                f"  select {listed}, 1 as __stream_sign from {self._as_it_is(columns)}\n  union all\n"
+                f"  select {listed}, if({ADDS}, 1, -1) as __stream_sign from {DECIDED}\n"
+                f") group by {listed} having sum(__stream_sign) > 0"
+            )
+            each = f"select {listed} from ({rows}) lateral view explode(sequence(1L, __stream_times)) as __stream_time"
+            self._overwrite(spark.sql(each), _counting(position, total))
+            return
+        self._has_places = are_possible(self.table, columns.names)
+        with Kept() as kept:
+            old, new = (f"select {listed} from {DECIDED} where {which}" for which in (f"not {ADDS}", ADDS))
+            if self._has_places:
+                decided = (
+                    f"{self._as_it_is(columns, with_places=True)} as old left semi join {DECIDED} as decided"
+                )
+                old = f"select old.* from {decided} on {self._same_key('old', 'decided')}"
+            found = self._changed(spark, self._compared(old, new, columns), "false", kept)
+            total = spark.table(DECIDED).where(f"{CHANGE_TYPE} <> '{BEFORE}'").count()
+            self._write(found, "true", columns.names, _counting(position, total), False)
+
+    def _overwrite(self, rows: DataFrame, position: Position) -> None:
+        """Put rows in the place of all. If someone else has written since the step began, it fails."""
+        commit.overwrite("table.overwrite", self.model, self.table, rows, self._notes(position))
+
+    def _as_in_change(self, spark: SparkSession, columns: Columns) -> str:
+        """The table's columns in the order of the change that its rows are added up with: one that came later is the table's
+        last, wherever the query has it."""
+        if self._upsert.change is None:
+            return "*"
+        has = {name.lower(): quoted(name) for name in columns.names}
+        names = [name.lower() for name in spark.table(self._upsert.change).columns]
+        return ", ".join(has[name] for name in names if name in has)
+
+    def _as_it_is(self, columns: Columns, with_places: bool = False) -> str:
+        """The table before the step, by its snapshot: what is kept of rows of the table itself, Spark would compute
+        anew after the commit, and keep for ever under a plan that nobody can give back.
+
+        Args:
+            columns: of the table.
+            with_places: with where its rows are, if they go by that.
+        """
+        snapshot = self.table.known
+        if not with_places or not self._has_places:
+            return columns.none() if snapshot is None else self.table.at(snapshot)
+        if snapshot is None:
+            nowhere = f"cast(null as string) as {_FOUND_IN}, cast(null as bigint) as {_FOUND_AT}"
+            return f"(select *, {nowhere} from {columns.none()})"
+        return self.table.at(snapshot, f"{FILE} as {_FOUND_IN}, {PLACE} as {_FOUND_AT}")
+
+    def _counted(self, new: str) -> str:
+        """Results with how many of them have their key."""
+        by = ", ".join(map(quoted, self._keys))
+        return f"select *, count(*) over ({f'partition by {by}' if by else ''}) as {_TIMES} from (\n{new}\n)"
+
+    def _elsewhere(self, columns: Columns, recent: str) -> str | None:
+        """The keys of rows of the table that no result takes the place of; None: no result can have one of them."""
+        if self._key_has_scope:
+            return None
+        listed = ", ".join(map(quoted, self._keys))
+        return (
+            f"select {listed} from (select * from {self._as_it_is(columns)} where {recent}) as old\n"
+            f"left anti join {_FIRED} as fired on {self._upsert.scope} group by {listed}"
+        )
+
+    def _refuse_keys(self, spark: SparkSession) -> None:
+        """Say which key more than one row has."""
+        found = self._shown(spark.table(_CHANGED).where(f"{_TIMES} > 1"), "new ")
+        raise StreamError(
+            f"Model {self.model.name}: two rows of its result have the same key ({found}), so a change couldn't "
+            "tell which it is of. Put what tells them apart into the select list, and name it with the rest of the key as "
+            "the model's config unique_key, as in ['k', 'name']; or rank by ROW_NUMBER(); or, where a table that it joins "
+            "has several rows for a key, join one of them."
+        )
+
+    def _shown(self, rows: DataFrame, which: str) -> str:
+        """The key of the first of some rows, for a message; `which`: what its columns' names begin with."""
+        if not self._keys:
+            return "of all rows"
+        kinds = dict(rows.dtypes)
+        # Times as text: Python's end with the year 9999.
+        shown = [
+            f"string({quoted(name)})"
+            if kinds.get(name, "").startswith(("timestamp", "date"))
+            else quoted(name)
+            for name in (f"{which}{key}" for key in self._keys)
+        ]
+        (first,) = rows.selectExpr(*shown).limit(1).collect()
+        return ", ".join(f"{name} {value!r}" for name, value in zip(self._keys, first, strict=True))
+
+    def _recent(self, spark: SparkSession, kept: Kept) -> str | None:
+        """What rows of the table may be among the old ones; None: no result is new."""
+        from pyspark.sql import functions as F
+
+        fired = sql(spark, self._upsert.fired)
+        if self._upsert.bound is None:
+            show(fired, _FIRED)
+            return "true"
+        bound, of_fired = self._upsert.bound
+        fired = fired.observe(_FIRED, F.expr(f"min(unix_micros({of_fired}))").alias("since"))
+        kept.keep(fired)
+        show(leaf(fired), _FIRED)
+        (since,) = kept.observed(_FIRED)
+        # As a literal, so that Iceberg reads only files that may hold such rows.
+        return None if since is None else f"{quoted(bound)} >= timestamp_micros({since}L)"
+
+    def _same_key(self, left: str, right: str) -> str:
+        listed = (f"{left}.{quoted(name)} <=> {right}.{quoted(name)}" for name in self._keys)
+        return " and ".join(listed) or "true"
+
+    @property
+    def _is_old_row(self) -> str:
+        """Whether a row of the table, ``old``, is that of a change, ``changed``."""
+        same = (f"old.{quoted(name)} <=> changed.{quoted('old ' + name)}" for name in self._keys)
+        return " and ".join([f"{CHANGE_TYPE} <> '{INSERT}'", *same])
+
+    def _compared(
+        self, old: str, new: str, columns: Columns, counted: bool = False, elsewhere: str | None = None
+    ) -> str:
+        """One row per key with its old row, its new one, and what becomes of it: NULL where nothing does.
+
+        Where new rows are `_counted`, also how many have its key, in `new` or `elsewhere`.
+        """
+        names = columns.names
+        whole = " and ".join(
+            f"{columns.comparable(name, 'old_')} <=> {columns.comparable(name, 'new_')}" for name in names
+        )
+        before = ", ".join(f"old_.{quoted(name)} as {quoted('old ' + name)}" for name in names)
+        after = ", ".join(f"new_.{quoted(name)} as {quoted('new ' + name)}" for name in names)
+        column, others = "", ""
+        if counted:
+            times = f"coalesce(new_.{_TIMES}, 0)"
+            if elsewhere is not None:
+                times += " + if(__stream_new_there and __stream_there_too, 1, 0)"
+                others = f"\nleft join (select *, true as __stream_there_too from (\n{elsewhere}\n)) as other_\non "
+                others += self._same_key("other_", "new_")
+            column = f",\n  {times} as {_TIMES}"
+        if self._has_places:
+            column += f",\n  old_.{_FOUND_IN}, old_.{_FOUND_AT}"
+        return (
+            f"select case when not coalesce(__stream_old_there, false) then '{INSERT}'\n"
+            f"  when not coalesce(__stream_new_there, false) then '{DELETE}' when not ({whole}) then '{AFTER}' end "
+            f"as {CHANGE_TYPE},\n"
+            f"  {before},\n  {after}{column}\n"
+            f"from (select *, true as __stream_old_there from (\n{old}\n)) as old_\n"
+            f"full join (select *, true as __stream_new_there from (\n{new}\n)) as new_ "
+            f"on {self._same_key('old_', 'new_')}{others}"
+        )
+
+    def _write(self, found: _Found, recent: str, names: list[str], position: Position, few: bool) -> None:
+        spark = found.changed.sparkSession
+        rows = f"select {_from_change('new', names)} from {_CHANGED} where {CHANGE_TYPE} <> '{DELETE}'"
+        if found.counts.keys() == {INSERT}:
+            self._append(sql(spark, one_file(rows) if few else rows), position)
+        # A MERGE would take a column called as one of Iceberg's for that.
+        elif (
+            self._is_small or has_names_of_iceberg(names) or (self._has_places and self._is_worn(found.gone))
+        ):
+            kept = (
+                f"select {self._shuffled('changed') if self._keys else ''}old.*\n"
+                f"from {self.model.target} as old left anti join {_CHANGED} as changed\n"
+                f"on {self._is_old_row}"
+            )
+            all_rows = f"{kept}\nunion all\n{rows}"
+            self._overwrite(sql(spark, one_file(all_rows) if self._is_small else all_rows), position)
+        elif self._has_places:
+            few = few or are_few(found.total)
+            come = sql(spark, one_file(rows) if few else rows) if found.counts.keys() != {DELETE} else None
+            self._change(found, come, position)
+        else:
+            self._merge_by_key(found.changed, recent, names, position)
+
+    def _is_worn(self, gone: int) -> bool:
+        """Whether so many of the table's rows are gone, and still in its files, once `gone` more are, that to write it anew
+        costs no more than they do. Of a large table it has to be the step itself."""
+        rows = self.rows
+        before = self.table.count(DELETED) if rows <= _LARGE else 0
+        return _WORN * (before + gone) > rows
+
+    def _change(self, found: _Found, rows: DataFrame | None, position: Position) -> None:
+        """Add rows, and take away by their places those that others come for."""
+        spark = found.changed.sparkSession
+        where = f"select {_FOUND_IN} as {PATH}, {_FOUND_AT} as {POSITION} from {{}}"
+        gone, files = f"{where.format(_CHANGED)} where {CHANGE_TYPE} <> '{INSERT}'", found.files
+        together = "coalesce(1)" if found.gone <= _LARGE_FILE else f"repartition({PATH})"
+        with Kept() as kept:
+            for last in (False, False, True):
+                hinted = f"select /*+ {together} */ * from (\n{gone}\n)"
+                sorted_ = f"select * from (\n{hinted}\n) sort by {PATH}, {POSITION}"
+                notes = self._notes(position)
+                try:
+                    commit.change(
+                        "table.change", self.model, self.table, rows, sql(spark, sorted_), files, notes
+                    )
+                    return
+                except commit.Moved as moved:
+                    # The rows are the same ones, in other files.
+                    commit.check(self.model, self.table, by_anyone=True)
+                    columns = self.columns_of_table(spark)
+                    if last or not are_possible(self.table, columns.names):
+                        raise StreamError(
+                            f"Model {self.model.name}: its table {self.model.target} was compacted, or its partitions "
+                            "changed, by somebody else while a micro-batch was written. Nothing was lost; the next run goes "
+                            "on."
+                        ) from moved
+                now = self._as_it_is(columns, with_places=True)
+                found_again = sql(
+                    spark,
+                    f"{where.format(f'{now} as old')} left semi join {_CHANGED} as changed\n"
+                    f"on {self._is_old_row}",
+                )
+                kept.keep(found_again)
+                show(leaf(found_again), _FOUND_AGAIN)
+                gone = f"select * from {_FOUND_AGAIN}"
+                files = [
+                    row[0] for row in sql(spark, f"select distinct {PATH} from {_FOUND_AGAIN}").collect()
+                ]
+
+    def _merge_by_key(self, changed: DataFrame, recent: str, names: list[str], position: Position) -> None:
+        """The same by Spark's MERGE, which finds old rows by their keys once more."""
+        from pyspark.sql import functions as F
+
+        spark, target = changed.sparkSession, self.model.target
+        matching = [
+            f"{target}.{quoted(name)} <=> if({CHANGE_TYPE} = '{INSERT}', {quoted('new ' + name)}, {quoted('old ' + name)})"
+            for name in self._keys
+        ]
+        values = {name: F.col(quoted("new " + name)) for name in names}
+        # Not by SQL: Spark 4.1 finds no plan for a MERGE whose source is a view of a table.
+        recently = recent if recent == "true" else f"{target}.{recent}"
+        merge = leaf(changed).mergeInto(target, F.expr(" and ".join([*matching, recently])))
+        merge = merge.whenMatched(F.expr(f"{CHANGE_TYPE} = '{DELETE}'")).delete()
+        merge = merge.whenMatched().update(values)
+        # What others have deleted already is neither there nor to be put there.
+        merge = merge.whenNotMatched(F.expr(f"{CHANGE_TYPE} <> '{DELETE}'")).insert(values)
+        # Others' commits are looked at before and after: Spark commits a MERGE itself.
+        commit.check(self.model, self.table, by_anyone=True)
+        name = str(uuid.uuid4())
+        notes = {FOLLOWED: str(self.table.known), **self._notes(position), COMMIT: name}
+        with around("table.merge", self.model.name), _carrying(spark, notes):
+            merge.merge()
+        commit.check_own(self.model, self.table, name)
+        if self._changes is not None and self._followed is None:
+            self._changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
+
+
+def _counts(twice: str) -> list[Column]:
+    """Changes by their kind, in the order of `_KINDS`, and those of a key that several rows have.
+
+    Args:
+        twice: whether one is of such a key.
+    """
+    from pyspark.sql import functions as F
+
+    counts = [F.expr(f"count_if({CHANGE_TYPE} = '{kind}')").alias(kind) for kind in _KINDS]
+    return [*counts, F.expr(f"count_if({twice})").alias("twice")]
+
+
+def _counting(position: Position, rows: int) -> Position:
+    """The position with so many more rows put out."""
+    return replace(position, rows_out=position.rows_out + rows)
+
+
+def _from_change(which: str, names: Sequence[str]) -> str:
+    """The table's columns out of a change, of the ``old`` row or of the ``new`` one."""
+    return ", ".join(f"{quoted(f'{which} {name}')} as {quoted(name)}" for name in names)
+
+
+def _with_retractions(names: list[str]) -> str:
+    """The changes one after the other: what an update takes away, and what it puts there."""
+    old, new = (_from_change(which, names) for which in ("old", "new"))
+    return (
+        f"select {old}, case {CHANGE_TYPE} when '{DELETE}' then '{DELETE}' else '{BEFORE}' end as {CHANGE_TYPE}\n"
+        f"from {_CHANGED} where {CHANGE_TYPE} <> '{INSERT}'\n"
+        f"union all\nselect {new}, {CHANGE_TYPE} from {_CHANGED} where {CHANGE_TYPE} <> '{DELETE}'"
+    )
+
+
+@contextmanager
+def _carrying(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
+    """Commits inside carry properties: MERGE has no options of its own."""
+    settings = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in properties.items()}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in settings:
+            spark.conf.unset(key)

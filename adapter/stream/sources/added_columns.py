@@ -1,0 +1,59 @@
+"""Finds columns that tables and folders have got since a stream read them: in all rows that it has read they are NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...query.program import StreamInput
+from ..common.model import StreamModel, StreamSource
+from ..iceberg.table import load
+from ..storage.checkpoint import last_snapshot, read_offsets
+from ..storage.source_order import in_first_order
+from .file_columns import finds_columns, noted_columns, types_of
+from .readers import schema_of_files
+from .source_schemas import noted_schemas
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def later_columns(
+    spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], batch: int
+) -> dict[str, str]:
+    """Returns the columns, in lower case, with their types. What messages had isn't known, nor what files had whose columns
+    somebody declared, so of these there are none.
+
+    Args:
+        spark: a session.
+        model: the model.
+        inputs: its streams.
+        batch: the last micro-batch whose rows are in.
+    """
+    order = in_first_order(model, inputs)
+    offsets = read_offsets(model.storage, model.checkpoint, batch)
+    noted = noted_schemas(model.storage, model.checkpoint)
+    of_files = noted_columns(model.storage, model.checkpoint)
+    found: dict[str, str] = {}
+    for place, (source, offset) in enumerate(zip(order.model.sources, offsets, strict=False)):
+        table = load(spark, source.location) if source.is_table else None
+        later: Mapping[str, str] = {}
+        if table is not None and place in noted and last_snapshot(offset) is not None:
+            later = table.columns_but({number for number, _ in noted[place].values()})
+        elif place in of_files and finds_columns(source):
+            later = _of_files(spark, order.model, source, of_files[place])
+        for name, kind in later.items():
+            if found.setdefault(name.lower(), kind.lower()) != kind.lower():
+                found[name.lower()] = ""  # of two types
+    return found
+
+
+def _of_files(
+    spark: SparkSession, model: StreamModel, source: StreamSource, known: Mapping[str, str]
+) -> dict[str, str]:
+    if spark.catalog.tableExists(source.relation):
+        # Its columns were found for this run.
+        schema: Any = spark.table(source.relation).schema
+    else:
+        schema = schema_of_files(spark, model, source)
+    return {name: kind for name, kind in types_of(schema).items() if name not in known}

@@ -1,0 +1,105 @@
+"""A stream that begins with the rows of another table, in the place of what its source has had until then."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ...query.program import StreamInput
+from ..common.errors import StreamError
+from ..common.identifiers import parts
+from ..common.model import StreamModel
+from ..iceberg.table import IcebergTable, load
+from ..storage.checkpoint import read_checkpoint
+from .initial_offset import bootstrapped_from, note_bootstrap
+from .readers import as_stream, read_streams
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def check_bootstrap(
+    spark: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]
+) -> IcebergTable | None:
+    """The table that a model is to begin with; None: it begins with its sources. Changes nothing.
+
+    Args:
+        spark: a session.
+        model: the model.
+        inputs: its streams.
+
+    Raises:
+        StreamError: there is no such table, it lacks columns, or the model can't begin with one.
+    """
+    from pyspark.errors import AnalysisException, IllegalArgumentException
+
+    if model.bootstrap is None:
+        return None
+    if len(model.sources) > 1:
+        raise StreamError(
+            f"Model {model.name}: only a model with one stream can begin with another table's rows, and it has "
+            f"{len(model.sources)}. Leave bootstrap out."
+        )
+    wanted = [part.lower() for part in parts(model.bootstrap)]
+    owned = (model.target, model.changes, model.state)
+    for own in owned:
+        if wanted == [part.lower() for part in parts(own)]:
+            raise _owned(model, own)
+    try:
+        table = load(spark, model.bootstrap)
+    except (AnalysisException, IllegalArgumentException) as problem:
+        raise StreamError(
+            f"Model {model.name}: {model.bootstrap} that it is to begin with isn't a table of Iceberg's. Copy its rows to "
+            "one, and begin with that."
+        ) from problem
+    if table is None or table.known is None:
+        raise StreamError(
+            f"Model {model.name}: the table {model.bootstrap} that it is to begin with doesn't exist, or has no rows."
+        )
+    for own in owned:
+        # By another name of it; what isn't Iceberg's isn't the same.
+        with suppress(AnalysisException, IllegalArgumentException):
+            if (there := load(spark, own)) is not None and there.java.uuid() == table.java.uuid():
+                raise _owned(model, own)
+    as_stream(read_streams(spark, model, inputs).schema, spark.table(table.name), model, table.name)
+    return table
+
+
+def _owned(model: StreamModel, own: str) -> StreamError:
+    return StreamError(
+        f"Model {model.name}: {own} is its own, and goes when it is built anew. Copy it to another table, and begin "
+        "with that."
+    )
+
+
+def begin_with_table(
+    spark: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...], begun: bool
+) -> None:
+    """Note which rows a stream begins with, if those are another table's.
+
+    Args:
+        spark: a session.
+        model: the model.
+        inputs: its streams.
+        begun: whether a micro-batch of it is in.
+
+    Raises:
+        StreamError: it has begun already, or as in `check_bootstrap`.
+    """
+    if model.bootstrap is None:
+        return
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    under_way = checkpoint is not None and checkpoint.planned is not None and checkpoint.done is None
+    noted = bootstrapped_from(model)
+    if under_way and noted is not None and noted.table == model.bootstrap:
+        return  # after a crash the same rows are read again, and none that the table has had since
+    table = None if begun or under_way else check_bootstrap(spark, model, inputs)
+    if table is None:
+        raise StreamError(
+            f"Model {model.name}: it has begun already, so it can't begin with the rows of {model.bootstrap}. To "
+            f"build it anew with them: {model.rebuild}. Else leave the variable bootstrap out."
+        )
+    if noted is not None and noted.table == table.name and table.java.snapshot(noted.snapshot) is not None:
+        return  # a run that found no rows of the source yet, or was killed, has chosen
+    assert table.known is not None
+    note_bootstrap(model, table.name, table.known)

@@ -1,0 +1,218 @@
+"""Checks that the files that a stream has read are what they were: it knows a file by its path, and reads none again.
+
+Spark notes the path and the modification time of each file that it plans, and never looks at the time again. So the rows
+of a file that is written again stay in the table, and those that came in their place are never read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from dbt.adapters.events.logging import AdapterLogger
+
+from ...environment.storage import is_local
+from ...text import agreeing, counted
+from ..common.errors import StreamError
+from ..common.model import plain_path
+from ..storage.checkpoint import file_entries, place_in_log, read_offsets
+from ..storage.source_order import in_first_order
+from .file_names import is_pattern
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ...environment.storage import Storage
+    from ...query.program import StreamInput
+    from ..common.model import StreamModel, StreamSource
+
+logger = AdapterLogger("Spark")
+
+FILES = "files.json"
+"""The file of a checkpoint with the modification times that files have by now, by the place of their source. It has those
+that were changed before they were read, and those whose change was accepted."""
+_STATUS = re.compile(r"path=(.+?); isDirectory=false; length=\d+;.*?modification_time=(\d+)")
+_PAUSE, _SHARE = 60.0, 50
+"""A running query looks at its files once in so many seconds, or in so many times what the last look took."""
+
+
+class ReadFiles:
+    """The files that a model's stream was planned with.
+
+    Args:
+        spark: a session.
+        model: the model, its sources in the order of the checkpoint.
+    """
+
+    def __init__(self, spark: SparkSession, model: StreamModel) -> None:
+        self._spark, self._model = spark, model
+        self._places = [place for place, source in enumerate(model.sources) if source.is_files]
+        self._due = 0.0
+        self._changed: dict[int, dict[str, tuple[int, int]]] = {}
+        """By the place of a source the files that were written again: the offset of the log, and the time it has now."""
+        self._look()
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        noted = _noted(self._model)
+        for place in self._places:
+            self._changed[place] = self._find_changed(place, noted.get(place, {}))
+        took = time.monotonic() - began
+        self._due = began + max(_PAUSE, _SHARE * took)
+
+    def _find_changed(self, place: int, noted: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+        source = self._model.sources[place]
+        entries = file_entries(self._model.storage, self._model.checkpoint, place)
+        if not entries:
+            return {}
+        now = list_files(self._spark, self._model.storage, source)
+        changed, is_there = {}, False
+        for path, entry in entries.items():
+            modified = now.get(plain_path(unquote(path)))
+            if modified is not None:
+                is_there = True
+                if modified != noted.get(path, entry.modified):
+                    changed[path] = (entry.offset, modified)
+        if not is_there:
+            self._warn_of_others(source, len(entries), now)
+        return changed
+
+    def check(self, batch: int) -> None:
+        """Returns unless a file has been written again that was read up to a micro-batch.
+
+        Args:
+            batch: the last micro-batch of which rows are in.
+
+        Raises:
+            StreamError: one was, and its author doesn't say that the rows may stay as they are; and what to do.
+        """
+        for place in self._places:
+            if (again := self._read_and_changed(place, batch)) and not self._model.keep_state:
+                raise StreamError(_written_again(self._model, self._model.sources[place], again))
+
+    def check_now_and_then(self, batch: int) -> None:
+        """Checks again from time to time, as of `check`."""
+        if self._places and time.monotonic() >= self._due:
+            self._look()
+            self.check(batch)
+
+    def accept(self, batch: int) -> None:
+        """Notes the files as they are now with the checkpoint. To be called after `check`.
+
+        Args:
+            batch: as in `check`.
+        """
+        for place in self._places:
+            source = self._model.sources[place]
+            if again := self._read_and_changed(place, batch):
+                what = f"{counted(len(again), 'file')} of its source {source.name or source.relation}"
+                logger.warning(
+                    f"Model {self._model.name}: {what} {agreeing(len(again), 'was', 'were')} written again, as {again[0]}. "
+                    "By keep_state, the rows that were read stay, and none is read again."
+                )
+        if any(self._changed.values()):
+            noted = _noted(self._model)
+            for place, files in self._changed.items():
+                noted[place] = {**noted.get(place, {}), **{path: now for path, (_, now) in files.items()}}
+            self._model.storage.write_text(f"{self._model.checkpoint}/{FILES}", json.dumps(noted))
+            self._changed.clear()
+
+    def _read_and_changed(self, place: int, batch: int) -> list[str]:
+        if not (changed := self._changed.get(place)):
+            return []
+        offsets = read_offsets(self._model.storage, self._model.checkpoint, batch) if batch >= 0 else []
+        last = place_in_log(offsets[place]) if place < len(offsets) else None
+        return sorted(unquote(path) for path, (at, _) in changed.items() if last is not None and at <= last)
+
+    def _warn_of_others(self, source: StreamSource, read: int, now: Mapping[str, int]) -> None:
+        """Warns where all files of a folder are others: somebody may have put another folder in its place."""
+        said = {name.lower(): str(value).lower() for name, value in source.options.items()}
+        is_expected = (
+            said.get("ignoremissingfiles") == "true" or said.get("cleansource", "off") != "off" or not now
+        )
+        # Of a pattern, and of folders of any name, it isn't known here which files are read.
+        if is_expected or is_pattern(source.location) or said.get("recursivefilelookup") == "true":
+            return
+        if new := [path for path in now if _is_read(path, source.location)]:
+            logger.warning(
+                f"Model {self._model.name}: of the {counted(read, 'file')} that it has read of its source "
+                f"{source.name or source.relation} none is in {source.location} any more, and {counted(len(new), 'other')} "
+                f"{agreeing(len(new), 'is', 'are')}, whose rows come beside those that are in. That is as it should be "
+                "where files are moved away once they were read; the source's option 'ignoreMissingFiles: true' says that "
+                f"they are. If the folder was replaced by another one, build the model anew: {self._model.rebuild}."
+            )
+
+
+def warn_of_gone(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput]) -> None:
+    """Warns where files that a model has read are gone, for a table that is built again lacks their rows.
+
+    Args:
+        spark: a session.
+        model: the model, with its checkpoint.
+        inputs: its streams.
+    """
+    try:
+        ordered = in_first_order(model, inputs).model
+    except StreamError:
+        return  # it has read other sources
+    for place, source in enumerate(ordered.sources):
+        entries = file_entries(model.storage, model.checkpoint, place) if source.is_files else {}
+        there = list_files(spark, model.storage, source) if entries else {}
+        gone = sorted(path for each in entries if plain_path(path := unquote(each)) not in there)
+        if gone:
+            logger.warning(
+                f"Model {model.name}: {len(gone):,} of {counted(len(entries), 'file')} that it has read of its source "
+                f"{source.name or source.relation} {agreeing(len(gone), 'is', 'are')} gone, as {gone[0]}: the table that is "
+                "built now lacks their rows."
+            )
+
+
+def list_files(spark: SparkSession, storage: Storage, source: StreamSource) -> dict[str, int]:
+    """Returns the files in the folder of a source, and in those below it, with their modification times, in milliseconds
+    since 1970."""
+    from pyspark.errors import AnalysisException
+
+    folder = plain_path(source.location)
+    if is_local(folder) and not is_pattern(folder):
+        return storage.files(folder)
+    # Spark lists them as it does for the stream, and opens no file of this format to find its columns.
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    try:
+        plan = reader.load(source.location)._jdf.queryExecution().analyzed()
+    except AnalysisException:
+        return {}  # a pattern that nothing matches
+    # One text, for they may be many.
+    listed = plan.relation().location().allFiles().mkString("\n")
+    return {plain_path(path): int(modified) for path, modified in _STATUS.findall(listed)}
+
+
+def _is_read(path: str, folder: str) -> bool:
+    """Returns whether Spark reads a file of a folder: one that isn't hidden, in the folder or in those below it whose names
+    are values of columns.
+
+    >>> [_is_read(f"/in/{name}", "file:///in/") for name in ("day=1/a.json", "archive/a.json", "_SUCCESS")]
+    [True, False, False]
+    """
+    *folders, name = path.removeprefix(plain_path(folder)).lstrip("/").split("/")
+    return not name.startswith(("_", ".")) and all("=" in each for each in folders)
+
+
+def _noted(model: StreamModel) -> dict[int, dict[str, int]]:
+    text = model.storage.read_text(f"{model.checkpoint}/{FILES}")
+    return {int(place): files for place, files in json.loads(text or "{}").items()}
+
+
+def _written_again(model: StreamModel, source: StreamSource, files: list[str]) -> str:
+    more = f" and {counted(len(files) - 1, 'more', 'more')}" if len(files) > 1 else ""
+    was, it, has = ("were", "them", "they have") if more else ("was", "it", "it has")
+    names = "new names" if more else "another name"
+    return (
+        f"Model {model.name}: the file {files[0]}{more} of its source {source.relation} {was} written again since this "
+        f"model read {it}. A stream reads a path once, so its table has the rows of before, and those that {has} now would "
+        f"never come in. To have them beside the others, give {it} {names}; to have them in their place, build the model "
+        f"anew: {model.rebuild}. If the rows are the same (files that were copied or touched), say so once: {model.keep}."
+    )

@@ -1,0 +1,124 @@
+"""Names of files that Spark takes for patterns: it reads the other files of such a micro-batch twice.
+
+`DataSource.checkAndGlobPathIfNecessary` puts all paths in the place of each that looks like a pattern, when it is told that
+none is one. A file that is alone in its micro-batch is read once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from ..common.errors import StreamError
+from ..common.model import plain_path
+from ..common.session import jvm
+from ..storage.checkpoint import files_of_batch, files_read
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ..common.model import StreamModel, StreamSource
+
+_LETTERS = r"[\*\?\[\]\{\}\\]"
+_PATTERN = re.compile(_LETTERS)
+_ONE = "maxfilespertrigger"
+_EVERY_FOLDER = "recursivefilelookup"
+
+
+def check_folder(
+    spark: SparkSession, model: StreamModel, source: StreamSource, place: int | None = None
+) -> None:
+    """Raises if a file that is still to be read has such a name, unless each file is read alone.
+
+    Args:
+        spark: a session.
+        model: the model.
+        source: the folder.
+        place: that of the source in the model's checkpoint; None: nothing of it was read.
+
+    Raises:
+        StreamError: the file, and what to do.
+    """
+    if any(name.lower() == _ONE and str(value) == "1" for name, value in source.options.items()):
+        return
+    named = _named(spark, source)
+    odd = {plain_path(path): path for path in named if is_pattern(path)}
+    if not odd:
+        return
+    # What another source of the model has read of the folder, this one hasn't.
+    log = files_read(model.storage, model.checkpoint, place) if place is not None else ()
+    read = {plain_path(unquote(path)) for path in log}
+    if new := sorted(odd[path] for path in odd.keys() - read):
+        raise StreamError(
+            f"Model {model.name}: {_said(new[0])}. Give it another name, or have each file be a micro-batch: "
+            f"'maxFilesPerTrigger: 1' in the options of the source {source.relation} (which --full-refresh doesn't mind)."
+        )
+
+
+def _named(spark: SparkSession, source: StreamSource) -> Iterator[str]:
+    """The files of a source in whose path such a letter stands below its folder, and maybe others.
+
+    Spark reads the files of a folder, and those of the folders in it that name a partition (``day=1``), or of all.
+    """
+    path_of = jvm(spark).org.apache.hadoop.fs.Path
+    system = path_of(source.location).getFileSystem(spark._jsc.hadoopConfiguration())
+
+    def matches(pattern: str) -> list[Any]:
+        return list(system.globStatus(path_of(pattern)) or ())
+
+    every = any(
+        name.lower() == _EVERY_FOLDER and str(value).lower() == "true"
+        for name, value in source.options.items()
+    )
+    below = "*" if every else "*=*"
+    folder = source.location.rstrip("/")
+    # The file system looks through the names: they may be many.
+    found = matches(folder if not folder.endswith("*") else f"{folder}{_LETTERS}*") if "*" in folder else []
+    while True:
+        found += matches(f"{folder}/*{_LETTERS}*")
+        for each in found:
+            path = each.getPath()
+            if each.isFile():
+                yield path.toString()
+            elif every or "=" in path.getName():
+                files = system.listFiles(path, True)
+                while files.hasNext():
+                    yield files.next().getPath().toString()
+        folder, found = f"{folder}/{below}", []
+        if not any(each.isDirectory() for each in matches(folder)):
+            return
+
+
+def check_batch(model: StreamModel, number: int) -> None:
+    """Raises if a micro-batch has such a file beside others of its source.
+
+    Raises:
+        StreamError: the file, and what to do.
+    """
+    for place, source in enumerate(model.sources):
+        if not source.is_files:
+            continue
+        paths = files_of_batch(model.storage, model.checkpoint, place, number)
+        if len(paths) > 1 and (odd := list(filter(is_pattern, paths))):
+            raise StreamError(
+                f"Model {model.name}: {_said(odd[0])}. The micro-batch was planned with it already, so none of its rows was "
+                f"taken in. Give it another name, and build the model anew: {model.rebuild}."
+            )
+
+
+def is_pattern(path: str) -> bool:
+    """Whether Spark takes it for one.
+
+    >>> is_pattern("file:///in/part[1].csv"), is_pattern("file:///in/a b%.csv")
+    (True, False)
+    """
+    return _PATTERN.search(path) is not None
+
+
+def _said(path: str) -> str:
+    return (
+        f"the file {path} has one of the letters * ? [ ] {{ }} \\ in its path, which Spark takes for a pattern: it would "
+        "read the other files of the same micro-batch twice"
+    )

@@ -1,0 +1,152 @@
+"""How far a new version of a model is behind the old one: what each has read of its sources, going by the checkpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...text import counted
+from ..common.errors import StreamError
+from ..common.model import StreamModel, StreamSource, feed_of
+from ..iceberg.table import load
+from ..storage.checkpoint import file_entries, last_snapshot, place_in_log, read_checkpoint, read_offsets
+from ..storage.deployments import PROMOTED, of_table
+from ..storage.source_order import noted_sources
+from .as_of import fully_read
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ..iceberg.table import IcebergTable
+
+
+@dataclass(frozen=True)
+class Lag:
+    """What one version has not read yet of a source that the other has."""
+
+    source: str
+    count: int
+    unit: str
+    """What is counted: ``rows``, ``files`` or ``messages``."""
+
+    def __str__(self) -> str:
+        return f"{counted(self.count, self.unit.removesuffix('s'))} of {self.source}"
+
+
+@dataclass(frozen=True)
+class _Read:
+    """How far a version has read a source."""
+
+    place: int
+    checkpoint: str
+    offset: str
+
+
+def behind(spark: SparkSession, old: StreamModel, new: StreamModel) -> list[Lag]:
+    """What a new version of a model has not read yet and the old one has, of the sources that both read.
+
+    Args:
+        spark: a session.
+        old: the old version.
+        new: the new one.
+
+    Raises:
+        StreamError: that can't be told.
+    """
+    # What the old one has planned may be in its table; what the new one has planned has to be done again.
+    had, has = _read(old, planned=True), _read(new, planned=False)
+    return [
+        lag
+        for source in had
+        if source in has
+        for lag in _of_source(spark, new, source, had[source], has[source])
+        if lag.count
+    ]
+
+
+def _read(model: StreamModel, planned: bool) -> dict[str, _Read]:
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    batch = None if checkpoint is None else checkpoint.planned if planned else checkpoint.done
+    offsets = [] if batch is None else read_offsets(model.storage, model.checkpoint, batch)
+    sources = noted_sources(model.storage, model.checkpoint)
+    if checkpoint is None or not sources or (offsets and len(offsets) != len(sources)):
+        raise StreamError(
+            f"Model {model.name}: its checkpoint {model.checkpoint} doesn't say how far it has read its sources."
+        )
+    offsets = offsets or ["-"] * len(sources)
+    return {
+        source: _Read(place, model.checkpoint, offset)
+        for place, (source, offset) in enumerate(zip(sources, offsets, strict=True))
+    }
+
+
+def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read, has: _Read) -> Iterator[Lag]:
+    if (at := place_in_log(had.offset)) is not None:
+        yield Lag(source, len(_files(model, had, at) - _files(model, has, place_in_log(has.offset))), "files")
+    elif (snapshot := last_snapshot(had.offset)) is not None:
+        table = load(spark, source)
+        if table is not None and not table.has(snapshot) and _is_promoted(spark, model, source, snapshot):
+            # The old version has read the version before. The new one has to have read all that there is by now.
+            newest = table.snapshot_id
+            count = 0 if newest is None else _rows(model, source, table, newest, has.offset)
+            yield Lag(source, count, "rows")
+            return
+        if table is None or not table.has(snapshot):
+            raise StreamError(
+                f"Model {model.name}: the table {source} that both versions stream from is gone or was built anew, so it "
+                "can't be told how far they are."
+            )
+        yield Lag(source, _rows(model, source, table, snapshot, has.offset), "rows")
+    elif isinstance(topics := _json(had.offset), dict) and all(map(_is_partitions, topics.values())):
+        read = _json(has.offset) or {}
+        count = sum(
+            max(0, to - read.get(topic, {}).get(partition, 0))
+            for topic, partitions in topics.items()
+            for partition, to in partitions.items()
+        )
+        yield Lag(source, count, "messages")
+
+
+def _is_promoted(spark: SparkSession, model: StreamModel, source: str, snapshot: int) -> bool:
+    """Whether a table is of a new version of its model, and a snapshot is one of the version before."""
+    deployed = of_table(model.storage, source)
+    if deployed is None or deployed.phase != PROMOTED:
+        return False
+    before = [load(spark, name) for name in (deployed.previous, feed_of(deployed.previous))]
+    return any(table is not None and table.has(snapshot) for table in before)
+
+
+def _rows(model: StreamModel, source: str, table: IcebergTable, had: int, offset: str) -> int:
+    """The rows that came up to a snapshot, and that aren't read by the time of an offset."""
+    has = last_snapshot(offset)
+    if has is None or not table.has(has):
+        return table.appended(None, had)
+    try:
+        fully_read(model, StreamSource(source, source), table, offset)
+        partly = 0
+    except StreamError:
+        # A run ended within a snapshot; files of it are read, and which of its rows is not known.
+        partly = table.appended(has, has)
+    if any(each.id == had for each in table.lineage_of(has)):
+        return partly
+    return partly + table.appended(has, had) - table.appended(has, has)
+
+
+def _files(model: StreamModel, read: _Read, at: int | None) -> set[str]:
+    if at is None:
+        return set()
+    entries = file_entries(model.storage, read.checkpoint, read.place)
+    return {path for path, entry in entries.items() if entry.offset <= at}
+
+
+def _json(offset: str) -> Any:
+    try:
+        return json.loads(offset)
+    except ValueError:
+        return None
+
+
+def _is_partitions(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, int) for each in value.values())

@@ -1,0 +1,64 @@
+"""Files that a micro-batch was planned with have to be there when it is read: Spark takes one that is gone for empty.
+
+Structured Streaming lists a folder when it plans, and reads later: in the next micro-batches of a run, or in the next run
+where a crash cut one short. What an archiver has moved away by then is no error to it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..common.errors import StreamError
+from ..common.session import jvm
+from ..storage.checkpoint import files_of_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ..common.model import StreamModel, StreamSource
+
+_IGNORE = "ignoremissingfiles"
+
+
+def check_present(spark: SparkSession, model: StreamModel, number: int) -> None:
+    """Raises if a file that a micro-batch is to read is gone, unless its source says that such files may be.
+
+    Raises:
+        StreamError: the file, and what to do.
+    """
+    for place, source in enumerate(model.sources):
+        if not source.is_files or _ignores(spark, source):
+            continue
+        paths = files_of_batch(model.storage, model.checkpoint, place, number)
+        if paths and (gone := _gone(spark, paths)):
+            others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+            raise StreamError(
+                f"Model {model.name}: micro-batch {number} was planned with the file {gone[0]}{others} of its source "
+                f"{source.relation}, which {'are' if others else 'is'} no longer there: its rows would be missing. None of "
+                "the micro-batch's rows was taken in. Put back what is gone and run again; or, to go on without it, write "
+                "'ignoreMissingFiles: true' in the options of the source."
+            )
+
+
+def _ignores(spark: SparkSession, source: StreamSource) -> bool:
+    said = {name.lower(): str(value) for name, value in source.options.items()}
+    asked = said.get(_IGNORE) or spark.conf.get("spark.sql.files.ignoreMissingFiles", "false")
+    return str(asked).lower() == "true"
+
+
+def _gone(spark: SparkSession, paths: list[str]) -> list[str]:
+    """Those of some files that aren't there. Spark asks for all at once, in threads, and stops at the first that isn't."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql.classic.column import _to_seq
+
+    java = jvm(spark)
+    source = getattr(getattr(java.org.apache.spark.sql.execution.datasources, "DataSource$"), "MODULE$")
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    try:
+        source.checkAndGlobPathIfNecessary(
+            _to_seq(spark.sparkContext, paths), conf, False, True, java.Integer.valueOf(40), False
+        )
+    except AnalysisException:
+        made = java.org.apache.hadoop.fs.Path
+        return [path for path in paths if not made(path).getFileSystem(conf).exists(made(path))]
+    return []

@@ -1,0 +1,267 @@
+"""What a stream has read of its sources until now, as one micro-batch: read anew in batch, up to exactly where the stream
+is, and no row further. Unlike what `pinned` makes for a comparison it has the columns and types that the stream has, and
+of a folder the files that were read, whatever others lie there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import unquote
+
+from ...query.program import StreamInput
+from ...text import agreeing, counted
+from ...unreadable import Records
+from ..common.errors import StreamError
+from ..common.identifiers import parts
+from ..common.limits import without_limits
+from ..common.model import StreamModel, StreamSource
+from ..common.session import jvm
+from ..iceberg.table import APPEND, REPLACE, IcebergTable, load
+from ..storage.checkpoint import file_entries, last_snapshot, read_offsets
+from ..storage.source_order import in_first_order
+from .as_of import fully_read
+from .file_names import is_pattern
+from .initial_offset import bootstrapped_from
+from .readers import as_one, as_rows, of_messages, schema_of_files
+from .records import read_files, records_of
+from .upstream import FROM_TIMESTAMP
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_WHICH = ("subscribe", "subscribepattern", "assign")
+"""Options that say which topics are read."""
+
+
+_Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Of a topic's partitions."""
+
+
+@dataclass(frozen=True)
+class _Messages:
+    """From where to where messages were read."""
+
+    first: _Offsets
+    end: _Offsets
+
+    @property
+    def count(self) -> int:
+        """How many there are at most."""
+        return sum(
+            end - self.first[topic][each] for topic in self.end for each, end in self.end[topic].items()
+        )
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What was read of a source."""
+
+    source: StreamSource
+    stream: StreamInput
+    table: IcebergTable | None = None
+    snapshot: int | None = None
+    files: tuple[str, ...] = ()
+    messages: _Messages | None = None
+
+
+@dataclass(frozen=True)
+class History:
+    """What a stream has read until a micro-batch."""
+
+    model: StreamModel
+    """With its sources in the order of its checkpoint."""
+    inputs: tuple[StreamInput, ...]
+    sources: tuple[_Read, ...]
+    unsure: tuple[str, ...]
+    """Why it may not be what was read, though that isn't known, as parts of a sentence."""
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether some of it is in Kafka, where nobody knows what is there until it is read."""
+        return any(each.messages is not None for each in self.sources)
+
+    @property
+    def size(self) -> str:
+        """How much there is to be read, in words. Nothing is read for that."""
+        told = []
+        for each in self.sources:
+            of = ".".join(parts(each.source.relation)[-2:])
+            kind = "message" if each.messages is not None else "row"
+            what = counted(len(each.files), "file") if each.source.is_files else counted(_count(each), kind)
+            told.append(f"{what} of {of}")
+        return " and ".join(told)
+
+    @property
+    def count(self) -> int | None:
+        """How many rows there are; None: that isn't known before they are read."""
+        if any(each.source.is_files for each in self.sources):
+            return None
+        return sum(map(_count, self.sources))
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """The rows, as a micro-batch of the model's stream has them."""
+        return as_one(
+            [
+                (each.stream.view, as_rows(each.stream, *_rows(spark, self.model, each), counted=False))
+                for each in self.sources
+            ]
+        )
+
+
+def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], batch: int) -> History:
+    """What a stream has read until the end of a micro-batch. Nothing is read here but metadata.
+
+    Args:
+        spark: a session.
+        model: the model.
+        inputs: its streams.
+        batch: the number of the micro-batch.
+
+    Raises:
+        StreamError: that can't be read again as it was.
+    """
+    if bootstrapped_from(model) is not None:
+        raise StreamError(
+            f"Model {model.name}: it began with the rows of another table (`dbt-stream state bootstrap`), which its sources "
+            "don't have."
+        )
+    order = in_first_order(model, inputs)
+    offsets = read_offsets(model.storage, model.checkpoint, batch)
+    if len(offsets) != len(order.model.sources):
+        raise StreamError(
+            f"Model {model.name}: its checkpoint {model.checkpoint} doesn't say how far micro-batch {batch} has read."
+        )
+    found, unsure = [], []
+    for place, (source, stream, offset) in enumerate(
+        zip(order.model.sources, order.inputs, offsets, strict=True)
+    ):
+        if stream.feed:
+            raise StreamError(
+                f"Model {model.name}: rows of its source {source.relation} change, and are only known as they are now."
+            )
+        if source.is_table:
+            found.append(_of_table(spark, model, source, stream, offset))
+            table, at = found[-1].table, found[-1].snapshot
+            if table is not None and at is not None:
+                if {each.operation for each in table.lineage_of(at)} - {APPEND, REPLACE}:
+                    unsure.append(
+                        f"rows of its source {source.relation} were changed by others than by adding to them"
+                    )
+        elif source.is_files:
+            found.append(_of_files(spark, model, source, stream, place, offset))
+        else:
+            found.append(_of_kafka(model, source, stream, place, offset))
+            unsure.append(
+                f"messages of its source {source.relation} may be gone, as where a topic is compacted"
+            )
+    return History(order.model, order.inputs, tuple(found), tuple(unsure))
+
+
+def _count(read: _Read) -> int:
+    if read.messages is not None:
+        return read.messages.count
+    return 0 if read.table is None or read.snapshot is None else read.table.appended(None, read.snapshot)
+
+
+def _of_table(
+    spark: SparkSession, model: StreamModel, source: StreamSource, stream: StreamInput, offset: str
+) -> _Read:
+    if FROM_TIMESTAMP in {name.lower() for name in source.options}:
+        raise StreamError(
+            f"Model {model.name}: its source {source.relation} is read from a time on ({FROM_TIMESTAMP}), which its rows "
+            "don't tell."
+        )
+    table = load(spark, source.location)
+    if table is None:
+        raise StreamError(f"Model {model.name}: its source {source.location} is gone.")
+    # Of one that it has read nothing of, whatever came since is the stream's next.
+    at = None if last_snapshot(offset) is None else fully_read(model, source, table, offset)
+    return _Read(source, stream, table, at)
+
+
+def _of_files(
+    spark: SparkSession,
+    model: StreamModel,
+    source: StreamSource,
+    stream: StreamInput,
+    place: int,
+    offset: str,
+) -> _Read:
+    try:
+        last = int(json.loads(offset)["logOffset"])
+    except (ValueError, TypeError, KeyError):
+        last = -1  # it had no files yet
+    entries = file_entries(model.storage, model.checkpoint, place)
+    files = sorted(unquote(path) for path, entry in entries.items() if entry.offset <= last)
+    odd = [each for each in files if is_pattern(each)]
+    if odd:
+        raise StreamError(
+            f"Model {model.name}: Spark takes the name of the file {odd[0]} for a pattern, so it can't be read by itself."
+        )
+    path_of = jvm(spark).org.apache.hadoop.fs.Path
+    system = path_of(source.location).getFileSystem(spark._jsc.hadoopConfiguration())
+    gone = [each for each in files if not system.exists(path_of(each))]
+    if gone:
+        raise StreamError(
+            f"Model {model.name}: {counted(len(gone), 'file')} that it has read of {source.relation} "
+            f"{agreeing(len(gone), 'is', 'are')} gone, as {gone[0]}."
+        )
+    return _Read(source, stream, files=tuple(files))
+
+
+def _of_kafka(
+    model: StreamModel, source: StreamSource, stream: StreamInput, place: int, offset: str
+) -> _Read:
+    options = {name.lower(): str(value).lower() for name, value in source.options.items()}
+    if options.get("failondataloss") == "false":
+        raise StreamError(
+            f"Model {model.name}: messages of its source {source.relation} may have been gone before they were read "
+            "(failOnDataLoss is false)."
+        )
+    began = model.storage.read_text(f"{model.checkpoint}/sources/{place}/0")
+    if began is None:
+        raise StreamError(
+            f"Model {model.name}: its checkpoint {model.checkpoint} doesn't say from where it has read {source.relation}."
+        )
+    end, begin = json.loads(offset), json.loads(began[began.index("{") :])
+    # A partition that came later is read from its beginning.
+    first = {topic: {each: begin.get(topic, {}).get(each, 0) for each in end[topic]} for topic in end}
+    return _Read(source, stream, messages=_Messages(first, end))
+
+
+def _rows(spark: SparkSession, model: StreamModel, read: _Read) -> tuple[DataFrame, Records | None]:
+    source = read.source
+    if read.table is not None:
+        none = f"{read.table.name} where false"
+        rows = f"select * from {none if read.snapshot is None else read.table.at(read.snapshot)}"
+        return spark.sql(rows), None
+    if read.messages is not None:
+        partitions = {topic: sorted(map(int, each)) for topic, each in read.messages.end.items()}
+        options = {
+            name: value
+            for name, value in without_limits(source.options).items()
+            if name.lower() not in _WHICH and not name.lower().startswith(("starting", "ending"))
+        } | {
+            "assign": json.dumps(partitions),
+            "startingOffsets": json.dumps(read.messages.first),
+            "endingOffsets": json.dumps(read.messages.end),
+        }
+        return of_messages(source, spark.read.format("kafka").options(**options).load())
+    schema = schema_of_files(spark, model, source)
+
+    def reading(options: Mapping[str, str], schema: StructType | str) -> DataFrame:
+        if not read.files:
+            nothing = spark.readStream.format(source.format).schema(schema).load(source.location)
+            return spark.createDataFrame([], nothing.schema)
+        reader = spark.read.format(source.format).options(**without_limits(options))
+        if "*" not in source.location:
+            # Names of folders are columns, whichever of their files are read; as for the stream, not where these are
+            # patterns.
+            reader = reader.option("basePath", source.location)
+        return reader.schema(schema).load([*read.files])
+
+    return read_files(reading, records_of(spark, source, schema), source, schema)

@@ -1,0 +1,288 @@
+"""The rows of a micro-batch: counted as they come, judged by the watermark, and kept for its steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...query.program import Rows, StreamInput, clock_column, now
+from ...query.text.instants import is_usable
+from ...quoting import quote as quoted
+from ...unreadable import DROPPED, UNREADABLE
+from ..common.errors import StreamError
+from ..common.model import StreamModel
+from ..common.session import java_class, show, sql
+from ..progress import query_metrics
+from .readers import is_time, time_of
+from .records import readable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LATE = "__stream_late"
+_UNREADABLE = "unreadable:"
+_PATIENCE = 30.0
+"""Seconds to wait for what Spark tells of rows that were written."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What came of a stream."""
+
+    rows: int
+    newest: int | None
+    """The newest event time, in microseconds since 1970."""
+    unreadable: Mapping[str, int] = field(default_factory=dict)
+    """Rows with values that couldn't be read, by column; under an empty name all such rows."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of the rows of a `Rows` step."""
+
+    streams: tuple[str, ...]
+    """The views of the streams they come from."""
+    null_time_rows: int
+    late_rows: int
+    live_rows: int
+    newest: int | None
+    """The newest event time, in microseconds since 1970."""
+
+
+class Kept:
+    """What is computed once and held until the end of the micro-batch.
+
+    Used with ``with``, until the end of the block.
+
+    It is to be read as a `leaf`. Spark looks up by its plan what it holds, and holds no longer what any of its sessions
+    writes a table of: rows made from that would be others from then on.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[DataFrame] = []
+        self._observed: dict[str, Any] = {}
+
+    def keep(self, rows: DataFrame) -> int:
+        """Compute rows and hold them; how many they are.
+
+        One job without a shuffle. Their size is known afterwards, so that joins with them are planned well.
+        """
+        rows._jdf.persist()
+        self._rows.append(rows)
+        cache = rows._jdf.queryExecution().withCachedData().cacheBuilder()
+        cache.cachedColumnBuffers().count()
+        plan = cache.cachedPlan()
+        query_metrics.note(plan)
+        # A Scala object; `Observation` would wait for a query of its own.
+        collector = java_class(rows.sparkSession, "org.apache.spark.sql.execution.CollectMetricsExec$")
+        found = getattr(collector, "MODULE$").collect(plan)
+        names = found.keysIterator()
+        while names.hasNext():
+            name = names.next()
+            self._observed[name] = found.apply(name)
+        return int(cache.rowCountStats().value())
+
+    def hold(self, rows: DataFrame) -> DataFrame:
+        """Hold rows from when they are first computed; a relation without what they are made from.
+
+        Through views a query is otherwise analysed with all that its relations are made from, as often as they
+        stand in it.
+        """
+        rows._jdf.persist()
+        self._rows.append(rows)
+        query_metrics.note(rows._jdf.queryExecution().withCachedData().cacheBuilder().cachedPlan())
+        return leaf(rows)
+
+    def observed(self, name: str) -> tuple[int | None, ...]:
+        """The numbers that `DataFrame.observe` took under a name while rows were computed."""
+        row = self._observed[name]
+        return tuple(None if row.isNullAt(place) else row.getLong(place) for place in range(row.size()))
+
+    def observed_by_name(self, name: str) -> dict[str, int | None]:
+        """The same, by what they are called."""
+        return dict(zip(self._observed[name].schema().fieldNames(), self.observed(name), strict=True))
+
+    def observed_texts(self, name: str) -> tuple[str, ...]:
+        """The texts that an aggregate of texts took under a name; none may hold a line break."""
+        found = self._observed[name].getSeq(0).mkString("\n")
+        return tuple(found.split("\n")) if found else ()
+
+    def has_observed(self, name: str) -> bool:
+        """Whether rows were computed that are observed under a name. Of a condition that no row can hold
+        (``where 1 = 0``) Spark computes nothing that is below."""
+        return name in self._observed
+
+    def __enter__(self) -> Kept:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Give the memory back."""
+        for rows in self._rows:
+            rows._jdf.unpersist()
+        self._rows.clear()
+
+
+def leaf(rows: DataFrame) -> DataFrame:
+    """Rows that are held, as a relation without what they are made from."""
+    return _made_of(rows, rows._jdf.queryExecution().withCachedData())
+
+
+def cut_off(rows: DataFrame) -> DataFrame:
+    """Rows that were computed and are held, as a relation that Spark's plans have no past of.
+
+    A `leaf` still has the plan that it is made by, which Spark walks through and prints with each query.
+    """
+    held = leaf(rows)
+    relation = getattr(java_class(rows.sparkSession, "org.apache.spark.sql.execution.LogicalRDD$"), "MODULE$")
+    # Its size is that of `held`, which is known by now.
+    return _made_of(rows, relation.fromDataset(held._jdf.queryExecution().toRdd(), held._jdf, False))
+
+
+def _made_of(rows: DataFrame, plan: Any) -> DataFrame:
+    """A plan in the session of some rows."""
+    from pyspark.sql import DataFrame
+
+    spark = rows.sparkSession
+    dataset = java_class(spark, "org.apache.spark.sql.classic.Dataset$")
+    return DataFrame(getattr(dataset, "MODULE$").ofRows(spark._jsparkSession, plan), spark)
+
+
+def counting(rows: DataFrame, stream: StreamInput) -> DataFrame:
+    """The rows of a stream, counted under its view's name while they are read: no pass of its own."""
+    return readable(rows.observe(stream.view, *_counts(rows, stream)))
+
+
+def counted(kept: Kept, stream: StreamInput) -> Counted:
+    """What came of a stream, after its rows were kept or went into something that is."""
+    return _counted(kept.observed_by_name(stream.view))
+
+
+def recounted(rows: DataFrame, stream: StreamInput) -> Counted:
+    """The same by a pass of its own."""
+    (row,) = rows.agg(*_counts(rows, stream)).collect()
+    return _counted(row.asDict())
+
+
+def _counted(found: Mapping[str, int | None]) -> Counted:
+    numbers = {name: number or 0 for name, number in found.items()}
+    unreadable = {
+        name.removeprefix(_UNREADABLE): number
+        for name, number in numbers.items()
+        if name.startswith(_UNREADABLE) and number
+    }
+    return Counted(numbers["rows"], found["newest"], unreadable)
+
+
+class Observed:
+    """Numbers that are taken of rows while they are written, where nothing is kept."""
+
+    def __init__(self, rows: DataFrame, *numbers: Any) -> None:
+        from pyspark.sql import Observation
+
+        self._observation = Observation()
+        self.rows = rows.observe(self._observation, *numbers)
+
+    def read(self) -> dict[str, Any] | None:
+        """What they are, after the rows were written; None: Spark doesn't say."""
+        assert self._observation._jo is not None
+        told = self._observation._jo.future()
+        deadline = time.monotonic() + _PATIENCE
+        while not told.isCompleted() and time.monotonic() < deadline:
+            time.sleep(0.002)
+        # As in `Kept.has_observed`; and Spark drops events of which too many wait.
+        if not told.isCompleted() or self._observation._jo.getRow().size() == 0:
+            return None
+        return dict(self._observation.get)
+
+
+class Meter:
+    """Counts a stream's rows while they are written, where nothing is kept."""
+
+    def __init__(self, rows: DataFrame, stream: StreamInput) -> None:
+        self._unobserved, self._stream = rows, stream
+        self._observed = Observed(rows, *_counts(rows, stream))
+        self.rows = readable(self._observed.rows)
+
+    def read(self) -> Counted:
+        """What came, after the rows were written."""
+        found = self._observed.read()
+        return recounted(self._unobserved, self._stream) if found is None else _counted(found)
+
+
+def _counts(rows: DataFrame, stream: StreamInput) -> Sequence[Any]:
+    from pyspark.sql import functions as F
+
+    numbers = {"rows": "count(*)", "newest": "cast(null as bigint)"}
+    hidden = next((name for name in rows.columns if name in (UNREADABLE, DROPPED)), None)
+    if (found := time_of(stream, rows.schema)) is not None:
+        time = found[0]
+        # The time of a row that is left out counts for nothing.
+        numbers["newest"] = _newest(time if hidden != DROPPED else f"if({hidden} is null, {time}, null)")
+    if hidden is not None:
+        kind: Any = rows.schema[hidden].dataType
+        numbers[_UNREADABLE] = f"count({hidden})"
+        numbers |= {f"{_UNREADABLE}{name}": f"count({hidden}.{quoted(name)})" for name in kind.fieldNames()}
+    return [F.expr(number).alias(name) for name, number in numbers.items()]
+
+
+def _newest(column: str) -> str:
+    # Not by FILTER, which what is observed can't have.
+    return f"unix_micros(cast(max(case when {is_usable(column)} then {column} end) as timestamp))"
+
+
+def judge(spark: SparkSession, model: StreamModel, step: Rows) -> DataFrame:
+    """Make the rows of a step that live a view under its name. They are counted when they are computed (`judged`).
+
+    Args:
+        spark: the session of the micro-batch, with the views of the streams and ``clock``.
+        model: for messages.
+        step: rows that go into a level.
+
+    Raises:
+        StreamError: ``event_time`` isn't a time.
+    """
+    from pyspark.sql import functions as F
+
+    watermark, is_late = clock_column("watermark_before", step.time_zone), "false"
+    if step.expires:
+        is_late = f"coalesce(step.expires_at <= {now(watermark)}, false)"
+    elif step.forgets:
+        is_late = f"coalesce(cast(step.event_time as timestamp) < {now('watermark_before')}, false)"
+    rows = sql(spark, f"select step.*, {is_late} as {_LATE}\nfrom (\n{step.sql}\n) as step")
+    _check_times(model, {field.name: field.dataType for field in rows.schema.fields})
+    # One beyond SQL's range is none either: a window of it would end where no TIMESTAMP reaches.
+    no_time = f"not coalesce({is_usable('event_time')}, false)" if step.timed else "false"
+    latest = _newest("event_time") if step.timed else "cast(null as bigint)"
+    lives = f"not ({no_time}) and not {_LATE}" if step.expires else f"not ({no_time})"
+    observed = rows.observe(
+        step.name,
+        F.expr(f"count_if({no_time})"),
+        F.expr(f"count_if(not ({no_time}) and {_LATE})"),
+        F.expr(f"count_if({lives})"),
+        F.expr(latest),
+    )
+    live = observed.where(lives).drop(_LATE, "event_time")
+    show(live, step.name)
+    return live
+
+
+def judgement(kept: Kept, step: Rows) -> Judged:
+    """What became of the rows of a step, after they were kept or went into something that is."""
+    if not kept.has_observed(step.name):
+        return Judged(step.streams, 0, 0, 0, None)  # none can be of use, so none was looked at
+    null_times, late, alive, newest = kept.observed(step.name)
+    return Judged(step.streams, null_times or 0, late or 0, alive or 0, newest)
+
+
+def _check_times(model: StreamModel, types: Mapping[str, Any]) -> None:
+    for name in ("event_time", "expires_at"):
+        if name in types and not is_time(types[name]):
+            raise StreamError(
+                f"Model {model.name}: the time of its window is a {types[name].simpleString()}, and has to be a "
+                "TIMESTAMP. Convert it below the window."
+            )

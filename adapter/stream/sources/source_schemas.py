@@ -1,0 +1,239 @@
+"""The columns that a stream reads of its tables, by Iceberg's field ids, and whether they are still the same ones.
+
+A name says nothing of that: a column that is dropped and added again is another one, which is NULL in all rows that were
+there. A state that was made from the old column's values doesn't go on with the new one's. So the checkpoint notes, in
+``schemas.json``, the field ids of the columns that its rows were read with.
+
+A running query reads each table with the columns that the table had when the query began. Once rows come that were written
+with other columns the query is started again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...environment.storage import Storage
+from ...query.program import StreamInput
+from ...stream_source import as_written
+from ..common.errors import StreamError
+from ..common.identifiers import joined, parts
+from ..common.model import StreamModel, StreamSource
+from ..iceberg.table import IcebergTable, load
+from ..storage.checkpoint import last_snapshot
+from ..storage.source_order import noted_sources
+from .upstream import can_begin, check_continues, replaced
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ..progress.result import StreamResult
+
+SCHEMAS = "schemas.json"
+"""The file of a checkpoint that notes what its rows were read with."""
+
+Fields = Mapping[str, tuple[int, str]]
+"""Columns and what is nested in them, by their paths in lower case: Iceberg's field id and the type, which is ``struct``,
+``list`` or ``map`` of what has fields itself."""
+
+
+class SchemaChanged(StreamError):
+    """Columns of a table changed while a query read it. Nothing of the micro-batch was taken in."""
+
+    result: StreamResult | None = None
+    """What the query did until then."""
+
+    def __init__(self, model: str, source: str, columns: Sequence[str]) -> None:
+        self._found = as_written(
+            f"Model {model}: columns of {source} changed while it ran ({', '.join(columns)})."
+        )
+        super().__init__(f"{self._found} Nothing of this micro-batch was taken in: run it again.")
+
+    @property
+    def restarts(self) -> str:
+        """What to say where the query starts again by itself."""
+        return f"{self._found} It starts again with the columns as they are now."
+
+
+class ReadTables:
+    """The tables of a query as they were when it began.
+
+    Args:
+        spark: the session of the query.
+        model: the model, its sources in the order of the checkpoint.
+        inputs: the streams made from them.
+    """
+
+    def __init__(self, spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput]) -> None:
+        self._model = model
+        self._began: dict[int, IcebergTable] = {}
+        """As they were then."""
+        self._now: dict[int, IcebergTable] = {}
+        self._columns = [columns_read(inputs, source) for source in model.sources]
+        self.fields: dict[int, Fields] = {}
+        """By a source's place what is read of it."""
+        for place, source in enumerate(model.sources):
+            table = load(spark, source.location) if source.is_table else None
+            if table is not None:
+                self._began[place], self._now[place] = table, IcebergTable(spark, source.location)
+                self.fields[place] = fields_of(table.schema_json(), self._columns[place])
+
+    @property
+    def by_relation(self) -> dict[str, Fields]:
+        """What is read, by what the query calls it."""
+        return {self._model.sources[place].relation: fields for place, fields in self.fields.items()}
+
+    def check_same(self, others: Mapping[str, Fields]) -> None:
+        """Returns if the same is read of each table as by others (as of `by_relation`).
+
+        Raises:
+            SchemaChanged: it isn't.
+        """
+        for relation, fields in self.by_relation.items():
+            if relation in others and fields != others[relation]:
+                raise self._changed(relation, fields, others[relation])
+
+    def check(self, starts: Sequence[str], ends: Sequence[str]) -> None:
+        """Returns if a micro-batch goes on where the one before it ended, in tables that are still the same.
+
+        Args:
+            starts: the offsets at which it begins; none of the first micro-batch.
+            ends: the offsets at which it ends.
+
+        Raises:
+            SchemaChanged: it has rows that were written with other columns than they would be read with.
+            StreamError: a table was built anew or put back; and what to run.
+        """
+        for place, table in self._now.items():
+            table.refresh()
+            self._check_same_table(place, table)
+        check_continues(self._model, self._now, starts, ends)
+        for place, table in self._now.items():
+            if (end := last_snapshot(ends[place])) is not None and not self._began[place].has(end):
+                self._check_schema(place, table, end)
+
+    def _check_same_table(self, place: int, table: IcebergTable) -> None:
+        if table.uuid != self._began[place].uuid:
+            raise StreamError(replaced(self._model, table.name, can_begin(table)))
+
+    def _check_schema(self, place: int, table: IcebergTable, end: int) -> None:
+        found, had = fields_of(table.schema_json(end), self._columns[place]), self.fields[place]
+        if found != had:
+            raise self._changed(self._model.sources[place].relation, found, had)
+
+    def _changed(self, relation: str, found: Fields, had: Fields) -> SchemaChanged:
+        changed = sorted({parts(path)[0] for path, _ in found.items() ^ had.items()})
+        return SchemaChanged(self._model.name, relation, changed)
+
+
+def check_fields(
+    spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], checkpoint: str | None = None
+) -> None:
+    """Returns unless a column that a state was made from has been dropped and added again.
+
+    Raises:
+        StreamError: one was; and what to run.
+    """
+    path = checkpoint or model.checkpoint
+    noted = noted_schemas(model.storage, path)
+    for place, name in enumerate(noted_sources(model.storage, path)):
+        source = next((each for each in model.sources if parts(each.location) == parts(name)), None)
+        if source is None or place not in noted:
+            continue
+        table = load(spark, source.location)
+        if table is None:
+            continue
+        now = fields_of(table.schema_json(), columns_read(inputs, source))
+        had = noted[place]
+        others = [each for each in now if each in had and had[each][0] != now[each][0]]
+        # What is nested in a column that is another one has other ids, too.
+        others = [each for each in others if not any(each.startswith(f"{above}.") for above in others)]
+        if others:
+            raise StreamError(
+                f"Model {model.name}: {listed(others)} of the table {source.location} that it streams from "
+                f"{'is another column' if len(others) == 1 else 'are other columns'} than when it was read: dropped and "
+                "added again, or another column has the name now. What the state has of it can't be taken back with the "
+                f"new column's values. Build this model anew: {model.rebuild}."
+            )
+
+
+def note_schemas(model: StreamModel, read: ReadTables, inputs: Sequence[StreamInput], begun: bool) -> None:
+    """Notes with the checkpoint what its rows are read with from now on.
+
+    Args:
+        model: the model, its sources in the order of the checkpoint.
+        read: its tables.
+        inputs: the streams made from them.
+        begun: whether rows were read with what is noted there.
+    """
+    before = noted_schemas(model.storage, model.checkpoint) if begun else {}
+    found = {}
+    for place, fields in read.fields.items():
+        wanted, has = columns_read(inputs, model.sources[place]), {parts(path)[0] for path in fields}
+        # A column that is gone may come again, as another one.
+        gone = {
+            path: field
+            for path, field in before.get(place, {}).items()
+            if (top := parts(path)[0]) not in has and (wanted is None or top in wanted)
+        }
+        found[place] = {**gone, **fields}
+    if found != before:
+        model.storage.write_text(f"{model.checkpoint}/{SCHEMAS}", json.dumps(found))
+
+
+def noted_schemas(storage: Storage, checkpoint: str) -> dict[int, Fields]:
+    """Returns what the rows of a checkpoint were read with, by the place of the source; none if it doesn't say."""
+    text = storage.read_text(f"{checkpoint}/{SCHEMAS}")
+    return {
+        int(place): {path: (int(number), kind) for path, (number, kind) in fields.items()}
+        for place, fields in json.loads(text or "{}").items()
+    }
+
+
+def fields_of(schema: str, columns: Collection[str] | None = None) -> Fields:
+    """Returns the fields of a schema, which is written as Iceberg's JSON.
+
+    Args:
+        schema: the schema.
+        columns: the columns that are wanted, in lower case; None: all.
+
+    >>> fields_of('{"type": "struct", "fields": [{"id": 1, "name": "At", "type": "date"}, {"id": 2, "name": "l", "type": '
+    ...     '{"type": "list", "element-id": 3, "element": "int"}}]}')
+    {'at': (1, 'date'), 'l': (2, 'list'), 'l.element': (3, 'int')}
+    """
+    return {
+        path: (number, kind)
+        for path, number, kind in _fields(json.loads(schema), "")
+        if columns is None or parts(path)[0] in columns
+    }
+
+
+def _fields(kind: Mapping[str, Any], above: str) -> Iterator[tuple[str, int, str]]:
+    if kind["type"] == "struct":
+        nested = [(each["name"], each["id"], each["type"]) for each in kind["fields"]]
+    else:
+        names = ("element",) if kind["type"] == "list" else ("key", "value")
+        nested = [(name, kind[f"{name}-id"], kind[name]) for name in names]
+    for name, number, of in nested:
+        path = f"{above}{joined([name.lower()])}"
+        yield path, number, of if isinstance(of, str) else of["type"]
+        if not isinstance(of, str):
+            yield from _fields(of, f"{path}.")
+
+
+def columns_read(inputs: Sequence[StreamInput], source: StreamSource) -> set[str] | None:
+    """Returns the columns that are read of a source, in lower case; None: all of them."""
+    wanted = [each.columns for each in inputs if each.relation == source.relation]
+    if not wanted or None in wanted:
+        return None
+    return {name.lower() for columns in wanted for name in columns or ()}
+
+
+def listed(paths: Sequence[str]) -> str:
+    """Returns names as a sentence has them.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return paths[0] if len(paths) == 1 else f"{', '.join(paths[:-1])} and {paths[-1]}"

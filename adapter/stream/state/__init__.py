@@ -1,0 +1,1 @@
+"""The state table: its schema, its rows, and how people look at them."""

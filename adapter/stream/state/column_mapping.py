@@ -1,0 +1,227 @@
+"""One name of several types: which column of the state it is in each part.
+
+A state has the columns of all its parts, and rows of one part leave those of the others NULL. So parts share a column
+where name and type are the same. Where one name is of several types, each has a column of its own, called after the
+name and the type: which one a part has depends on nothing else in the query. What a state has keeps its column,
+whatever comes to it, and the table notes what isn't called by its own name. No Spark in here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from ...query.program import EXPIRES_AT, STEP
+
+Called: TypeAlias = Mapping[str, Mapping[str, str]]
+"""By part its columns, in lower case, and what they are called in the table."""
+
+
+class TwoTypesError(ValueError):
+    """A name is of two types where only one can be."""
+
+
+_PROTOCOL = {STEP: "bigint", "since": "bigint", EXPIRES_AT: "timestamp"}
+"""Columns that have their names in every state."""
+_WORD = re.compile(r"[a-z][a-z0-9_(),]{0,30}\Z")
+
+
+def called(
+    wants: Mapping[str, Mapping[str, str | None]],
+    together: Iterable[Collection[str]] = (),
+    goes_on: Called | None = None,
+    has: Mapping[str, str] | None = None,
+) -> dict[str, dict[str, str]]:
+    """What the columns of parts are called in the table.
+
+    Args:
+        wants: by part its columns, in lower case, with their types; None: it is always NULL.
+        together: parts that are read in one text.
+        goes_on: what columns of the state that go on are called.
+        has: the state's columns, with their types.
+
+    Raises:
+        TwoTypesError: a name is of two types in one text, or what goes on would be of another type than its column.
+
+    >>> called({"a": {"k": "date", "n": "int"}, "b": {"k": "timestamp", "n": "int"}})
+    {'a': {'k': 'k__date', 'n': 'n'}, 'b': {'k': 'k__timestamp', 'n': 'n'}}
+    >>> called({"a": {"k": "date"}, "b": {"k": "int"}}, goes_on={"a": {"k": "k"}}, has={"k": "date"})
+    {'a': {'k': 'k'}, 'b': {'k': 'k__int'}}
+    """
+    types = {name.lower(): kind.lower() for name, kind in (has or {}).items()}
+    found: dict[str, dict[str, str]] = {
+        part: {
+            name: (goes_on or {}).get(part, {})[name]
+            for name in columns
+            if name in (goes_on or {}).get(part, {})
+        }
+        for part, columns in wants.items()
+    }
+    taken = {column for columns in found.values() for column in columns.values()}
+    of_kind: dict[tuple[str, str], str] = {}
+    for columns in found.values():
+        for name, column in columns.items():
+            key = (name, types.get(column.lower(), ""))
+            of_kind[key] = min(column, of_kind.get(key, column))
+    kinds: dict[str, set[str]] = {}
+    for name, kind in [
+        *of_kind,
+        *((n, k.lower()) for cs in wants.values() for n, k in cs.items() if k is not None),
+    ]:
+        kinds.setdefault(name, set()).add(kind)
+    # Names that something is called by, or may be.
+    taken |= kinds.keys() | {name for columns in wants.values() for name in columns}
+    for name in sorted(kinds):
+        for kind in sorted(kinds[name]):
+            if (name, kind) not in of_kind:
+                is_own = len(kinds[name]) == 1 or _PROTOCOL.get(name) == kind
+                of_kind[name, kind] = name if is_own else _after_type(name, kind, taken)
+                taken.add(of_kind[name, kind])
+    for part, listed in wants.items():
+        for name, wanted in listed.items():
+            if name not in found[part] and wanted is not None:
+                found[part][name] = of_kind[name, wanted.lower()]
+    beside = [[*each] for each in together]
+    for part, listed in wants.items():
+        for name in listed.keys() - found[part].keys():
+            # NULL is of any type: of that which is read with it.
+            near = {
+                found[other][name]
+                for each in beside
+                if part in each
+                for other in each
+                if name in found.get(other, {})
+            }
+            far = {column for (of, _), column in of_kind.items() if of == name}
+            found[part][name] = min(near or far, default=name)
+    _check(wants, found, beside)
+    _check_types(wants, found, goes_on or {}, types)
+    return {part: {name: found[part][name] for name in columns} for part, columns in wants.items()}
+
+
+def _after_type(name: str, kind: str, taken: Collection[str]) -> str:
+    digest = hashlib.sha256(f"{name} {kind}".encode()).hexdigest()[:8]
+    word = (
+        re.sub(r"[(),]+", "_", kind).strip("_")
+        if _WORD.match(kind)
+        else f"{re.split(r'[^a-z]', kind)[0]}_{digest}"
+    )
+    column = f"{name}__{word}"
+    while column in taken:
+        column += f"_{digest}"
+    return column
+
+
+def _check(
+    wants: Mapping[str, Mapping[str, str | None]], found: Called, together: Iterable[Collection[str]]
+) -> None:
+    for parts in together:
+        seen: dict[str, str] = {}
+        for part in parts:
+            for name, column in found.get(part, {}).items():
+                other = seen.setdefault(name, part)
+                if found[other][name] != column:
+                    was, now = (str(wants[each][name]).upper() for each in (other, part))
+                    raise TwoTypesError(
+                        f"Two parts of the query keep something called {name}, one as {was} and the other as {now} (in its "
+                        f"state: {other}, {part}), and they are read together. Give it another name in one of them, as in "
+                        f"SELECT {name} AS {name}_2 in a query below the GROUP BY."
+                    )
+
+
+def _check_types(
+    wants: Mapping[str, Mapping[str, str | None]], found: Called, goes_on: Called, has: Mapping[str, str]
+) -> None:
+    for part, columns in goes_on.items():
+        for name, column in columns.items():
+            wanted, there = wants.get(part, {}).get(name), has.get(column.lower())
+            if wanted is not None and there is not None and wanted.lower() != there:
+                raise TwoTypesError(
+                    f"{name} of its state ({column} of {part}) is a {there.upper()} and would be a {wanted.upper()}."
+                )
+
+
+def apart(columns: Called) -> dict[str, dict[str, str]]:
+    """Those that aren't called by their own names."""
+    found = {
+        part: {name: column for name, column in of_part.items() if column.lower() != name}
+        for part, of_part in columns.items()
+    }
+    return {part: of_part for part, of_part in found.items() if of_part}
+
+
+def seen_by(names: Iterable[str], apart: Called, parts: Collection[str]) -> list[tuple[str, str]]:
+    """The columns of a table as texts see them that read some parts: what each is called there, and by them.
+
+    A name that isn't one of these parts', and of several types, can't be seen: it would be one of them.
+
+    >>> seen_by(["part", "k", "k__date", "n"], {"b": {"k": "k__date"}}, ["b"])
+    [('part', 'part'), ('k__date', 'k'), ('n', 'n')]
+    >>> seen_by(["part", "k", "k__date", "n"], {"b": {"k": "k__date"}}, ["a"])
+    [('part', 'part'), ('k', 'k'), ('n', 'n')]
+    >>> seen_by(["part", "k", "k__date", "n"], {"b": {"k": "k__date"}}, [])
+    [('part', 'part'), ('n', 'n')]
+    """
+    shown = {column: name for part in parts for name, column in apart.get(part, {}).items()}
+    hidden = {column for of_part in apart.values() for column in of_part.values()} - shown.keys()
+    hidden |= {*shown.values()}
+    if not parts:
+        hidden |= {name for of_part in apart.values() for name in of_part}
+    return [
+        (name, shown.get(name.lower(), name))
+        for name in names
+        if name.lower() in shown or name.lower() not in hidden
+    ]
+
+
+def as_in_table(signature: Mapping[str, Any], apart: Called, keys: bool = False) -> dict[str, Any]:
+    """A signature whose aggregates and distinct values name their columns as the table does.
+
+    Args:
+        signature: of a program, or of a state.
+        apart: the columns that aren't called by their own names.
+        keys: whether its keys do, too.
+    """
+
+    def of_stage(name: str, stage: Mapping[str, Any]) -> dict[str, Any]:
+        own = {
+            column: there
+            for part, columns in apart.items()
+            if is_of(part, name)
+            for column, there in columns.items()
+        }
+
+        def column(was: str) -> str:
+            return own.get(was.lower(), was)
+
+        def entries(of: Any) -> dict[str, Any]:
+            return {
+                key: {**entry, "columns": [column(each) for each in entry["columns"]]}
+                for key, entry in of.items()
+            }
+
+        found = {**stage, **{each: entries(stage[each]) for each in ("metrics", "sets") if stage.get(each)}}
+        if members := stage.get("members"):
+            told = {"row": column(members["row"])} | (
+                {"keys": [column(each) for each in members["keys"]]} if "keys" in members else {}
+            )
+            found["members"] = {**members, **told}
+        if keys and stage.get("keys"):
+            found["keys"] = {column(each): text for each, text in stage["keys"].items()}
+        return found
+
+    if not apart:
+        return dict(signature)
+    found = dict(signature)
+    if "stages" in signature:
+        found["stages"] = [of_stage(str(stage.get("name")), stage) for stage in signature["stages"]]
+    if signature.get("groups"):
+        found["groups"] = {name: of_stage(name, group) for name, group in signature["groups"].items()}
+    return found
+
+
+def is_of(part: str, stage: str) -> bool:
+    """Whether a part of the state is one of a stage, or of a GROUP BY among operators."""
+    return part.startswith(f"{stage}_")

@@ -1,0 +1,147 @@
+"""What is in a model's state: parts, columns and rows, read without a lock and without changing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...quoting import literal
+from ...quoting import quote as quoted
+from ..common.errors import StreamError
+from ..common.model import StreamModel
+from ..common.session import working_session
+from ..progress.position import Position
+from .column_mapping import as_in_table
+from .table import StateTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_KNOWN = {
+    "part": "the kind of fact",
+    "expires_at": "until when the row counts",
+    "step": "the step that it came in",
+    "since": "the step in which the life of its key began",
+    "slice_end": "the end of its slice",
+    "window_start": "the start of its window",
+    "session_start": "the first row of its session",
+    "session_end": "the last row of its session, and the gap",
+    "merge_from": "from when on it belongs to a later session",
+    "grouping_id": "the grouping set",
+    "rows_there": "how many rows the key has",
+}
+
+
+@dataclass(frozen=True)
+class PartOfState:
+    """One kind of fact."""
+
+    name: str
+    rows: int
+    bytes: int
+    files: int
+
+
+@dataclass(frozen=True)
+class ColumnOfState:
+    """A column of the state table."""
+
+    name: str
+    type: str
+    what: str
+    """What is in it, as the query writes it."""
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """A state, as it is."""
+
+    table: str
+    position: Position | None
+    """Its last step."""
+    made: int
+    """When it was written last, in milliseconds since 1970."""
+    snapshots: int
+    parts: Sequence[PartOfState]
+    columns: Sequence[ColumnOfState]
+    rows: Mapping[str, Sequence[Mapping[str, Any]]]
+    """Rows of each part that were asked for, with the columns that have values."""
+
+
+def inspect(
+    spark: SparkSession, model: StreamModel, sample: int = 0, keys: Mapping[str, str] | None = None
+) -> Inspected | None:
+    """Look into a state; None: there is none.
+
+    Args:
+        spark: the project's session.
+        model: the model.
+        sample: how many rows of each part are given at most; with `keys` and 0, all.
+        keys: only rows with these values, by column.
+
+    Raises:
+        StreamError: it was made by a newer version of this package, or has no such column.
+    """
+    session = working_session(spark)
+    state = StateTable(session, model)
+    if not state.exists:
+        return None
+    signature = state.signature() or {}
+    snapshots = session.sql(
+        f"select count(*), max(unix_millis(committed_at)) from {model.state}.snapshots"
+    ).collect()[0]
+    listed = session.sql(
+        "select partition.part, record_count, total_data_file_size_in_bytes, file_count "
+        f"from {model.state}.partitions order by 1"
+    ).collect()
+    types = state.types(session)
+    what = _KNOWN | dict(_told(as_in_table(signature, state.apart, keys=True)))
+    columns = [ColumnOfState(name, kind, what.get(name, "")) for name, kind in types.items()]
+    asked = keys or {}
+    for name in asked:
+        if name not in types:
+            raise StreamError(
+                f"Model {model.name}: its state has no column {name}; it has {', '.join(types)}."
+            )
+    rows: dict[str, list[dict[str, Any]]] = {}
+    if sample or asked:
+        where = "".join(
+            f" and cast({quoted(name)} as string) = {literal(value)}" for name, value in asked.items()
+        )
+        for part in (row[0] for row in listed):
+            found = session.sql(
+                f"select * from {model.state} where part = {literal(part)}{where}{f' limit {sample}' if sample else ''}"
+            ).collect()
+            if found:
+                rows[part] = [
+                    {
+                        name: value
+                        for name, value in row.asDict(True).items()
+                        if value is not None and name != "part"
+                    }
+                    for row in found
+                ]
+    return Inspected(
+        model.state,
+        state.position(),
+        int(snapshots[1] or 0),
+        int(snapshots[0]),
+        [PartOfState(*row) for row in listed],
+        columns,
+        rows,
+    )
+
+
+def _told(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a signature says of columns."""
+    stages = [*signature.get("stages", ()), *(signature.get("groups") or {}).values()]
+    for stage in stages:
+        for name, text in (stage.get("keys") or {}).items():
+            yield name, f"the key {text}"
+        for entry in (stage.get("sets") or {}).values():
+            for name in entry["columns"]:
+                yield name, f"a value of {entry['part']}"
+        for entry in (stage.get("metrics") or {}).values():
+            for name in entry["columns"]:
+                yield name, str(entry["sql"])

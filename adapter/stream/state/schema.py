@@ -1,0 +1,141 @@
+"""Which columns the state has: those of all its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..common.identifiers import type_text
+from .column_mapping import Called, apart, called
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructField, StructType
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a state."""
+
+    schema: StructType
+    """``part`` first."""
+    called: Called
+    """By part its columns, in lower case, and what they are called in the table."""
+
+    @property
+    def apart(self) -> Called:
+        """By part the columns that aren't called by their own names, as these are of several types."""
+        return apart(self.called)
+
+
+@dataclass(frozen=True)
+class KnownColumns:
+    """The columns of a state that is there."""
+
+    types: Mapping[str, str]
+    """The table's columns and their types."""
+    apart: Called
+    """As in `Layout`."""
+    begins: Callable[[str], Collection[str] | None]
+    """Of a part the columns that begin; None: all do."""
+
+    def goes_on(self, parts: Mapping[str, Collection[str]]) -> Called:
+        """What columns of parts are called that go on."""
+        there = {name.lower() for name in self.types}
+        found: dict[str, dict[str, str]] = {}
+        for part, names in parts.items():
+            begun = self.begins(part)
+            if begun is not None:
+                columns = {name: self.apart.get(part, {}).get(name, name) for name in names}
+                new = {name.lower() for name in begun}
+                found[part] = {n: column for n, column in columns.items() if n not in new and column in there}
+        return found
+
+
+def layout_of(
+    parts: Mapping[str, StructType],
+    together: Iterable[Collection[str]],
+    stored: Callable[[Sequence[str]], Sequence[str]],
+    known: KnownColumns | None = None,
+) -> Layout:
+    """The columns of parts. What is NULL in one part has the type another gives it.
+
+    Args:
+        parts: the columns of each.
+        together: parts that are read in one text.
+        stored: of types, as SQL writes them, those that they are once they are in a table.
+        known: of a state that is there.
+
+    Raises:
+        ValueError: a name is of two types where only one can be, or a column of none.
+    """
+    names = {
+        part: {each.name.lower(): each.name.lower() for each in schema.fields}
+        for part, schema in parts.items()
+    }
+    if not is_plain(parts.values()) or (known is not None and known.apart):
+        texts = {
+            part: {each.name.lower(): _text(each.dataType) for each in schema.fields}
+            for part, schema in parts.items()
+        }
+        kinds = sorted({kind for of_part in texts.values() for kind in of_part.values() if kind is not None})
+        in_table: dict[str | None, str] = dict(zip(kinds, stored(kinds), strict=True))
+        wants = {
+            part: {name: in_table.get(kind) for name, kind in columns.items()}
+            for part, columns in texts.items()
+        }
+        goes_on = known.goes_on(names) if known is not None else None
+        names = called(wants, together, goes_on, known.types if known is not None else None)
+    schema = schema_of([_renamed(schema, names[part]) for part, schema in parts.items()])
+    spelled = {name.lower(): name for name in schema.names}
+    return Layout(
+        schema, {part: {n: spelled[column] for n, column in own.items()} for part, own in names.items()}
+    )
+
+
+def is_plain(schemas: Iterable[StructType]) -> bool:
+    """Whether no name is of two types."""
+    known: dict[str, str] = {}
+    return all(
+        kind is None or known.setdefault(each.name.lower(), kind) == kind
+        for schema in schemas
+        for each in schema.fields
+        for kind in [_text(each.dataType)]
+    )
+
+
+def schema_of(schemas: Iterable[StructType]) -> StructType:
+    """The columns of all, ``part`` first.
+
+    Raises:
+        ValueError: a column has no type.
+    """
+    from pyspark.sql.types import NullType, StringType, StructField, StructType
+
+    merged: dict[str, StructField] = {}
+    for schema in schemas:
+        for each in schema.fields:
+            had = merged.get(each.name.lower())
+            if had is None or isinstance(had.dataType, NullType):
+                merged[each.name.lower()] = StructField(had.name if had else each.name, each.dataType)
+    untyped = [each.name for each in merged.values() if isinstance(each.dataType, NullType)]
+    if untyped:
+        raise ValueError(f"column {untyped[0]} of the state is always NULL; give it a type with CAST")
+    return StructType([StructField("part", StringType()), *merged.values()])
+
+
+def _renamed(schema: StructType, names: Mapping[str, str]) -> StructType:
+    from pyspark.sql.types import StructField, StructType
+
+    def name(each: StructField) -> str:
+        column = names[each.name.lower()]
+        return each.name if column == each.name.lower() else column
+
+    return StructType([StructField(name(each), each.dataType) for each in schema.fields])
+
+
+def _text(kind: DataType) -> str | None:
+    # Unlike the type itself, its text doesn't say whether elements may be NULL, which is no difference.
+    from pyspark.sql.types import NullType
+
+    return None if isinstance(kind, NullType) else type_text(kind)

@@ -1,0 +1,644 @@
+"""The state table: what a model remembers between micro-batches, as an Iceberg table anyone can query.
+
+One partition per part. A micro-batch appends to it in one commit, whose snapshot carries the
+`Position`; now and then it is folded, which writes the same state in fewer rows and carries the
+position forward.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from ...query.program import STEP
+from ...quoting import literal
+from ...quoting import quote as quoted
+from ..common.errors import StreamError
+from ..common.failpoints import around
+from ..common.identifiers import type_text
+from ..common.model import Retention, StreamModel
+from ..common.session import show, sql
+from ..common.table_rows import Columns, one_file
+from ..common.time_zones import instant
+from ..evolution.migration import Migration, widened
+from ..evolution.output_schema import Widening, holds_interval, is_rounded, widening
+from ..iceberg import commit
+from ..iceberg.branches import take_back
+from ..iceberg.maintenance import PROPERTIES, Maintenance
+from ..iceberg.ownership import drop, owned
+from ..iceberg.ownership import properties as made_as
+from ..iceberg.table import IcebergTable, added_rows
+from ..progress.position import (
+    COMPACTED,
+    GROWTH,
+    PREFIX,
+    Growth,
+    Position,
+    growth_from_text,
+    growth_to_text,
+    read_position,
+)
+from ..progress.state_metrics import PartFigures, Size, by_part, written
+from ..storage.savepoints import STATE
+from .column_mapping import Called, seen_by
+from .schema import Layout
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from ...query.program import StatePart
+
+VERSION = 2
+"""Of the table's layout: what this code writes, and reads."""
+APART_VERSION = 3
+"""Of a table in which a name has several columns: code that knows nothing of that would take one for another."""
+
+# When to fold a part: it has doubled since, and not only through one large micro-batch.
+_COMMITS = 4
+_ROWS = 10_000
+# A small file costs a millisecond or two in each micro-batch, putting them together about as much as
+# the micro-batch itself.
+_LOOSE_FILES = 48
+_FILE_SIZE = 32 << 20
+# Nobody reads the state as it was, but who looks at it needs its files for a while.
+_RETENTION = Retention(max_snapshot_age=5 * 60 * 1_000_000, max_snapshots=100, target_file_size=_FILE_SIZE)
+
+_SIGNATURE = f"{PREFIX}signature"
+_VERSION = f"{PREFIX}version"
+_INPUTS = f"{PREFIX}inputs"
+_APART = f"{PREFIX}columns"
+
+_PROPERTIES = {
+    "format-version": "2",
+    # Rows lie where they were made; a shuffle before the write costs more than a small file.
+    "write.distribution-mode": "none",
+    "write.spark.fanout.enabled": "true",
+    # Of all columns only times are ever used to skip files.
+    "write.metadata.metrics.default": "none",
+    # How much each part grew is read from the summary.
+    "write.summary.partition-limit": "1000",
+    **PROPERTIES,
+}
+
+
+_LOCAL = {
+    # What a file costs besides its bytes. By Iceberg's 4 MB a task reads four of the small ones that micro-batches leave.
+    "read.split.open-file-cost": str(512 << 10),
+}
+"""Of a state on this machine's disk."""
+
+
+class Widened(Exception):
+    """Columns of the state have become wider with those of a source. What the step has computed is of their types before: it
+    looked up values by a hash, which is another one then. So it is to be done again."""
+
+
+class StateTable:
+    """The state of one model. Reads and writes go through the session of the micro-batch."""
+
+    def __init__(self, spark: SparkSession, model: StreamModel) -> None:
+        self._model = model
+        self._table = owned(spark, model, STATE)
+        self._columns: Columns | None = None
+        self._known_apart: Called | None = None
+        self._relation = ""
+        self._growth: dict[str, Growth] = {}
+        self._shown: tuple[object, ...] | None = None
+        self._maintenance: Maintenance | None = None
+        self._folded = False
+
+    @property
+    def exists(self) -> bool:
+        """Whether the table was made."""
+        return self._table is not None
+
+    def position(self) -> Position | None:
+        """The last step in the state.
+
+        Raises:
+            StreamError: rows are there, but no snapshot says which step they are of.
+        """
+        if self._table is None:
+            return None
+        summary = self._table.last_summary()
+        found = read_position(summary)
+        if found is None and self._table.known is not None:
+            raise StreamError(
+                f"Model {self._model.name}: no snapshot of its state {self._model.state} says how far it has "
+                f"come; they were expired by hand. To build it anew: {self._model.rebuild}."
+            )
+        newest = self._table.newest_summary()
+        if COMPACTED in newest:
+            self._growth = growth_from_text(newest.get(GROWTH, ""))
+        elif found is not None:
+            self._growth = dict(found.growth)
+            self._grow_by(summary, found)
+        return found
+
+    def signature(self) -> Mapping[str, object] | None:
+        """What the state was made for; None if there is none.
+
+        Raises:
+            StreamError: the table was made by another version of this package.
+        """
+        if self._table is None:
+            return None
+        properties = {name: self._table.property(name) or "" for name in (_VERSION, _SIGNATURE)}
+        return read_signature(self._model, properties, f"its state {self._model.state}")
+
+    @property
+    def notes_inputs(self) -> bool:
+        """Whether it says which columns a micro-batch has: a step without rows needs them."""
+        return self._table is not None and self._table.property(_INPUTS) is not None
+
+    def sign(self, spark: SparkSession, signature: Mapping[str, object], inputs: StructType | None) -> None:
+        """Note what the state is of, where that is known more exactly than before, or its author says that it goes on; and
+        the columns of a micro-batch from then on, as of `migrate`."""
+        assert self._table is not None
+        notes = {_SIGNATURE: json.dumps(signature, sort_keys=True), **self._with_inputs(inputs)}
+        settings = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in notes.items())
+        spark.sql(f"alter table {self._model.state} set tblproperties ({settings})")
+        self._table.refresh()
+
+    def _with_inputs(self, inputs: StructType | None) -> dict[str, str]:
+        """The property with the columns of a micro-batch, where it has one."""
+        return {_INPUTS: inputs.json()} if inputs is not None and self.notes_inputs else {}
+
+    def create(
+        self,
+        spark: SparkSession,
+        layout: Layout,
+        signature: Mapping[str, object],
+        inputs: StructType | None = None,
+    ) -> None:
+        """Make the table.
+
+        Args:
+            spark: the session of the micro-batch.
+            layout: its columns.
+            signature: what the state depends on.
+            inputs: the columns of a micro-batch, where a step without rows needs them.
+
+        Raises:
+            StreamError: a column is of a type that an Iceberg table can't hold.
+        """
+        schema = layout.schema
+        for field in schema.fields:
+            kind = field.dataType.simpleString()
+            if holds_interval(kind):
+                raise StreamError(
+                    f"Model {self._model.name}: its state would keep {field.name} as {kind.upper()}, "
+                    "which an Iceberg table can't hold; convert intervals to numbers below the aggregates, as in "
+                    "timestampdiff(SECOND, started_at, ended_at)."
+                )
+        properties = {
+            **{
+                f"write.metadata.metrics.column.{field.name}": "full"
+                for field in schema.fields
+                if field.dataType.typeName() == "timestamp" or field.name == STEP
+            },
+            _SIGNATURE: json.dumps(signature, sort_keys=True),
+            **(_noted(layout.apart) if layout.apart else {_VERSION: str(VERSION)}),
+            **({} if inputs is None else {_INPUTS: inputs.json()}),
+        }
+        self._make(spark, schema, properties)
+
+    def begin_with(
+        self, spark: SparkSession, rows: DataFrame, properties: Mapping[str, str], position: Position
+    ) -> None:
+        """Make the table with the rows of another model's state, all of whose last step is out.
+
+        Args:
+            spark: a session.
+            rows: all columns of that state.
+            properties: of its table, which go with its columns.
+            position: its last step, as this model's.
+
+        Raises:
+            StreamError: another run has made the table.
+        """
+        table = self._make(spark, rows.schema, properties)
+        # What is folded is what comes to each part from here on counted from.
+        notes = replace(position, folded=True, growth={}).properties()
+        commit.append("state.clone", self._model, table, rows, notes)
+
+    def _make(self, spark: SparkSession, schema: StructType, properties: Mapping[str, str]) -> IcebergTable:
+        """Make the table, with properties besides those that each has."""
+        settings = {
+            **_PROPERTIES,
+            **(_LOCAL if self._model.storage.is_local else {}),
+            **properties,
+            **made_as(STATE, self._model.target),
+        }
+        listed = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in settings.items())
+        columns = ", ".join(f"{quoted(field.name)} {type_text(field.dataType)}" for field in schema.fields)
+        description = f"({columns}) using iceberg partitioned by (part) tblproperties ({listed})"
+        table = commit.create(spark, "state.create", self._model, STATE, description)
+        self._table = table
+        self._columns = self._shown = self._known_apart = None
+        return table
+
+    def take_back(self, spark: SparkSession, position: Position) -> None:
+        """Make the state what it was before a step, whose rows can't come into the table.
+
+        Args:
+            spark: the session of the micro-batch.
+            position: the step.
+        """
+        assert self._table is not None
+        with around("state.take_back", self._model.name):
+            take_back(spark, self._table, position)
+        self._shown = None
+
+    @property
+    def apart(self) -> Called:
+        """By part the columns that aren't called by their own names, as these are of several types."""
+        if self._known_apart is None:
+            noted = None if self._table is None else self._table.property(_APART)
+            self._known_apart = json.loads(noted or "{}")
+        return self._known_apart
+
+    def types(self, spark: SparkSession) -> dict[str, str]:
+        """Its columns and their types, as in CREATE TABLE."""
+        fields = spark.table(self._model.state).schema.fields
+        return {field.name: type_text(field.dataType) for field in fields}
+
+    def migrate(
+        self,
+        spark: SparkSession,
+        change: Migration,
+        signature: Mapping[str, object],
+        position: Position,
+        inputs: StructType,
+        apart: Called,
+        added: Callable[[StructType], DataFrame] | None = None,
+    ) -> None:
+        """Make it the state of another query, in one commit.
+
+        Args:
+            spark: a session.
+            change: what becomes of its columns and parts.
+            signature: what it depends on from then on.
+            position: its last step, which stays what it is.
+            inputs: the columns of a micro-batch from then on.
+            apart: by part the columns that aren't called by their own names from then on.
+            added: rows that come to it, in the columns that it has then; None: none do.
+
+        Raises:
+            StreamError: another run of the model has written it.
+        """
+        assert self._table is not None
+        self._growth = self._growth_but_of(change.emptied)
+        settings = {
+            _SIGNATURE: json.dumps(signature, sort_keys=True),
+            **self._with_inputs(inputs),
+            **(_noted(apart) if apart or self.apart else {}),
+            **{
+                f"write.metadata.metrics.column.{name}": "full"
+                for name, kind in change.add.items()
+                if kind.lower().startswith("timestamp")
+            },
+        }
+        properties = replace(position, growth=self._growth).properties()
+        commit.migrate(spark, "state.migrate", self._model, self._table, change, settings, properties, added)
+        if added is not None:
+            self._grow_by(self._table.last_summary(), position)
+        self._columns = self._shown = self._known_apart = None
+
+    def input_schema(self) -> StructType:
+        """The columns of a micro-batch, as they were when the table was made."""
+        from pyspark.sql.types import StructType
+
+        assert self._table is not None
+        return StructType.fromJson(json.loads(self._table.property(_INPUTS) or "{}"))
+
+    @property
+    def relation(self) -> str:
+        """The table as it is now, as a relation."""
+        assert self._table is not None
+        snapshot = self._table.known
+        return f"{self._model.state}{'' if snapshot is None else f' version as of {snapshot}'}"
+
+    def show(self, spark: SparkSession) -> None:
+        """Make the view ``state``: the table as it is now."""
+        assert self._table is not None
+        snapshot = self._table.known
+        now = (spark._jsparkSession.sessionUUID(), snapshot)
+        if self._shown != now:
+            # By its snapshot: a commit would have Spark compute anew what is kept of rows made from it.
+            self._relation = f"select * from {self.relation}"
+            show(sql(spark, self._relation), "state")
+            self._shown = now
+
+    def show_to(self, spark: SparkSession, parts: Collection[str]) -> None:
+        """Make the view ``state``, as it was shown last, what a text sees that reads some parts: where a name is of several
+        types, it is the column of these parts."""
+        if not self.apart or not self._relation:
+            return
+        names = seen_by(self._columns_of(spark).names, self.apart, parts)
+        columns = ", ".join(f"{quoted(column)} as {quoted(name)}" for column, name in names)
+        show(sql(spark, f"select {columns} from (\n{self._relation}\n)"), "state")
+        self._shown = None
+
+    def show_with(self, spark: SparkSession, parts: Mapping[str, str]) -> None:
+        """Make the view ``state``: the table together with rows that are about to be added.
+
+        Args:
+            spark: the session of the micro-batch.
+            parts: as in `append`.
+        """
+        assert self._table is not None
+        self.show(spark)
+        made = self._selected(spark, parts)
+        self._relation = "\nunion all\n".join([f"select * from {self.relation}", *made])
+        show(sql(spark, self._relation), "state")
+        self._shown = None
+
+    def _columns_of(self, spark: SparkSession) -> Columns:
+        if self._columns is None:
+            self._columns = Columns(
+                spark.table(self._model.state).schema, rebuild=self._model.rebuild, apart=self.apart
+            )
+        return self._columns
+
+    def append(
+        self,
+        spark: SparkSession,
+        parts: Mapping[str, str],
+        position: Position,
+        few: bool,
+        rewritten: Sequence[str] = (),
+    ) -> None:
+        """Add rows in one commit that carries `position`.
+
+        Args:
+            spark: the session of the micro-batch.
+            parts: queries by the name of their part; columns they lack are NULL.
+            position: the step they belong to.
+            few: they fit into one file.
+            rewritten: parts whose rows come in the place of all that are there.
+        """
+        assert self._table is not None
+        rows = self._rows(spark, self._selected(spark, parts), few) if parts else None
+        properties = replace(position, growth=self._growth_but_of(rewritten)).properties()
+        if rows is not None and rewritten:
+            commit.overwrite("state.append", self._model, self._table, rows, properties, rewritten)
+        else:
+            commit.append("state.append", self._model, self._table, rows, properties)
+        self._committed([part for part in parts if part not in rewritten], position)
+        self._committed(rewritten, replace(position, folded=True))
+
+    def fold(self, spark: SparkSession, parts: Mapping[str, str], position: Position) -> None:
+        """Put the rows of queries in the place of all rows of their parts, in one commit that carries
+        `position` on."""
+        assert self._table is not None
+        rows = self._rows(spark, self._texts(spark, parts), few=False)
+        properties = replace(position, growth=self._growth_but_of(parts)).properties()
+        commit.overwrite("state.fold", self._model, self._table, rows, properties, list(parts))
+        self._committed(parts, position)
+        self._folded = True
+
+    def edit(self, rows: DataFrame, parts: Sequence[str], position: Position) -> None:
+        """Put rows in the place of all rows of some parts, in one commit that carries `position`."""
+        assert self._table is not None
+        properties = replace(position, growth=self._growth_but_of(parts)).properties()
+        commit.overwrite("state.edit", self._model, self._table, rows, properties, parts)
+
+    def compact(self, spark: SparkSession) -> None:
+        """Put small files together, in one commit. It carries no position: Iceberg makes it without a condition, and
+        another run may have gone on meanwhile."""
+        assert self._table is not None
+        self._growth = {part: replace(growth, loose=0) for part, growth in self._growth.items()}
+        with around("state.compact", self._model.name):
+            self._table.compact(spark, {COMPACTED: "true", GROWTH: growth_to_text(self._growth)}, _FILE_SIZE)
+        commit.check(self._model, self._table)
+
+    def last_expiry(self, spark: SparkSession, closing: Mapping[str, tuple[str, str | None]]) -> int | None:
+        """The last instant at which a result comes out; None if there is none to come.
+
+        Args:
+            spark: a session.
+            closing: of each part the column that says so, and its time zone.
+        """
+        if not closing:
+            return None
+        # A query per part: Iceberg answers it from its metadata, without reading a row.
+        of_parts = {
+            part: self.apart.get(part, {}).get(column, column) for part, (column, _) in closing.items()
+        }
+        united = "\nunion all\n".join(
+            f"select {literal(part)} as part, unix_micros(max({column})) as last from {self._model.state} "
+            f"where part = {literal(part)}"
+            for part, column in of_parts.items()
+        )
+        times = [
+            instant(row["last"], closing[row["part"]][1])
+            for row in spark.sql(united).collect()
+            if row["last"] is not None
+        ]
+        return max(times, default=None)
+
+    def drop(self, spark: SparkSession) -> None:
+        """Forget it all."""
+        with around("state.drop", self._model.name):
+            drop(spark, self._model, STATE)
+        self._table = self._columns = self._known_apart = None
+
+    def is_small(self, part: str) -> bool:
+        """Whether to read all rows of a part is no more work than to find some of them."""
+        return self._rows_of(part) <= _ROWS
+
+    def is_renewed_by(self, part: str, rows: int) -> bool:
+        """Whether so many new rows touch so much of a part that to write it as a whole is no more work."""
+        return rows >= _ROWS and 0 < self._rows_of(part) <= 2 * rows and self.rows > 0
+
+    def _rows_of(self, part: str) -> int:
+        growth = self._growth.get(part, Growth())
+        return growth.folded + growth.rows
+
+    @property
+    def rows(self) -> int:
+        """Rows in the table, as the newest snapshot counts them."""
+        return self._count("total-records")
+
+    def size(self) -> dict[str, int]:
+        """Rows, bytes and files, as the newest snapshot counts them."""
+        return {
+            "rows": self.rows,
+            "bytes": self._count("total-files-size"),
+            "files": self._count("total-data-files"),
+        }
+
+    @property
+    def snapshot(self) -> int | None:
+        """The snapshot that is known; None if nothing was ever written."""
+        return None if self._table is None else self._table.known
+
+    @property
+    def name_in_iceberg(self) -> str:
+        """What Iceberg calls the table."""
+        return "" if self._table is None else str(self._table.java.name())
+
+    def written_since(self, snapshot: int | None) -> dict[str, PartFigures] | None:
+        """What was written to each part since a snapshot; None: that isn't known any more."""
+        if self._table is None:
+            return {}
+        summaries = self._table.summaries_since(snapshot)
+        return None if summaries is None else written(summaries)
+
+    def sizes(self) -> dict[str, Size]:
+        """How large each part is, from Iceberg's metadata."""
+        return (
+            {} if self._table is None else {part: Size(*size) for part, size in self._table.sizes().items()}
+        )
+
+    def parts_to_fold(self, parts: Iterable[StatePart], watermark: int | None) -> list[str]:
+        """Those of the parts that have grown so much that folding them pays."""
+        found = []
+        for part in parts:
+            growth = self._growth.get(part.name, Growth())
+            grown = growth.commits >= _COMMITS and growth.rows >= max(growth.folded, _ROWS)
+            expired = part.lasts is None or growth.is_older(part.lasts, watermark)
+            forgets = part.forgets is not None and growth.is_older(part.forgets, watermark)
+            if forgets or (part.merges and grown and expired):
+                found.append(part.name)
+        return found
+
+    def is_scattered(self) -> bool:
+        """Whether it lies in so many small files that putting them together pays."""
+        return sum(growth.loose for growth in self._growth.values()) >= _LOOSE_FILES
+
+    def maintain(self, spark: SparkSession) -> int:
+        """Keep its metadata small; how many commits that took."""
+        if self._table is None:
+            return 0
+        if self._maintenance is None:
+            self._maintenance = Maintenance("state", self._model, self._table, _RETENTION, is_read=False)
+        if self._folded:
+            # What was folded is on the disk twice.
+            self._folded = False
+            self._maintenance.look_again()
+        return self._maintenance.after_commit(spark)
+
+    def _count(self, what: str) -> int:
+        return 0 if self._table is None else self._table.count(what)
+
+    def _committed(self, parts: Iterable[str], position: Position) -> None:
+        assert self._table is not None
+        for part in parts:
+            self._grow(part, self._table.added_rows(part), position)
+
+    def _growth_but_of(self, parts: Collection[str]) -> dict[str, Growth]:
+        """What came to parts, without those whose rows go with the commit."""
+        return {part: growth for part, growth in self._growth.items() if part not in parts}
+
+    def _grow_by(self, summary: Mapping[str, str], position: Position) -> None:
+        for part in by_part(summary):
+            self._grow(part, added_rows(summary, part), position)
+
+    def _grow(self, part: str, rows: int, position: Position) -> None:
+        had = self._growth.get(part, Growth())
+        if position.folded:
+            self._growth[part] = Growth(folded=rows, since=position.after)
+        elif rows:
+            self._growth[part] = Growth(
+                folded=had.folded,
+                rows=had.rows + rows,
+                commits=had.commits + 1,
+                loose=had.loose + 1,
+                since=position.after if had.since is None else had.since,
+            )
+
+    def _rows(self, spark: SparkSession, made: Sequence[str], few: bool) -> DataFrame:
+        united = "\nunion all\n".join(made)
+        return sql(spark, one_file(united) if few else united)
+
+    def _texts(
+        self,
+        spark: SparkSession,
+        parts: Mapping[str, str],
+        check: Callable[[str, str, str], None] | None = None,
+    ) -> list[str]:
+        """The rows of parts with the table's columns; `check` as of `Columns.select`."""
+        columns = self._columns_of(spark)
+        return [columns.select(spark, query, name, check) for name, query in parts.items()]
+
+    def _selected(self, spark: SparkSession, parts: Mapping[str, str]) -> list[str]:
+        """What comes to parts, as it goes into the table.
+
+        Raises:
+            Widened: its columns are wider now.
+        """
+        wider: list[Widening] = []
+        found = self._texts(spark, parts, partial(self._check_type, wider))
+        if not wider:
+            return found
+        assert self._table is not None
+        last = read_position(self._table.last_summary())
+        assert last is not None
+        change = widened(reduce(or_, wider))
+        commit.migrate(spark, "state.migrate", self._model, self._table, change, {}, last.properties())
+        self._columns = self._shown = None
+        raise Widened
+
+    def _check_type(self, wider: list[Widening], name: str, given: str, kind: str) -> None:
+        """Passes values that a column can hold, or can once it is made `wider`. Where a column of a source has become of
+        another type, they would be rounded, without a word."""
+        more = widening((name,), kind, given)
+        if more and not more.fields:
+            wider.append(more)
+        elif is_rounded(given.lower(), kind.lower()):
+            raise StreamError(
+                f"Model {self._model.name}: its query gives values of {given.upper()} for {name} of its state, which is "
+                f"{kind.upper()}, so they would be cut off or lost: most likely a column of a source is of another type "
+                "than it was. Nothing of this micro-batch was taken in. Convert it where it is read, as in "
+                f"cast({name} as {kind.upper()}) as {name}, and have the state go on with that: {self._model.keep}. "
+                f"{self._model.build_anew}"
+            )
+
+
+def read_signature(
+    model: StreamModel, properties: Mapping[str, str], what: str = "its state"
+) -> Mapping[str, object]:
+    """What a state was made for, by the properties of its table.
+
+    Args:
+        model: whose state it is.
+        properties: of the table.
+        what: how it is called in a sentence.
+
+    Raises:
+        StreamError: the table was made by another version of this package.
+    """
+    version = int(properties.get(_VERSION) or VERSION)
+    if version < VERSION:
+        raise StreamError(
+            f"Model {model.name}: {what} was made by an earlier dbt-spark-streaming, before its first release (layout "
+            f"{version}, this one knows {VERSION}). To build it anew: {model.rebuild}."
+        )
+    if version > APART_VERSION:
+        raise StreamError(
+            f"Model {model.name}: {what} was made by a newer dbt-spark-streaming (layout {version}, this one knows "
+            f"{APART_VERSION}). Update the package."
+        )
+    found: Mapping[str, object] = json.loads(properties.get(_SIGNATURE) or "{}")
+    return found
+
+
+def _noted(apart: Called) -> dict[str, str]:
+    """Properties of a table whose columns aren't all called by their own names, or weren't."""
+    return {
+        _VERSION: str(APART_VERSION if apart else VERSION),
+        _APART: json.dumps(apart, sort_keys=True),
+    }
+
+
+def digest(signature: Mapping[str, object]) -> str:
+    """A signature in a few letters."""
+    return hashlib.sha256(json.dumps(signature, sort_keys=True).encode()).hexdigest()[:16]
