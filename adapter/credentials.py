@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 from dbt.adapters.spark.connections import SparkCredentials
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import profile_connections
-from dbt.adapters.spark_streaming.redaction import kind_of, remember, without_secrets
+from dbt.adapters.spark_streaming.sources import profile_connections
+from dbt.adapters.spark_streaming.util.redaction import kind_of, remember, without_secrets
 
 METHODS = ("session", "connect")
 

@@ -19,24 +19,23 @@ from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import (
-    catalog,
-    contract,
-    lookup_source,
-    name_clashes,
-    profile_connections,
-    seeds,
-)
-from dbt.adapters.spark_streaming import stream_source as declared_sources
 from dbt.adapters.spark_streaming.__version__ import version
-from dbt.adapters.spark_streaming.batch_methods import BatchMethods
-from dbt.adapters.spark_streaming.column import SparkStreamingColumn, columns_of
 from dbt.adapters.spark_streaming.connections import SparkStreamingConnectionManager
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
-from dbt.adapters.spark_streaming.lazily import Lazily
-from dbt.adapters.spark_streaming.operations import OperationMethods
-from dbt.adapters.spark_streaming.python_models import run_python_model
-from dbt.adapters.spark_streaming.quoting import (
+from dbt.adapters.spark_streaming.methods import catalog, seeds
+from dbt.adapters.spark_streaming.methods.column import SparkStreamingColumn, columns_of
+from dbt.adapters.spark_streaming.methods.incremental import BatchMethods
+from dbt.adapters.spark_streaming.methods.operations import OperationMethods
+from dbt.adapters.spark_streaming.methods.python_models import run_python_model
+from dbt.adapters.spark_streaming.methods.rewrites import RewriteMethods
+from dbt.adapters.spark_streaming.methods.streams import StreamingMethods
+from dbt.adapters.spark_streaming.project import contract, name_clashes
+from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
+from dbt.adapters.spark_streaming.sources import profile_connections
+from dbt.adapters.spark_streaming.sources import stream_source as declared_sources
+from dbt.adapters.spark_streaming.stream.common import lookup_source
+from dbt.adapters.spark_streaming.util.lazily import Lazily
+from dbt.adapters.spark_streaming.util.quoting import (
     find_name,
     is_plain,
     quote,
@@ -44,22 +43,19 @@ from dbt.adapters.spark_streaming.quoting import (
     quote_name,
     text_literal,
 )
-from dbt.adapters.spark_streaming.redaction import without_secrets
-from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
-from dbt.adapters.spark_streaming.rewrite_methods import RewriteMethods
-from dbt.adapters.spark_streaming.streaming_methods import StreamingMethods
+from dbt.adapters.spark_streaming.util.redaction import without_secrets
 
 if TYPE_CHECKING:
     import agate
     from pyspark.sql.types import StructType
 
-    from dbt.adapters.spark_streaming import batch, stream_node, streaming
+    from dbt.adapters.spark_streaming.project import batch, stream_node, streaming
     from dbt.adapters.spark_streaming.stream.iceberg import ownership, replaced_tables
     from dbt.adapters.spark_streaming.stream.iceberg import table as iceberg
     from dbt.adapters.spark_streaming.stream.lifecycle import batch_tables
     from dbt.adapters.spark_streaming.stream.lifecycle.batch_tables import Before
 else:
-    batch, stream_node, streaming = map(Lazily, ("batch", "stream_node", "streaming"))
+    batch, stream_node, streaming = map(Lazily, ("project.batch", "project.stream_node", "project.streaming"))
     batch_tables, iceberg, ownership, replaced_tables = map(
         Lazily,
         (

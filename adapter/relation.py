@@ -11,17 +11,18 @@ from dbt.adapters.contracts.relation import ComponentName, HasQuoting, RelationC
 from dbt.adapters.spark.relation import SparkRelation
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import event_time, lookup_source
-from dbt.adapters.spark_streaming.lookup_source import LookupSource
-from dbt.adapters.spark_streaming.quoting import is_plain, quote, quote_configured, quote_time, time_name
-from dbt.adapters.spark_streaming.source_tables import schema_name, table_name
-from dbt.adapters.spark_streaming.stream_source import (
+from dbt.adapters.spark_streaming.sources.source_tables import schema_name, table_name
+from dbt.adapters.spark_streaming.sources.stream_source import (
     StreamSource,
     at_project,
     project_root,
     register,
     source_of,
 )
+from dbt.adapters.spark_streaming.stream.common import lookup_source
+from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
+from dbt.adapters.spark_streaming.util import event_time
+from dbt.adapters.spark_streaming.util.quoting import is_plain, quote, quote_configured, quote_time, time_name
 
 Self = TypeVar("Self", bound="SparkStreamingRelation")
 

@@ -33,7 +33,7 @@ from sqlglot.errors import SqlglotError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from dbt.adapters.spark_streaming import streaming
+from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential.duck import Laboratory, rows_of, translated

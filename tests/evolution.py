@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.program import Program, called

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from dbt.adapters.spark_streaming.errors import of_spark, readable
+from dbt.adapters.spark_streaming.environment.spark_errors import of_spark, readable
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
 from tests.reference import to_datetime

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from .. import batch, stream_node, streaming
+from ..project import batch, stream_node, streaming
 from ..query.errors import QueryError
 from ..query.windowing import ranges
 from ..query.windowing.ranges import TimeRange, WindowRange
 from ..query.windowing.window_range import Overwriting
 from ..stream.common.errors import StreamError
 from ..stream.lifecycle import backfill
-from ..text import counted
+from ..util.text import counted
 from .planned import check_types
 from .project import Project, project_errors
 

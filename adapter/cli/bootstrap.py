@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from ..model_names import label
+from ..project.model_names import label
 from .project import Project
 
 

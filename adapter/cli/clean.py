@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from .. import stream_node, streaming
+from ..project import stream_node, streaming
 from ..query.text import intervals
 from ..stream.common.errors import StreamError
 from ..stream.common.identifiers import joined, parts

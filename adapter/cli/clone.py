@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .. import stream_node
 from ..environment import places
 from ..environment.session import catalog_settings
+from ..project import stream_node
 from ..stream.common.model import StreamModel
 from ..stream.lifecycle import cloning
 from ..stream.run.lock import check_free
-from ..text import counted
+from ..util.text import counted
 from .planned import planned
 from .project import Project, ProjectError, project_errors
 

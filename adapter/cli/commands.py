@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from ..__version__ import version
-from ..redaction import without_secrets
+from ..util.redaction import without_secrets
 from .interrupts import end_now, interrupts, without_trace
 from .project import Project, ProjectError, Selection
 from .project_options import Main

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from .. import stream_node, streaming
 from ..environment import Environment
+from ..project import stream_node, streaming
 from ..query.program import Program
 from ..stream.common.model import StreamModel
 from ..stream.lifecycle import promoting
@@ -17,7 +17,7 @@ from ..stream.progress.report import read_progress
 from ..stream.run.lock import check_free
 from ..stream.run.runner import run_stream
 from ..stream.storage.deployments import PROMOTED, Deployment
-from ..text import counted
+from ..util.text import counted
 from .project import Project, ProjectError, owned, project_errors
 
 

@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from .. import stream_node, streaming
-from ..model_names import label
+from ..project import stream_node, streaming
+from ..project.model_names import label
+from ..project.stream_config import StreamConfig
 from ..query import generate
 from ..query.errors import QueryError
 from ..query.operator_tree.node import FROM_CHANGES, Metric, Node, State, as_dict, in_order
@@ -26,9 +27,8 @@ from ..query.program import Lookup, Program
 from ..query.streams import Known
 from ..query.text import intervals
 from ..query.windowing.emission import Emission
-from ..quoting import shown_time
-from ..stream_config import StreamConfig
-from ..stream_source import as_written
+from ..sources.stream_source import as_written
+from ..util.quoting import shown_time
 from .project import ProjectError
 
 _LONGEST = 300

@@ -6,11 +6,11 @@ from contextlib import suppress
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from .. import stream_node, streaming
+from ..project import stream_node, streaming
 from ..query.errors import QueryError
 from ..query.plan import Plan
 from ..stream.run import runner
-from ..text import counted
+from ..util.text import counted
 from .planned import check_types
 from .project import Project, project_errors
 

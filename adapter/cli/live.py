@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 
 from ..stream.progress.unreadable_rows import in_progress
-from ..text import counted
+from ..util.text import counted
 from .status import table_of
 
 _WINDOW = 10.0

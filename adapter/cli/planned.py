@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import stream_node, streaming
+from ..project import stream_node, streaming
 from ..query.plan import Plan
 from ..query.program import Program
 from ..query.streams import Known

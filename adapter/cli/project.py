@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from .. import model_names
+from ..project import model_names
 from ..stream.common.identifiers import last, with_last
 
 # What reads and plans is imported where it is needed: help texts do without.
@@ -57,8 +57,8 @@ class Project:
 
         The rows of a model upstream may change; its own plan tells. `asking`: made in a session, which is started.
         """
-        from .. import streaming
-        from ..stream_config import MATERIALIZATIONS
+        from ..project import streaming
+        from ..project.stream_config import MATERIALIZATIONS
 
         manifest = self._dbt("parse")
         chosen = _model_named(name, manifest)
@@ -137,7 +137,7 @@ class Project:
         Raises:
             ProjectError: as in `streaming_model`.
         """
-        from .. import stream_node
+        from ..project import stream_node
 
         return stream_node.in_catalog(str(self.streaming_model(name)["relation_name"]), self.environment())
 
@@ -191,7 +191,7 @@ class Project:
             selection: which; default: all.
             manifest: dbt's, where it is there.
         """
-        from ..stream_config import MATERIALIZATIONS
+        from ..project.stream_config import MATERIALIZATIONS
 
         manifest = manifest or self.parsed()
         nodes = {

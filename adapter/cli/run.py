@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import Any, TextIO
 
 from ..environment import Environment
-from ..model_names import label
+from ..project.model_names import label
 from ..query.text import intervals
-from ..redaction import without_secrets
 from ..service.failures import is_held_elsewhere
 from ..service.health import FAILED, STOPPED, WAITING, Health, Publisher, kept_elsewhere, publisher
 from ..service.preparation import Outcome, Preparer, message_of_dbt, preparing
@@ -23,7 +22,8 @@ from ..service.supervisor import Supervisor
 from ..service.watchdog import NO_ANSWER, Watchdog
 from ..stream.common.stop_requests import stop_requests
 from ..stream.iceberg import owner
-from ..text import counted
+from ..util.redaction import without_secrets
+from ..util.text import counted
 from .interrupts import Signals, end_now, interrupts
 from .live import Board
 from .project import Project, ProjectError, Selection, project_errors
@@ -136,7 +136,7 @@ class Service:
         policy: RestartPolicy,
         fail_fast: bool,
     ) -> None:
-        from .. import stream_node
+        from ..project import stream_node
 
         self._project, self._manifest, self._environment = project, manifest, environment
         self._nodes = {label(node): node for node in nodes}

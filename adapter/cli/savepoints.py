@@ -9,8 +9,8 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from .. import stream_node
 from ..environment import Environment
+from ..project import stream_node
 from ..stream.common.model import StreamModel
 from ..stream.lifecycle import restoring
 from ..stream.run import saving

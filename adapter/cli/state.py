@@ -11,11 +11,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
-from .. import stream_node
+from ..project import stream_node
 from ..stream.progress.watermark import to_text
 from ..stream.run.evolve import Verdict, verdict
 from ..stream.state.inspect import Inspected, inspect
-from ..text import counted
+from ..util.text import counted
 from .planned import planned
 from .project import Project, ProjectError, project_errors
 from .status import bytes_text

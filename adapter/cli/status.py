@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .. import stream_node
-from ..model_names import label
+from ..project import stream_node
+from ..project.model_names import label
 from ..service.health import FAILED, NEVER_RAN, RESTARTING, WAITING, read_health
 from ..stream.iceberg import owner
 from ..stream.progress.report import lag_seconds, read_progress
 from ..stream.progress.unreadable_rows import in_progress
 from ..stream.progress.watermark import from_text
-from ..text import counted
+from ..util.text import counted
 from .project import Project, Selection, project_errors
 
 

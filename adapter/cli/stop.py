@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from .. import stream_node
 from ..environment import Environment
+from ..project import stream_node
 from ..service.health import read_health
 from ..stream.common.model import StreamModel
 from ..stream.iceberg import ownership

@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .. import stream_node, streaming
+from ..project import stream_node, streaming
 from ..query import comparing
 from ..query.errors import QueryError
 from ..stream.common.errors import StreamError
 from ..stream.lifecycle import verifying
 from ..stream.lifecycle.verifying import SAMPLE, Asked, Verified
 from ..stream.progress.watermark import to_text
-from ..text import agreeing, counted
+from ..util.text import agreeing, counted
 from .planned import Query, planned_with_query
 from .project import Project, project_errors
 

@@ -13,8 +13,8 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
-from dbt.adapters.spark_streaming.stream_source import declared_earlier
+from dbt.adapters.spark_streaming.sources.stream_source import declared_earlier
+from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,8 +10,8 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment import Environment
 from dbt.adapters.spark_streaming.environment.session import iceberg_version
-from dbt.adapters.spark_streaming.errors import readable
-from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
+from dbt.adapters.spark_streaming.environment.spark_errors import readable
+from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

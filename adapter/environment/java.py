@@ -25,7 +25,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment.jvm_end import describe_end, kernel_kills
-from dbt.adapters.spark_streaming.redaction import without_secrets
+from dbt.adapters.spark_streaming.util.redaction import without_secrets
 
 logger = AdapterLogger("Spark")
 

@@ -35,8 +35,8 @@ from dbt.adapters.spark_streaming.environment.packages import (
     default_cache,
     jars,
 )
-from dbt.adapters.spark_streaming.redaction import cause_of, without_secrets
-from dbt.adapters.spark_streaming.sizes import size
+from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
+from dbt.adapters.spark_streaming.util.sizes import size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

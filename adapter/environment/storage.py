@@ -18,7 +18,7 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from ..redaction import cause_of, without_secrets
+from ..util.redaction import cause_of, without_secrets
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 _WHOLE = "fs.capability.outputstream.abortable"

@@ -4,7 +4,7 @@ dbt puts ``(select * from relation where time >= 'start' and time < 'end')`` for
 ``event_time``.
 
 >>> from datetime import datetime
->>> from ..event_time import condition
+>>> from ..util.event_time import condition
 >>> batch = (datetime(2024, 3, 4), datetime(2024, 3, 5))
 >>> text = f"select * from (select * from shop.bid where {condition('ts', *batch)})"
 >>> without_filter(text, batch, ["shop.bid"])
@@ -24,7 +24,7 @@ from datetime import datetime
 
 from sqlglot import exp
 
-from ..event_time import bounds
+from ..util.event_time import bounds
 from .text import hints
 from .text.dialect import from_clause, parse, sql
 from .text.nodes import every

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from ..quoting import is_path
+from ..util.quoting import is_path
 from . import stream_rewrites
 from .streams import Known
 from .text import hints

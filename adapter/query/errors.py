@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..stream_source import as_written
+from ..sources.stream_source import as_written
 
 
 class QueryError(Exception):

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from ..quoting import is_path, path_of, quote_time, shown_time
+from ..util.quoting import is_path, path_of, quote_time, shown_time
 from .errors import QueryError
 from .expansion import WINDOW_COLUMNS
 from .program import now

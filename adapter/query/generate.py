@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ..quoting import shown_time
+from ..util.quoting import shown_time
 from . import event_clock
 from .operators import generate as operators
 from .operators.base import WindowResults

@@ -11,7 +11,7 @@ from typing import TypeVar
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ..quoting import is_path
+from ..util.quoting import is_path
 from . import bounded_queries, column_names, event_clock, mini_batch, untimed_rows
 from .aggregation.grouping import check_items
 from .errors import NotInStages, NotMeant, QueryError, Unbounded

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 from sqlglot import exp
 
-from ..source_tables import without_place
+from ..sources.source_tables import without_place
 from .aggregation.metric_columns import MetricColumns
 from .aggregation.partials import Partials
 from .operators.base import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ..quoting import is_path, path_of
+from ..util.quoting import is_path, path_of
 from .errors import QueryError
 from .plan import Stream
 from .program import BATCH_ID, CHANGE_TYPE

@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..environment.storage import Storage
-from ..redaction import without_secrets
 from ..stream.common.model import StreamModel
 from ..stream.iceberg import owner
 from ..stream.progress.watermark import to_text
+from ..util.redaction import without_secrets
 
 WAITING, CATCHING_UP, RUNNING, RESTARTING = "waiting", "catching_up", "running", "restarting"
 FAILED, STOPPED = "failed", "stopped"

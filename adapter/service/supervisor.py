@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from ..redaction import without_secrets
-from ..text import counted
+from ..util.redaction import without_secrets
+from ..util.text import counted
 from .failures import Failure, classify
 from .health import FAILED, RESTARTING, RUNNING, STOPPED, WAITING, Health
 from .restart_policy import RestartPolicy

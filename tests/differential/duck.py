@@ -34,9 +34,9 @@ from dbt.adapters.spark_streaming.query.program import (
 )
 from dbt.adapters.spark_streaming.query.text.dialect import from_clause
 from dbt.adapters.spark_streaming.query.text.instants import EARLIEST, LATEST
-from dbt.adapters.spark_streaming.quoting import path_of, quote_time
 from dbt.adapters.spark_streaming.stream.common.time_zones import instant as utc
 from dbt.adapters.spark_streaming.stream.common.time_zones import shown
+from dbt.adapters.spark_streaming.util.quoting import path_of, quote_time
 from tests.differential import planning
 from tests.differential.outcome import (
     CRASHED,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from dbt.adapters.spark_streaming import streaming
+from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dbt.adapters.spark_streaming import feeds, stream_node, streaming
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.project import changelogs, stream_node, streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.streams import Known
@@ -166,7 +166,7 @@ class Laboratory:
         known = {**planning.KNOWN, UPSTREAM: Known(event_time=time_column)}
         if first.program.upsert is not None and not first.has_changes():
             return None
-        found = dict(feeds.with_feeds(self.spark, known, {UPSTREAM: first.model.target}))
+        found = dict(changelogs.with_feeds(self.spark, known, {UPSTREAM: first.model.target}))
         program = planning.planned(case.model, known=found, ask=asks(self.spark))
         return Streamed(self, case.model, program, first.model.target)
 

@@ -10,7 +10,7 @@ import pytest
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.quoting import time_name
+from dbt.adapters.spark_streaming.util.quoting import time_name
 from tests.differential import duck
 from tests.differential.outcome import compare
 from tests.planned import plan_of

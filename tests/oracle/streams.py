@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import jinja2
 from pyspark.errors import AnalysisException
 
-from dbt.adapters.spark_streaming import stream_node, streaming
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.project import stream_node, streaming
 from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.plan import Plan
 from dbt.adapters.spark_streaming.query.program import Program

@@ -10,9 +10,9 @@ import pytest
 from dbt.adapters.base.relation import EventTimeFilter
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import batch
 from dbt.adapters.spark_streaming.cli.backfill import closed_only
-from dbt.adapters.spark_streaming.errors import readable
+from dbt.adapters.spark_streaming.environment.spark_errors import readable
+from dbt.adapters.spark_streaming.project import batch
 from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.text.intervals import DAY, HOUR

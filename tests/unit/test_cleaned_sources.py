@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import source_tables, stream_source
-from dbt.adapters.spark_streaming.cleaned_sources import check_cleaned
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.project.cleaned_sources import check_cleaned
+from dbt.adapters.spark_streaming.sources import source_tables, stream_source
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.sources.cleaned_files import forget_cleaned, note_cleaned
 

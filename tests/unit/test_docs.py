@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jinja2 import Environment
 
-from dbt.adapters.spark_streaming import stream_config, streaming
+from dbt.adapters.spark_streaming.project import stream_config, streaming
 from dbt.adapters.spark_streaming.query import expansion, rewriting
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments, windows

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming import stream_node
 from dbt.adapters.spark_streaming.cli import explain
 from dbt.adapters.spark_streaming.cli.project import ProjectError
+from dbt.adapters.spark_streaming.project import stream_node
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.operator_tree import build

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.cli import explain
 from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
-from dbt.adapters.spark_streaming.lookup_source import LookupSource, lookup_source
+from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.program import Lookup, Program
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
-from dbt.adapters.spark_streaming.stream_source import stream_source
+from dbt.adapters.spark_streaming.sources.stream_source import stream_source
+from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource, lookup_source
 from tests.planned import plan_of
 
 KNOWN = {

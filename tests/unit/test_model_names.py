@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming import model_names
 from dbt.adapters.spark_streaming.cli.project import Project, ProjectError
+from dbt.adapters.spark_streaming.project import model_names
 
 
 def node(package: str, name: str, version: int | None = None, table: str | None = None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import name_clashes
+from dbt.adapters.spark_streaming.project import name_clashes
 
 
 def node(name: str, materialized: str, relation: str | None = None, **more: Any) -> Any:

@@ -6,7 +6,7 @@ import importlib
 import re
 from pathlib import Path
 
-from dbt.adapters.spark_streaming.lazily import Lazily
+from dbt.adapters.spark_streaming.util.lazily import Lazily
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import profile_connections
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
-from dbt.adapters.spark_streaming.lookup_source import LookupSource
-from dbt.adapters.spark_streaming.redaction import without_secrets
-from dbt.adapters.spark_streaming.stream_source import StreamSource
+from dbt.adapters.spark_streaming.sources import profile_connections
+from dbt.adapters.spark_streaming.sources.stream_source import StreamSource
+from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
+from dbt.adapters.spark_streaming.util.redaction import without_secrets
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="hunter22x";'
 CONNECTIONS: dict[str, dict[str, Any]] = {

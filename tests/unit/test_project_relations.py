@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming import streaming
+from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.streams import Known

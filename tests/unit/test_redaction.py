@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming import redaction
-from dbt.adapters.spark_streaming.redaction import remember, without_secrets
+from dbt.adapters.spark_streaming.util import redaction
+from dbt.adapters.spark_streaming.util.redaction import remember, without_secrets
 
 # Each with the secret ‹in such brackets›, and what is around it that has to stay.
 FORMS = [

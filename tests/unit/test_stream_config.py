@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming import stream_config, streaming
+from dbt.adapters.spark_streaming.project import stream_config, streaming
 from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.program import Program

@@ -10,10 +10,10 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 
-from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.environment import java
+from dbt.adapters.spark_streaming.environment.spark_errors import readable
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.errors import readable
+from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError, explain
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 

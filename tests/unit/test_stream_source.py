@@ -9,12 +9,17 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import stream_source as registry
 from dbt.adapters.spark_streaming.environment.file_sources import create_table, create_view
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
-from dbt.adapters.spark_streaming.source_tables import without_place
-from dbt.adapters.spark_streaming.stream_source import StreamSource, as_written, at_project, stream_source
-from dbt.adapters.spark_streaming.unreadable import Records
+from dbt.adapters.spark_streaming.sources import stream_source as registry
+from dbt.adapters.spark_streaming.sources.source_tables import without_place
+from dbt.adapters.spark_streaming.sources.stream_source import (
+    StreamSource,
+    as_written,
+    at_project,
+    stream_source,
+)
+from dbt.adapters.spark_streaming.sources.unreadable import Records
 
 
 def source(config: Any, event_time: str | None = None) -> StreamSource:

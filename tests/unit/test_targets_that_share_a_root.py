@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming import stream_node
 from dbt.adapters.spark_streaming.cli import deploy, savepoints, status, stop
 from dbt.adapters.spark_streaming.cli.project import ProjectError, Selection
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.project import stream_node
 from dbt.adapters.spark_streaming.service import health
 from dbt.adapters.spark_streaming.service.health import RUNNING, SERVICE, Health, kept_elsewhere, read_health
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from ...quoting import path_of
+from ...util.quoting import path_of
 from ..errors import QueryError
 from ..expansion import LEAVING_OUT, without_windows
 from ..plan import FLAGS, DistinctSet, Flag, Key, Metric

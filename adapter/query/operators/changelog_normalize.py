@@ -6,7 +6,7 @@ declared key, of which each row takes the place of the one before it.
 
 from __future__ import annotations
 
-from ...quoting import quote_time
+from ...util.quoting import quote_time
 from ..plan import KeyedStage
 from ..program import BATCH_ID, CHANGE_TYPE, STEP, StatePart, Step, now
 from ..windowing.window_buffer import row_column

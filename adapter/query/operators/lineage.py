@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from sqlglot import exp
 
-from ...quoting import path_of
+from ...util.quoting import path_of
 from ..errors import QueryError
 from ..plan import AggregateStage, RowsStage, WindowPlan
 from ..text.clauses import aggregate, conjuncts, filters, hands_on_columns, joined, relations

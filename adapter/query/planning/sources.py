@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ...quoting import is_path
+from ...util.quoting import is_path
 from ..errors import NotMeant
 from ..operators.base import ChangelogNormalize, Operator, Source, UnboundedState
 from ..operators.relation import Relation

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ...quoting import quote_path
+from ...util.quoting import quote_path
 from ..errors import QueryError
 from ..expansion import INPUT, WINDOW_COLUMNS
 from ..windowing import window_arguments, windows

@@ -13,7 +13,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from ...source_tables import without_place
+from ...sources.source_tables import without_place
 
 _LONGEST = 60
 _MARKS = {"__": "__of_author0", "_": "__of_author1"}

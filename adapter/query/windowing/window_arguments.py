@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from ...quoting import time_name
+from ...util.quoting import time_name
 from ..errors import QueryError
 from ..text import intervals
 from .windows import OPTIONS, Window, quote, unquote

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from ...quoting import shown_time
+from ...util.quoting import shown_time
 from .. import event_clock, expansion, identity
 from ..aggregation.aggregate_stage import (
     GROUPING_ID,

@@ -16,7 +16,7 @@ from functools import reduce
 
 from sqlglot import exp
 
-from ...quoting import quote_time, shown_time
+from ...util.quoting import quote_time, shown_time
 from .. import generate, planner
 from ..aggregation.aggregate_stage import EVENT_TIME, SESSION_START, WINDOW_END, WINDOW_START, WINDOW_TIME
 from ..errors import QueryError

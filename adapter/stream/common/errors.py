@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING
 from dbt_common.exceptions import DbtRuntimeError
 
 from ...environment.storage import StorageError
-from ...file_types import explain_type
-from ...messages import is_lost, is_machinery, out_of_memory, said, unreachable, without_internal_names
-from ...redaction import without_secrets
-from ...stream_source import as_written
-from ...unreadable import refused
+from ...sources.file_types import explain_type
+from ...sources.messages import (
+    is_lost,
+    is_machinery,
+    out_of_memory,
+    said,
+    unreachable,
+    without_internal_names,
+)
+from ...sources.stream_source import as_written
+from ...sources.unreadable import refused
+from ...util.redaction import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...quoting import is_plain, quote
+from ...util.quoting import is_plain, quote
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

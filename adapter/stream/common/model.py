@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ...environment.storage import Storage
-from ...lookup_source import LookupSource
-from ...unreadable import WARN
+from ...sources.limits import without_limits
+from ...sources.unreadable import WARN
 from .identifiers import last, parts, with_suffix
-from .limits import without_limits
+from .lookup_source import LookupSource
 
 STATE, CHANGES = "__state", "__changes"
 """What is added to a table's name for those of its state and of its changes."""

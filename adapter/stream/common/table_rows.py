@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ...query.text.maps import ordered
-from ...quoting import literal
-from ...quoting import quote as quoted
+from ...util.quoting import literal
+from ...util.quoting import quote as quoted
 from .identifiers import type_text
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...redaction import without_secrets
+from ...util.redaction import without_secrets
 from ..common.errors import StreamError
 from ..common.identifiers import parts
 from ..common.metadata_files import read_note

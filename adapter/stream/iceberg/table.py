@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
-from ...quoting import literal
-from ...quoting import quote as quoted
+from ...util.quoting import literal
+from ...util.quoting import quote as quoted
 from ..common.identifiers import type_text
 from ..common.model import plain_path
 from ..common.session import active, java_class, jvm

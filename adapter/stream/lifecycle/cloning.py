@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...query.program import Program
-from ...quoting import quote as quoted
+from ...util.quoting import quote as quoted
 from ..common.errors import StreamError, sentences
 from ..common.failpoints import around
 from ..common.identifiers import type_text

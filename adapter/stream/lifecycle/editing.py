@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...query.program import EXPIRES_AT, STEP, Program
-from ...quoting import literal
-from ...quoting import quote as quoted
+from ...util.quoting import literal
+from ...util.quoting import quote as quoted
 from ..common.errors import StreamError, sentences
 from ..common.identifiers import type_text
 from ..common.model import StreamModel

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...environment.storage import Storage
-from ...name_clashes import may_be_kept
+from ...project.name_clashes import may_be_kept
 from ..common.errors import StreamError, cause
 from ..common.identifiers import joined, last, parts, with_suffix
 from ..common.model import STATE as STATE_SUFFIX

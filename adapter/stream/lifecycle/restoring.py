@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...query.program import Program
-from ...text import agreeing, counted
+from ...util.text import agreeing, counted
 from ..common.errors import StreamError, cause, sentences
 from ..common.failpoints import around, reached
 from ..common.model import StreamModel, StreamSource

@@ -14,8 +14,8 @@ from ...query.comparing import Due
 from ...query.program import Program
 from ...query.windowing import ranges
 from ...query.windowing.emission import Emission
-from ...quoting import quote as quoted
-from ...text import agreeing, counted
+from ...util.quoting import quote as quoted
+from ...util.text import agreeing, counted
 from ..common.errors import StreamError, sentences
 from ..common.identifiers import type_text
 from ..common.model import StreamModel

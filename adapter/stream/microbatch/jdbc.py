@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from ...quoting import quote as quoted
+from ...util.quoting import quote as quoted
 from ..common.session import jvm
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from ...lookup_source import LookupSource
 from ...query.program import Lookup
-from ...quoting import quote as quoted
-from ...redaction import without_secrets
+from ...util.quoting import quote as quoted
+from ...util.redaction import without_secrets
 from ..common.errors import StreamError, cause
 from ..common.failpoints import around
+from ..common.lookup_source import LookupSource
 from ..common.model import StreamModel
 from ..progress.report import Figures
 from ..sources.rows import Kept, leaf

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
-from ...messages import out_of_memory, said
 from ...query.text.instants import is_usable
-from ...quoting import quote as quoted
+from ...sources.messages import out_of_memory, said
+from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
 from ..common.session import driver_memory
 from ..iceberg.table import IcebergTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from ...text import counted
+from ...util.text import counted
 
 Unreadable: TypeAlias = Mapping[str, Mapping[str, int]]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...query.program import EXPIRES_AT, STEP, Step
-from ...quoting import quote as quoted
+from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
 from ..common.identifiers import type_text
 from ..common.session import asked, show, sql

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...query.program import WHOLE
-from ...text import counted
+from ...util.text import counted
 from ..common import session_settings
 from ..common.errors import StreamError
 from ..common.model import FAIL, StreamModel

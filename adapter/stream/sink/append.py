@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...query.program import BATCH_ID, CHANGE_TYPE
-from ...quoting import literal
+from ...util.quoting import literal
 from ..common.failpoints import around
 from ..common.model import IGNORE, StreamModel
 from ..common.session import show, sql

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...query.program import BATCH_ID, CHANGE_TYPE
-from ...quoting import literal
-from ...quoting import quote as quoted
+from ...util.quoting import literal
+from ...util.quoting import quote as quoted
 from ..common.failpoints import around
 from ..common.identifiers import type_text
 from ..common.model import StreamModel

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...query.program import BATCH_ID, CHANGE_TYPE
 from ...query.text.maps import ordered
-from ...quoting import quote as quoted
+from ...util.quoting import quote as quoted
 from ..common.identifiers import type_text
 from ..common.model import StreamModel
 from ..common.session import are_few, show, sql

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ...quoting import literal
-from ...quoting import quote as quoted
+from ...util.quoting import literal
+from ...util.quoting import quote as quoted
 from ..common.errors import StreamError, cause_text
 from ..common.session import sql
 from ..progress.position import PREFIX

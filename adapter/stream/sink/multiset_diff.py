@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ...quoting import quote as quoted
+from ...util.quoting import quote as quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

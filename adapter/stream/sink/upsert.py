@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...query.program import CHANGE_TYPE, TABLE_BEFORE, Upsert
-from ...quoting import literal, unquote
-from ...quoting import quote as quoted
+from ...util.quoting import literal, unquote
+from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
 from ..common.failpoints import around
 from ..common.model import StreamModel

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...query.program import Program
-from ...text import agreeing, counted
+from ...sources.limits import without_limits
+from ...util.text import agreeing, counted
 from ..common.errors import StreamError
 from ..common.identifiers import joined, parts
-from ..common.limits import without_limits
 from ..common.model import CHANGES, StreamModel, StreamSource, plain_path
 from ..iceberg.table import APPEND, REPLACE, IcebergTable, load
 from ..progress.position import FOLLOWS, read_position

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from dbt.adapters.events.logging import AdapterLogger
 
 from ...environment.storage import is_local
-from ...text import agreeing, counted
+from ...util.text import agreeing, counted
 from ..common.errors import StreamError
 from ..common.model import plain_path
 from ..storage.checkpoint import file_entries, place_in_log, read_offsets

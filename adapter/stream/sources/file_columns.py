@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
-from ...text import agreeing
+from ...sources.limits import without_limits
+from ...util.text import agreeing
 from ..common.errors import StreamError
 from ..common.identifiers import joined, parts, type_text
-from ..common.limits import without_limits
 from ..storage.checkpoint import files_of_batch
 from .file_names import is_pattern
 from .source_schemas import SchemaChanged, columns_read, listed

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...text import counted
+from ...util.text import counted
 from ..common.errors import StreamError
 from ..common.model import StreamModel, StreamSource, feed_of
 from ..iceberg.table import load

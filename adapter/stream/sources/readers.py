@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ...messages import advice
 from ...query.program import StreamInput
 from ...query.text.instants import converted
-from ...quoting import is_path, path_of, quote_time, shown_time
-from ...quoting import quote as quoted
-from ...unreadable import DROPPED, UNREADABLE, Records
+from ...sources.limits import without_limits
+from ...sources.messages import advice
+from ...sources.unreadable import DROPPED, UNREADABLE, Records
+from ...util.quoting import is_path, path_of, quote_time, shown_time
+from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
 from ..common.identifiers import type_text
-from ..common.limits import without_limits
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm
 from ..evolution.output_schema import fits

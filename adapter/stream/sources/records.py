@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...unreadable import DROP, DROPPED, UNREADABLE, Records
+from ...sources.unreadable import DROP, DROPPED, UNREADABLE, Records
 from ..common.identifiers import type_text
 from ..common.model import StreamSource
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
 
 from ...query.program import StreamInput
-from ...text import agreeing, counted
-from ...unreadable import Records
+from ...sources.limits import without_limits
+from ...sources.unreadable import Records
+from ...util.text import agreeing, counted
 from ..common.errors import StreamError
 from ..common.identifiers import parts
-from ..common.limits import without_limits
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm
 from ..iceberg.table import APPEND, REPLACE, IcebergTable, load

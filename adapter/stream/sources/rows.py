@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...query.program import Rows, StreamInput, clock_column, now
 from ...query.text.instants import is_usable
-from ...quoting import quote as quoted
-from ...unreadable import DROPPED, UNREADABLE
+from ...sources.unreadable import DROPPED, UNREADABLE
+from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
 from ..common.model import StreamModel
 from ..common.session import java_class, show, sql

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...environment.storage import Storage
 from ...query.program import StreamInput
-from ...stream_source import as_written
+from ...sources.stream_source import as_written
 from ..common.errors import StreamError
 from ..common.identifiers import joined, parts
 from ..common.model import StreamModel, StreamSource

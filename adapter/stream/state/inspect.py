@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...quoting import literal
-from ...quoting import quote as quoted
+from ...util.quoting import literal
+from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
 from ..common.model import StreamModel
 from ..common.session import working_session

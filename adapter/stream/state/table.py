@@ -16,8 +16,8 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from ...query.program import STEP
-from ...quoting import literal
-from ...quoting import quote as quoted
+from ...util.quoting import literal
+from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
 from ..common.failpoints import around
 from ..common.identifiers import type_text

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...query.program import StreamInput
-from ...source_tables import without_place
+from ...sources.source_tables import without_place
 from ..common.errors import StreamError
 from ..common.model import StreamModel, StreamSource, plain_path
 from .checkpoint import read_checkpoint

@@ -10,9 +10,9 @@ import pytest
 from dbt.tests.util import run_dbt, write_file
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming import stream_source
 from dbt.adapters.spark_streaming.environment.file_sources import create_view, records_of
-from dbt.adapters.spark_streaming.stream_source import StreamSource
+from dbt.adapters.spark_streaming.sources import stream_source
+from dbt.adapters.spark_streaming.sources.stream_source import StreamSource
 
 SOURCES = """
 sources:

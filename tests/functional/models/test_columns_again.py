@@ -13,10 +13,10 @@ import yaml
 from click.testing import CliRunner
 from dbt.cli.main import dbtRunner
 
-from dbt.adapters.spark_streaming import stream_node
 from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.project import Project, Selection
 from dbt.adapters.spark_streaming.cli.run import run_models
+from dbt.adapters.spark_streaming.project import stream_node
 from dbt.adapters.spark_streaming.service.health import read_health
 from tests.functional.models.test_run import until
 from tests.functional.stream.harness import sorted_rows

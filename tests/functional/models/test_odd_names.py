@@ -8,7 +8,7 @@ import pytest
 import yaml
 from dbt.tests.util import run_dbt, write_file
 
-from dbt.adapters.spark_streaming.quoting import literal, quote
+from dbt.adapters.spark_streaming.util.quoting import literal, quote
 
 ODD = (
     *(

@@ -11,8 +11,8 @@ import click
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
-from dbt.adapters.spark_streaming import operations
 from dbt.adapters.spark_streaming.cli.commands import main
+from dbt.adapters.spark_streaming.methods import operations
 
 CALLS = {
     "status()": "status",

@@ -18,10 +18,10 @@ import pytest
 from click.testing import CliRunner
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
-from dbt.adapters.spark_streaming import stream_node
 from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.project import Project, Selection
 from dbt.adapters.spark_streaming.cli.run import run_models
+from dbt.adapters.spark_streaming.project import stream_node
 from dbt.adapters.spark_streaming.service.health import read_health
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from tests.functional.models.conftest import sources, write_events

@@ -36,10 +36,10 @@ from dbt.adapters.spark_streaming.environment.packages import (
     SQLITE,
     default_cache,
 )
-from dbt.adapters.spark_streaming.lookup_source import LookupSource
+from dbt.adapters.spark_streaming.sources.limits import at_once
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError, sentences
-from dbt.adapters.spark_streaming.stream.common.limits import at_once
+from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.iceberg import maintenance
 from dbt.adapters.spark_streaming.stream.microbatch import splitter

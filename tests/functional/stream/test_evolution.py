@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dbt.adapters.spark_streaming import streaming
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments

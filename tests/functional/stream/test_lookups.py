@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from dbt.adapters.spark_streaming.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
 from dbt.adapters.spark_streaming.stream.microbatch import lookups
 from dbt.adapters.spark_streaming.stream.progress.report import read_progress

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming import streaming
+from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.query.windowing import window_arguments

@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
+from ..environment import Environment
+from ..query.errors import QueryError
+from ..query.program import Program, StreamInput
+from ..query.text.names import unmarked
+from ..sources.limits import limited
+from ..sources.stream_source import at_project, stream_source
+from ..stream.common.identifiers import joined, parts, with_suffix
+from ..stream.common.lookup_source import LookupSource, lookup_source
+from ..stream.common.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of
+from ..stream.iceberg.owner import catalog_of
 from . import contract, stream_config
-from .environment import Environment
-from .lookup_source import LookupSource, lookup_source
 from .model_names import label
-from .query.errors import QueryError
-from .query.program import Program, StreamInput
-from .query.text.names import unmarked
-from .stream.common.identifiers import joined, parts, with_suffix
-from .stream.common.limits import limited
-from .stream.common.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of
-from .stream.iceberg.owner import catalog_of
-from .stream_source import at_project, stream_source
 
 
 @contextmanager

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from .query import rewrite_configs
-from .query.errors import QueryError
-from .query.text import intervals
-from .query.windowing import emission
-from .query.windowing.emission import FINAL, Emission
-from .sizes import size
-from .stream.common.model import (
+from ..query import rewrite_configs
+from ..query.errors import QueryError
+from ..query.text import intervals
+from ..query.windowing import emission
+from ..query.windowing.emission import FINAL, Emission
+from ..stream.common.model import (
     APPEND_NEW,
     BACKFILL,
     CHANGELOG_RETENTION,
@@ -24,6 +23,7 @@ from .stream.common.model import (
     SYNC,
     Retention,
 )
+from ..util.sizes import size
 
 SKIP = "skip"
 """To pass over a model that is kept up to date elsewhere."""

@@ -7,10 +7,10 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from .stream.common.model import StreamModel, plain_path
-from .stream.sources.cleaned_files import cleaned_folders, cleaning
-from .stream.storage.checkpoint import read_checkpoint
-from .stream_source import StreamSource, sources_in, stream_source
+from ..sources.stream_source import StreamSource, sources_in, stream_source
+from ..stream.common.model import StreamModel, plain_path
+from ..stream.sources.cleaned_files import cleaned_folders, cleaning
+from ..stream.storage.checkpoint import read_checkpoint
 
 
 def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, anew: bool) -> None:

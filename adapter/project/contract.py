@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .quoting import quote_name
-from .stream.common.model import Constraint
+from ..stream.common.model import Constraint
+from ..util.quoting import quote_name
 
 
 def constraints(node: Mapping[str, Any]) -> tuple[Constraint, ...]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from .stream.common.identifiers import joined, parts
-from .stream.common.model import CHANGES, STATE
+from ..stream.common.identifiers import joined, parts
+from ..stream.common.model import CHANGES, STATE
 from .stream_config import MATERIALIZATIONS
 
 _TEMPORARY = "__dbt_tmp"

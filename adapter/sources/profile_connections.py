@@ -13,7 +13,7 @@ from typing import Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from .redaction import has_secrets, kind_of, remember
+from ..util.redaction import has_secrets, kind_of, remember
 
 logger = AdapterLogger("Spark")
 

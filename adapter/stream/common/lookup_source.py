@@ -9,11 +9,11 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from . import profile_connections
-from .query.errors import QueryError
-from .query.text import intervals
-from .redaction import kind_of, remember
-from .stream_source import StreamSource
+from ...query.errors import QueryError
+from ...query.text import intervals
+from ...sources import profile_connections
+from ...sources.stream_source import StreamSource
+from ...util.redaction import kind_of, remember
 
 KEYS = ("url", "dbtable", "driver", "options", "connection", "cache_ttl", "chunk_size", "retries")
 

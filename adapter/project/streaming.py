@@ -13,33 +13,33 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
-from . import feeds, project_relations, stream_config
-from .environment import Environment
-from .errors import of_spark, readable
-from .messages import out_of_memory, said
-from .query import expansion, generate, mini_batch, planner, rewrite_configs, rewriting, upsert_keys
-from .query.errors import QueryError
-from .query.operator_tree import build
-from .query.operator_tree.node import Node, in_order
-from .query.operators.base import Recompute
-from .query.plan import Plan
-from .query.program import Program, needs_time, with_texts
-from .query.streams import Known
-from .query.text import instants, intervals, own_names
-from .query.text.functions import QueryRunner
-from .query.text.names import digest, unmarked
-from .query.windowing import emission, ranges
-from .query.windowing.emission import FINAL, NO_WINDOWS, PASSED_ON
-from .redaction import cause_of, without_secrets
-from .stream.common.errors import StreamError
-from .stream.progress import unreadable_rows
+from ..environment import Environment
+from ..environment.spark_errors import of_spark, readable
+from ..query import expansion, generate, mini_batch, planner, rewrite_configs, rewriting, upsert_keys
+from ..query.errors import QueryError
+from ..query.operator_tree import build
+from ..query.operator_tree.node import Node, in_order
+from ..query.operators.base import Recompute
+from ..query.plan import Plan
+from ..query.program import Program, needs_time, with_texts
+from ..query.streams import Known
+from ..query.text import instants, intervals, own_names
+from ..query.text.functions import QueryRunner
+from ..query.text.names import digest, unmarked
+from ..query.windowing import emission, ranges
+from ..query.windowing.emission import FINAL, NO_WINDOWS, PASSED_ON
+from ..sources.messages import out_of_memory, said
+from ..sources.stream_source import as_written, stream_source
+from ..stream.common.errors import StreamError
+from ..stream.progress import unreadable_rows
+from ..util.redaction import cause_of, without_secrets
+from ..util.text import counted
+from . import changelogs, project_relations, stream_config
 from .stream_node import config, in_catalog, named
-from .stream_source import as_written, stream_source
-from .text import counted
 
 if TYPE_CHECKING:
     # What runs streams needs PySpark; who only plans them does without.
-    from .stream.progress.result import StreamResult
+    from ..stream.progress.result import StreamResult
 
 FLUSH = "flush"
 _TITLES = {
@@ -169,7 +169,7 @@ def plan_in_run(
         QueryError: as in `plan`, or rows of a table change and nothing says how.
     """
     with named(node):
-        read = feeds.with_feeds(environment.session(), known(graph, node=node), tables(sql, environment))
+        read = changelogs.with_feeds(environment.session(), known(graph, node=node), tables(sql, environment))
     return plan(node, sql, read, asks(environment, project_root))
 
 
@@ -186,7 +186,7 @@ def plan_as_in_run(
         QueryError: as in `plan`.
     """
     with named(node):
-        read = feeds.with_columns(environment.session(), known, tables(sql, environment))
+        read = changelogs.with_columns(environment.session(), known, tables(sql, environment))
     return plan(node, sql, read, asks(environment, project_root))
 
 
@@ -470,7 +470,7 @@ def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[s
     Raises:
         QueryError: Spark can't read it.
     """
-    from .stream.common.identifiers import type_text
+    from ..stream.common.identifiers import type_text
 
     try:
         try:

@@ -10,23 +10,23 @@ from dbt.adapters.base import available
 from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
-from .lazily import Lazily
-from .quoting import find_name, quote, quote_path
+from ..util.lazily import Lazily
+from ..util.quoting import find_name, quote, quote_path
 
 if TYPE_CHECKING:
     from dbt.adapters.base import BaseRelation
     from dbt.adapters.base.column import Column
 
-    from . import batch, stream_node, streaming
-    from .batch import Incremental
-    from .query import replace_rows
-    from .query.windowing import ranges
-    from .query.windowing.ranges import TimeRange
-    from .stream.evolution import output_schema as columns
-    from .stream.progress import position
-    from .stream.sink import incremental_runs
+    from ..project import batch, stream_node, streaming
+    from ..project.batch import Incremental
+    from ..query import replace_rows
+    from ..query.windowing import ranges
+    from ..query.windowing.ranges import TimeRange
+    from ..stream.evolution import output_schema as columns
+    from ..stream.progress import position
+    from ..stream.sink import incremental_runs
 else:
-    batch, stream_node, streaming = map(Lazily, ("batch", "stream_node", "streaming"))
+    batch, stream_node, streaming = map(Lazily, ("project.batch", "project.stream_node", "project.streaming"))
     columns, incremental_runs, position = map(
         Lazily, ("stream.evolution.output_schema", "stream.sink.incremental_runs", "stream.progress.position")
     )
@@ -79,7 +79,7 @@ class BatchMethods(metaclass=AdapterMeta):
         """
         if strategy not in (batch.WINDOW_OVERWRITE, batch.MICROBATCH):
             return batch.Incremental(sql)
-        if strategy == batch.MICROBATCH and not model.get("batch"):
+        if strategy == batch.MICROBATCH and not model.get("project.batch"):
             return batch.Incremental(sql)
         if getattr(self.config.args, "EMPTY", False):
             return batch.Incremental(sql, batch.NOTHING)

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .query.errors import QueryError
-from .query.streams import Known
-from .query.text import own_names
-from .stream.common.identifiers import last
-from .stream.common.model import feed_of
-from .stream.iceberg.table import IcebergTable, load
-from .stream.sink.changelog import KEY_PROPERTY, REPLACED_PROPERTY
-from .stream.sink.incremental_runs import have_written
+from ..query.errors import QueryError
+from ..query.streams import Known
+from ..query.text import own_names
+from ..stream.common.identifiers import last
+from ..stream.common.model import feed_of
+from ..stream.iceberg.table import IcebergTable, load
+from ..stream.sink.changelog import KEY_PROPERTY, REPLACED_PROPERTY
+from ..stream.sink.incremental_runs import have_written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

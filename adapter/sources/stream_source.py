@@ -11,10 +11,10 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from ..util.quoting import quote
+from ..util.redaction import is_secret, kind_of, remember, without_recognised, without_secrets
 from . import file_options, messages, profile_connections, source_tables, unreadable
-from .quoting import quote
-from .redaction import is_secret, kind_of, remember, without_recognised, without_secrets
-from .stream.common.limits import without_limits
+from .limits import without_limits
 
 KEYS = ("format", "options", "path", "schema", "value_format", "unique_key", "on_error", "connection")
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .query.streams import Known
-from .quoting import shown_time, time_name
+from ..query.streams import Known
+from ..util.quoting import shown_time, time_name
 
 
 @dataclass(frozen=True)

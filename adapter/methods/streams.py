@@ -12,35 +12,37 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import DbtRuntimeError
 from jinja2 import Undefined
 
-from .cleaned_sources import check_cleaned
+from ..project.cleaned_sources import check_cleaned
+from ..project.model_names import label
+from ..stream.common.identifiers import joined, parts, type_text
+from ..util.lazily import Lazily
+from ..util.quoting import literal, quote, text_literal
 from .column import SparkStreamingColumn
-from .lazily import Lazily
-from .model_names import label
-from .quoting import literal, quote, text_literal
-from .stream.common.identifiers import joined, parts, type_text
 
 if TYPE_CHECKING:
-    from . import stream_config, stream_node, streaming
-    from .environment import Environment
-    from .query import expansion, generate
-    from .query.plan import Plan
-    from .query.program import Program
-    from .query.ranking import ranks
-    from .query.text import semicolons
-    from .query.text.functions import QueryRunner
-    from .query.windowing import window_arguments
-    from .service import health, preparation
-    from .stream.common.model import StreamModel
-    from .stream.evolution import output_schema as columns
-    from .stream.iceberg import owner, ownership
-    from .stream.iceberg import table as iceberg
-    from .stream.run import runner
-    from .stream.sink import constraints
-    from .stream.sources import bootstrap as bootstrapping
-    from .stream.sources import changed_files, upstream
-    from .stream.storage import deployments, savepoints
+    from ..environment import Environment
+    from ..project import stream_config, stream_node, streaming
+    from ..query import expansion, generate
+    from ..query.plan import Plan
+    from ..query.program import Program
+    from ..query.ranking import ranks
+    from ..query.text import semicolons
+    from ..query.text.functions import QueryRunner
+    from ..query.windowing import window_arguments
+    from ..service import health, preparation
+    from ..stream.common.model import StreamModel
+    from ..stream.evolution import output_schema as columns
+    from ..stream.iceberg import owner, ownership
+    from ..stream.iceberg import table as iceberg
+    from ..stream.run import runner
+    from ..stream.sink import constraints
+    from ..stream.sources import bootstrap as bootstrapping
+    from ..stream.sources import changed_files, upstream
+    from ..stream.storage import deployments, savepoints
 else:
-    stream_config, stream_node, streaming = map(Lazily, ("stream_config", "stream_node", "streaming"))
+    stream_config, stream_node, streaming = map(
+        Lazily, ("project.stream_config", "project.stream_node", "project.streaming")
+    )
     health, preparation = map(Lazily, ("service.health", "service.preparation"))
     expansion, generate, window_arguments = map(
         Lazily,

@@ -11,15 +11,15 @@ from typing import Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from . import event_time
-from .query import planner, rewrite_configs, rewriting
-from .query.batch_filter import Batch, by_instants, filtered, without_filter
-from .query.errors import QueryError
-from .query.text.intervals import DAY
-from .query.windowing import ranges
-from .query.windowing.ranges import TimeRange, WindowRange
-from .query.windowing.window_range import Overwriting, Reach, TimesRunner, reads_windows
-from .quoting import find_name, literal, path_of, quote_time, time_name, unquote
+from ..query import planner, rewrite_configs, rewriting
+from ..query.batch_filter import Batch, by_instants, filtered, without_filter
+from ..query.errors import QueryError
+from ..query.text.intervals import DAY
+from ..query.windowing import ranges
+from ..query.windowing.ranges import TimeRange, WindowRange
+from ..query.windowing.window_range import Overwriting, Reach, TimesRunner, reads_windows
+from ..util import event_time
+from ..util.quoting import find_name, literal, path_of, quote_time, time_name, unquote
 
 WINDOW_OVERWRITE, MICROBATCH = "window_overwrite", "microbatch"
 

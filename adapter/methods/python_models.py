@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.errors import readable
+from dbt.adapters.spark_streaming.environment.spark_errors import readable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

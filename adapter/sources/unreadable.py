@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .quoting import literal
-from .quoting import quote as quoted
+from ..util.quoting import literal
+from ..util.quoting import quote as quoted
 
 WARN, FAIL, DROP, KEEP_RAW = "warn", "fail", "drop", "keep_raw"
 ON_ERROR = (WARN, FAIL, DROP, KEEP_RAW)

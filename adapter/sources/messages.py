@@ -106,7 +106,7 @@ def out_of_memory(text: str) -> str | None:
     if "PythonException" in text:
         return None  # of a Python function in the query, which may be connected with anything
     if _JVM_GONE.search(text):
-        from .environment.java import how_the_jvm_ended, jvm_answers
+        from ..environment.java import how_the_jvm_ended, jvm_answers
 
         if (ended := how_the_jvm_ended()) is not None:
             return ended

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.base import available
 from dbt.adapters.base.meta import AdapterMeta
 
-from .lazily import Lazily
-from .query.errors import QueryError
+from ..query.errors import QueryError
+from ..util.lazily import Lazily
 
 if TYPE_CHECKING:
-    from . import batch, stream_config, streaming
-    from .query import rewrite_configs, rewriting, stream_rewrites
+    from ..project import batch, stream_config, streaming
+    from ..query import rewrite_configs, rewriting, stream_rewrites
 else:
-    batch, stream_config, streaming = map(Lazily, ("batch", "stream_config", "streaming"))
+    batch, stream_config, streaming = map(
+        Lazily, ("project.batch", "project.stream_config", "project.streaming")
+    )
     rewrite_configs, rewriting, stream_rewrites = map(
         Lazily, ("query.rewrite_configs", "query.rewriting", "query.stream_rewrites")
     )
@@ -48,7 +50,7 @@ class RewriteMethods(metaclass=AdapterMeta):
         # Anything may be made into a table, tests' failures too; only models have these configs.
         if not model or model.get("resource_type") != "model":
             return sql
-        if model.get("batch") and model["config"].get("incremental_strategy") == batch.MICROBATCH:
+        if model.get("project.batch") and model["config"].get("incremental_strategy") == batch.MICROBATCH:
             return sql  # done when the batch was planned, below the condition that it has
         with streaming.sentences():
             try:

@@ -1,0 +1,1 @@
+"""What `sources.yml` and the profile say of sources, as typed values."""

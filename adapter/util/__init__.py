@@ -1,0 +1,1 @@
+"""Small things that any part uses: quoting, redaction, sizes, errors as sentences."""
