@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import StructType
 
-    from dbt.adapters.spark_streaming.query.text import semicolons
+    from dbt.adapters.spark_streaming.query.sql import semicolons
 else:
-    semicolons = Lazily("query.text.semicolons")
+    semicolons = Lazily("query.sql.semicolons")
 
 logger = AdapterLogger("Spark")
 

@@ -19,9 +19,10 @@ from micro_batch import cpu_seconds
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import get_environment
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.microbatch import loop
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
@@ -98,7 +99,7 @@ class Bench:
         rows: str | None = None,
     ) -> tuple[StreamModel, Program]:
         """A query over a source, whose table is there; `rows`: what has the source's columns in batch, if not itself."""
-        plan = planner.plan(text, domains=domains, ask=lambda query: tuple(self.spark.sql(query).head()))
+        plan = plan_query.plan(text, domains=domains, ask=lambda query: tuple(self.spark.sql(query).head()))
         target = f"lakehouse.bench.{name}"
         model = StreamModel(name, target, f"{target}__state", self.environment.storage, (source,))
         batch = generate.batch(plan).replace(source.relation, rows or source.relation)
@@ -139,7 +140,7 @@ class Bench:
     def stream(self, folder: Path, files_at_once: int) -> int:
         """The stream, from empty state to the last window."""
         name = f"{folder.name}_{files_at_once}"
-        program = generate.program(planner.plan(QUERY.format(cumulate=cumulate("raw.events"))))
+        program = generate.program(plan_query.plan(QUERY.format(cumulate=cumulate("raw.events"))))
         source = StreamSource(
             "raw.events", str(folder), "parquet", EVENTS, {"maxFilesPerTrigger": str(files_at_once)}
         )

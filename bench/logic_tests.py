@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from tests.differential.duck import Laboratory, rows_of, translated
 from tests.differential.outcome import CRASHED, DIFFERENT, EQUAL, NO_BATCH, REFUSED, Outcome, compare
 

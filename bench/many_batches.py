@@ -31,11 +31,12 @@ from micro_batch import Probe
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.intervals import parse
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.sql.intervals import parse
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource, feed_of
 from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable, load
 from dbt.adapters.spark_streaming.stream.microbatch import loop as batches_module
@@ -165,10 +166,10 @@ class Bench:
         self.probe = Probe(self.spark)
         if "windows" in self.options.query:
             tumble = expansion.expand("events", window_arguments.make("tumble", "ts", "1 minute"))
-            program = generate.program(planner.plan(WINDOWS.format(tumble=tumble)))
+            program = generate.program(plan_query.plan(WINDOWS.format(tumble=tumble)))
             self.go(self.model("windows", WINDOWS_COLUMNS, events), program)
         if "ranking" in self.options.query:
-            program = generate.program(planner.plan(RANKING, domains=("category", "product")))
+            program = generate.program(plan_query.plan(RANKING, domains=("category", "product")))
             columns = "category string, product bigint, total bigint, place int"
             kept = parse(self.options.changelog_retention, "--changelog-retention:")
             ranking = self.model("ranking", columns, events, changelog=True, changelog_retention=kept)
@@ -179,7 +180,7 @@ class Bench:
                     stream.wait(0.1)
             assert program.upsert is not None
             known = {"ranking": Known(key=tuple(program.upsert.key or ()), changes=True)}
-            reading = generate.program(planner.plan(READER, known, domains=("category",)))
+            reading = generate.program(plan_query.plan(READER, known, domains=("category",)))
             source = StreamSource("ranking", feed_of("bench.ranking"))
             reader = self.model("reader", "category string, total bigint", source, trigger="2 seconds")
             with RunningStream(self.spark, reader, reading) as following:

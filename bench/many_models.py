@@ -22,9 +22,8 @@ from typing import Any
 from day import Bench
 
 from dbt.adapters.spark_streaming.environment import close_environments
-from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.microbatch import loop
 from dbt.adapters.spark_streaming.stream.run.runner import RunningStream

@@ -20,7 +20,8 @@ from pathlib import Path
 from day import COLUMNS, EVENTS, QUERY, Bench, cumulate
 
 from dbt.adapters.spark_streaming.environment import close_environments
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
@@ -38,7 +39,7 @@ def make(options: argparse.Namespace) -> None:
 def take_in(options: argparse.Namespace) -> None:
     """One run of the model."""
     bench = Bench(options)
-    program = generate.program(planner.plan(QUERY.format(cumulate=cumulate("raw.events"))))
+    program = generate.program(plan_query.plan(QUERY.format(cumulate=cumulate("raw.events"))))
     source = StreamSource("raw.events", str(bench.root / "views"), "parquet", EVENTS)
     target = "lakehouse.bench.views"
     model = StreamModel("views", target, f"{target}__state", bench.environment.storage, (source,))

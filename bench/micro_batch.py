@@ -24,8 +24,9 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.microbatch import loop as batches_module
 from dbt.adapters.spark_streaming.stream.run.runner import run_stream
@@ -120,7 +121,7 @@ def ours(spark: Any, environment: Any, options: argparse.Namespace, root: Path) 
             "from (select /*+ STREAM */ * from events)) where n = 1"
         )
         target = EVENTS
-    program = generate.program(planner.plan(query))
+    program = generate.program(plan_query.plan(query))
     spark.sql(f"create table bench.views ({target}) using iceberg")
     model = StreamModel(
         name="views",

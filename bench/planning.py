@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from differential import numbered
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.text import dialect
+from dbt.adapters.spark_streaming.query.sql import dialect
 from tests.differential import duck, planning
 
 WORTH_SHOWING = 12

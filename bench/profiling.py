@@ -26,8 +26,7 @@ from day import EVENTS, QUERY, Bench, arguments, cumulate
 from py4j.protocol import Py4JJavaError
 
 from dbt.adapters.spark_streaming.environment import close_environments
-from dbt.adapters.spark_streaming.query import expansion
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.microbatch import micro_batch
 from dbt.adapters.spark_streaming.stream.sink import append, upsert
 from dbt.adapters.spark_streaming.stream.sink import changelog as changes

@@ -22,11 +22,12 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.replace_rows import replace_files, replace_where
-from dbt.adapters.spark_streaming.query.windowing import ranges, window_arguments
-from dbt.adapters.spark_streaming.query.windowing.ranges import TimeRange
-from dbt.adapters.spark_streaming.query.windowing.window_range import Overwriting
+from dbt.adapters.spark_streaming.query.batch.replace_rows import replace_files, replace_where
+from dbt.adapters.spark_streaming.query.batch.window_range import Overwriting
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query as planner
+from dbt.adapters.spark_streaming.query.windows import expansion, ranges, window_arguments
+from dbt.adapters.spark_streaming.query.windows.ranges import TimeRange
 
 DAYS = 30
 FIRST = datetime(2024, 3, 1)

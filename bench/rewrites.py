@@ -26,7 +26,7 @@ from typing import Any
 from day import Bench, arguments, timed
 
 from dbt.adapters.spark_streaming.environment import close_environments
-from dbt.adapters.spark_streaming.query import rewriting, stream_rewrites
+from dbt.adapters.spark_streaming.query.rewrites import rewriting, stream_rewrites
 
 OVERLAPS = (0, 50, 95)
 VALUES = (3, 10, 60)

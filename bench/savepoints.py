@@ -20,7 +20,8 @@ from pathlib import Path
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.lifecycle.cloning import clone
 from dbt.adapters.spark_streaming.stream.lifecycle.promoting import promote, roll_back, stage
@@ -47,7 +48,7 @@ def main() -> None:
     )
     spark = environment.session()
     spark.sql("create namespace if not exists bench")
-    program = generate.program(planner.plan(COUNTS))
+    program = generate.program(plan_query.plan(COUNTS))
     named = ("savepoint", "restore", "undo", "promote", "rollback")
     print(f"{'rows':>12} {' '.join(f'{each:>10}' for each in named)} {'files':>6} {'kept':>10} {'clone':>10}")
     for rows in options.rows:

@@ -30,8 +30,9 @@ from workloads import DOMAINS, SCHEMAS, WORKLOADS, Ours, Plain, Workload, rows_o
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
-from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.microbatch import loop
 from dbt.adapters.spark_streaming.stream.run.runner import RunningStream, flush, run_stream
@@ -173,7 +174,7 @@ class OurPeer(SparkPeer):
         def ask(query: str) -> tuple[Any, ...]:
             return tuple(self.spark.sql(query).head())
 
-        return generate.program(planner.plan(text, known, domains=DOMAINS, ask=ask))
+        return generate.program(plan_query.plan(text, known, domains=DOMAINS, ask=ask))
 
     def model(
         self, workload: Workload, text: str, folders: Folders, files: int, trigger: str | None
@@ -184,7 +185,7 @@ class OurPeer(SparkPeer):
             StreamSource(f"raw.{source}", folders[source], "parquet", SCHEMAS[source], at_once)
             for source in workload.sources
         )
-        target = self.create(workload, self.spark.sql(planner.text_in_batch(text)))
+        target = self.create(workload, self.spark.sql(plan_query.text_in_batch(text)))
         name, storage = target.rpartition(".")[2], self.environment.storage
         return StreamModel(name, target, f"{target}__state", storage, sources, trigger=trigger)
 

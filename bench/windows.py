@@ -21,8 +21,7 @@ from typing import Any
 from day import EVENTS, Bench, arguments, timed
 
 from dbt.adapters.spark_streaming.environment import close_environments
-from dbt.adapters.spark_streaming.query import expansion
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.run.runner import flush
 
 STEPS = {4: "6 hours", 24: "1 hour", 144: "10 minutes", 1440: "1 minute"}

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dbt.adapters.spark_streaming.query import expansion
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 
 BEGIN = "2026-03-01 00:00:00"
 SCHEMAS = {

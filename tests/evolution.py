@@ -10,12 +10,11 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project import streaming
-from dbt.adapters.spark_streaming.query import expansion
-from dbt.adapters.spark_streaming.query.plan import Plan
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.program import Program, called
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.evolution.compare import ROW_KEY
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import ALIKE, names_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from unittest.mock import patch
 
-from dbt.adapters.spark_streaming.query import planner
 from dbt.adapters.spark_streaming.query.errors import NotInStages
-from dbt.adapters.spark_streaming.query.plan import Plan, WindowPlan
-from dbt.adapters.spark_streaming.query.planning.planner import Planner
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
-from dbt.adapters.spark_streaming.query.windowing.emission import FINAL, Emission
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.plan.plan import Plan, WindowPlan
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.planner.planner import Planner
+from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
+from dbt.adapters.spark_streaming.query.windows.emission import FINAL, Emission
 
 
 def plan_of(
@@ -22,7 +22,7 @@ def plan_of(
 ) -> Plan:
     """A query's plan, whether or not its state can grow for ever."""
     with patch.object(Planner, "check_bounded"):
-        return planner.plan(text, known, ttl, ask=ask)
+        return plan_query.plan(text, known, ttl, ask=ask)
 
 
 def windows_of(text: str) -> WindowPlan:
@@ -41,5 +41,5 @@ def tree_of(
     emission: Emission = FINAL,
 ) -> Plan:
     """A query's plan as if something stood above its windows, so that these don't put themselves out."""
-    with patch.object(planner, "_of_windows", side_effect=NotInStages("")):
-        return planner.plan(text, known, ttl, domains, ask, emission)
+    with patch.object(plan_query, "_of_windows", side_effect=NotInStages("")):
+        return plan_query.plan(text, known, ttl, domains, ask, emission)

@@ -7,7 +7,7 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.environment.spark_errors import of_spark, readable
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
+from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
 from tests.reference import to_datetime
 
 

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..project import batch, stream_node, streaming
+from ..query.batch.window_range import Overwriting
 from ..query.errors import QueryError
-from ..query.windowing import ranges
-from ..query.windowing.ranges import TimeRange, WindowRange
-from ..query.windowing.window_range import Overwriting
+from ..query.windows import ranges
+from ..query.windows.ranges import TimeRange, WindowRange
 from ..stream.common.errors import StreamError
 from ..stream.lifecycle import backfill
 from ..util.text import counted

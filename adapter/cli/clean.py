@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 
 from ..project import stream_node, streaming
-from ..query.text import intervals
+from ..query.sql import intervals
 from ..stream.common.errors import StreamError
 from ..stream.common.identifiers import joined, parts
 from ..stream.lifecycle import orphans

@@ -17,16 +17,16 @@ from rich.tree import Tree
 from ..project import stream_node, streaming
 from ..project.model_names import label
 from ..project.stream_config import StreamConfig
-from ..query import generate
 from ..query.errors import QueryError
-from ..query.operator_tree.node import FROM_CHANGES, Metric, Node, State, as_dict, in_order
-from ..query.operator_tree.text import relation
-from ..query.operators.base import WindowClose
-from ..query.plan import Plan
+from ..query.explain.node import FROM_CHANGES, Metric, Node, State, as_dict, in_order
+from ..query.explain.text import relation
+from ..query.frontend.streams import Known
+from ..query.generation import generate
+from ..query.plan.base import WindowClose
+from ..query.plan.plan import Plan
 from ..query.program import Lookup, Program
-from ..query.streams import Known
-from ..query.text import intervals
-from ..query.windowing.emission import Emission
+from ..query.sql import intervals
+from ..query.windows.emission import Emission
 from ..sources.stream_source import as_written
 from ..util.quoting import shown_time
 from .project import ProjectError

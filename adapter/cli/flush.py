@@ -8,7 +8,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from ..project import stream_node, streaming
 from ..query.errors import QueryError
-from ..query.plan import Plan
+from ..query.plan.plan import Plan
 from ..stream.run import runner
 from ..util.text import counted
 from .planned import check_types

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..project import stream_node, streaming
-from ..query.plan import Plan
+from ..query.frontend.streams import Known
+from ..query.plan.plan import Plan
 from ..query.program import Program
-from ..query.streams import Known
-from ..query.text.functions import QueryRunner
+from ..query.sql.functions import QueryRunner
 from ..stream.common.identifiers import type_text
 from ..stream.common.model import StreamModel
 from ..stream.evolution.output_schema import check_table

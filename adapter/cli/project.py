@@ -16,7 +16,7 @@ from ..stream.common.identifiers import last, with_last
 if TYPE_CHECKING:
     from ..credentials import SparkStreamingCredentials
     from ..environment import Environment
-    from ..query.streams import Known
+    from ..query.frontend.streams import Known
     from ..stream.common.model import StreamModel
 
 

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from ..environment import Environment
 from ..project.model_names import label
-from ..query.text import intervals
+from ..query.sql import intervals
 from ..service.failures import is_held_elsewhere
 from ..service.health import FAILED, STOPPED, WAITING, Health, Publisher, kept_elsewhere, publisher
 from ..service.preparation import Outcome, Preparer, message_of_dbt, preparing

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..project import stream_node, streaming
-from ..query import comparing
+from ..query.batch import comparing
 from ..query.errors import QueryError
 from ..stream.common.errors import StreamError
 from ..stream.lifecycle import verifying

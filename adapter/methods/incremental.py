@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from ..project import batch, stream_node, streaming
     from ..project.batch import Incremental
-    from ..query import replace_rows
-    from ..query.windowing import ranges
-    from ..query.windowing.ranges import TimeRange
+    from ..query.batch import replace_rows
+    from ..query.windows import ranges
+    from ..query.windows.ranges import TimeRange
     from ..stream.evolution import output_schema as columns
     from ..stream.progress import position
     from ..stream.sink import incremental_runs
@@ -30,7 +30,7 @@ else:
     columns, incremental_runs, position = map(
         Lazily, ("stream.evolution.output_schema", "stream.sink.incremental_runs", "stream.progress.position")
     )
-    ranges, replace_rows = map(Lazily, ("query.windowing.ranges", "query.replace_rows"))
+    ranges, replace_rows = map(Lazily, ("query.windows.ranges", "query.batch.replace_rows"))
 
 
 class BatchMethods(metaclass=AdapterMeta):

@@ -13,13 +13,14 @@ from ..util.lazily import Lazily
 
 if TYPE_CHECKING:
     from ..project import batch, stream_config, streaming
-    from ..query import rewrite_configs, rewriting, stream_rewrites
+    from ..query.rewrites import rewrite_configs, rewriting, stream_rewrites
 else:
     batch, stream_config, streaming = map(
         Lazily, ("project.batch", "project.stream_config", "project.streaming")
     )
     rewrite_configs, rewriting, stream_rewrites = map(
-        Lazily, ("query.rewrite_configs", "query.rewriting", "query.stream_rewrites")
+        Lazily,
+        ("query.rewrites.rewrite_configs", "query.rewrites.rewriting", "query.rewrites.stream_rewrites"),
     )
 
 

@@ -22,13 +22,13 @@ from .column import SparkStreamingColumn
 if TYPE_CHECKING:
     from ..environment import Environment
     from ..project import stream_config, stream_node, streaming
-    from ..query import expansion, generate
-    from ..query.plan import Plan
+    from ..query.generation import generate
+    from ..query.normalize.rankings import ranks
+    from ..query.plan.plan import Plan
     from ..query.program import Program
-    from ..query.ranking import ranks
-    from ..query.text import semicolons
-    from ..query.text.functions import QueryRunner
-    from ..query.windowing import window_arguments
+    from ..query.sql import semicolons
+    from ..query.sql.functions import QueryRunner
+    from ..query.windows import expansion, window_arguments
     from ..service import health, preparation
     from ..stream.common.model import StreamModel
     from ..stream.evolution import output_schema as columns
@@ -46,9 +46,9 @@ else:
     health, preparation = map(Lazily, ("service.health", "service.preparation"))
     expansion, generate, window_arguments = map(
         Lazily,
-        ("query.expansion", "query.generate", "query.windowing.window_arguments"),
+        ("query.windows.expansion", "query.generation.generate", "query.windows.window_arguments"),
     )
-    ranks, semicolons = Lazily("query.ranking.ranks"), Lazily("query.text.semicolons")
+    ranks, semicolons = Lazily("query.normalize.rankings.ranks"), Lazily("query.sql.semicolons")
     (
         bootstrapping,
         changed_files,

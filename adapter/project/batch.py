@@ -11,13 +11,14 @@ from typing import Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from ..query import planner, rewrite_configs, rewriting
-from ..query.batch_filter import Batch, by_instants, filtered, without_filter
+from ..query.batch.batch_filter import Batch, by_instants, filtered, without_filter
+from ..query.batch.window_range import Overwriting, Reach, TimesRunner, reads_windows
 from ..query.errors import QueryError
-from ..query.text.intervals import DAY
-from ..query.windowing import ranges
-from ..query.windowing.ranges import TimeRange, WindowRange
-from ..query.windowing.window_range import Overwriting, Reach, TimesRunner, reads_windows
+from ..query.planner import plan_query
+from ..query.rewrites import rewrite_configs, rewriting
+from ..query.sql.intervals import DAY
+from ..query.windows import ranges
+from ..query.windows.ranges import TimeRange, WindowRange
 from ..util import event_time
 from ..util.quoting import find_name, literal, path_of, quote_time, time_name, unquote
 
@@ -134,7 +135,7 @@ def overwrite(
         QueryError: the windows can't be told, or can't be computed any more.
     """
     if sample is not None:
-        sql = without_filter(sql, (sample.start, sample.end), planner.stream_relations(sql))
+        sql = without_filter(sql, (sample.start, sample.end), plan_query.stream_relations(sql))
     overwriting = Overwriting(sql, ask)
     if asked is not None:
         ends = overwriting.touched(checked(asked))
@@ -171,7 +172,7 @@ def microbatch(
         return _rows_of_batch(node, sql, (start, end), types)
     batch = TimeRange(ranges.micros(start), ranges.micros(end))
     if whole:
-        sql = without_filter(sql, (start, end), planner.stream_relations(sql))
+        sql = without_filter(sql, (start, end), plan_query.stream_relations(sql))
     # Windows are of instants.
     overwriting = Overwriting(by_instants(sql, (start, end)), ask)
     size = node["config"]["batch_size"]

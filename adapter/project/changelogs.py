@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..query.errors import QueryError
-from ..query.streams import Known
-from ..query.text import own_names
+from ..query.frontend.streams import Known
+from ..query.normalize.names import own_names
 from ..stream.common.identifiers import last
 from ..stream.common.model import feed_of
 from ..stream.iceberg.table import IcebergTable, load

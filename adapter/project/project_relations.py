@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..query.streams import Known
+from ..query.frontend.streams import Known
 from ..util.quoting import shown_time, time_name
 
 

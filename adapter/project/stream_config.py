@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from ..query import rewrite_configs
 from ..query.errors import QueryError
-from ..query.text import intervals
-from ..query.windowing import emission
-from ..query.windowing.emission import FINAL, Emission
+from ..query.rewrites import rewrite_configs
+from ..query.sql import intervals
+from ..query.windows import emission
+from ..query.windows.emission import FINAL, Emission
 from ..stream.common.model import (
     APPEND_NEW,
     BACKFILL,

@@ -10,7 +10,7 @@ from typing import Any
 from ..environment import Environment
 from ..query.errors import QueryError
 from ..query.program import Program, StreamInput
-from ..query.text.names import unmarked
+from ..query.sql.names import unmarked
 from ..sources.limits import limited
 from ..sources.stream_source import at_project, stream_source
 from ..stream.common.identifiers import joined, parts, with_suffix

@@ -15,19 +15,23 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from ..environment import Environment
 from ..environment.spark_errors import of_spark, readable
-from ..query import expansion, generate, mini_batch, planner, rewrite_configs, rewriting, upsert_keys
 from ..query.errors import QueryError
-from ..query.operator_tree import build
-from ..query.operator_tree.node import Node, in_order
-from ..query.operators.base import Recompute
-from ..query.plan import Plan
+from ..query.explain import build
+from ..query.explain.node import Node, in_order
+from ..query.frontend import mini_batch
+from ..query.frontend.streams import Known
+from ..query.generation import generate
+from ..query.normalize.names import own_names
+from ..query.plan.base import Recompute
+from ..query.plan.plan import Plan
+from ..query.planner import plan_query, upsert_keys
 from ..query.program import Program, needs_time, with_texts
-from ..query.streams import Known
-from ..query.text import instants, intervals, own_names
-from ..query.text.functions import QueryRunner
-from ..query.text.names import digest, unmarked
-from ..query.windowing import emission, ranges
-from ..query.windowing.emission import FINAL, NO_WINDOWS, PASSED_ON
+from ..query.rewrites import rewrite_configs, rewriting
+from ..query.sql import instants, intervals
+from ..query.sql.functions import QueryRunner
+from ..query.sql.names import digest, unmarked
+from ..query.windows import emission, expansion, ranges
+from ..query.windows.emission import FINAL, NO_WINDOWS, PASSED_ON
 from ..sources.messages import out_of_memory, said
 from ..sources.stream_source import as_written, stream_source
 from ..stream.common.errors import StreamError
@@ -131,7 +135,7 @@ def plan(
     settings = config(node)
     with named(node):
         text = rewriting.by_config(sql, node["config"], streaming=True)
-        found = planner.plan(
+        found = plan_query.plan(
             text, known, settings.state_ttl, settings.constant_domains, ask, settings.emission
         )
         _check_configs(found, settings)
@@ -148,7 +152,7 @@ def plan(
 
 def _instead(materialized: str, sql: str) -> str:
     """Returns what would make a query what its materialization asks for; empty: that isn't known."""
-    if materialized != "topn" or not planner.ranks_rows(sql):
+    if materialized != "topn" or not plan_query.ranks_rows(sql):
         return ""
     return "its ranking has no upper bound: filter it in a query around it, as in WHERE place <= 10, or "
 
@@ -416,7 +420,7 @@ def _found(plan: Plan) -> str:
 
 def tables(sql: str, environment: Environment) -> Mapping[str, str]:
     """The tables that a text reads as streams, in full, by their names in it."""
-    named = {relation: stream_source(relation) for relation in planner.stream_relations(sql)}
+    named = {relation: stream_source(relation) for relation in plan_query.stream_relations(sql)}
     return {
         relation: in_catalog(relation, environment)
         for relation, declared in named.items()
@@ -494,9 +498,9 @@ def standing_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, 
     Raises:
         QueryError: nothing says which steps are left out.
     """
-    if planner.leaves_out_steps(sql):
+    if plan_query.leaves_out_steps(sql):
         return batch_text(sql, ask, known)
-    return planner.text_in_batch(sql, ask, known) if planner.reads_streams(sql) else sql
+    return plan_query.text_in_batch(sql, ask, known) if plan_query.reads_streams(sql) else sql
 
 
 def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
@@ -508,11 +512,11 @@ def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Kno
         ask, known: as in `planner.plan`.
     """
     mini_batch.check(sql)
-    if not planner.reads_streams(sql):
+    if not plan_query.reads_streams(sql):
         return sql
     try:
-        found = planner.plan_windows(sql, batch=True, ask=ask)
+        found = plan_query.plan_windows(sql, batch=True, ask=ask)
     except QueryError:
         # What a stream can't do, or does as operators, batch can: the macros print plain SQL.
-        return planner.text_in_batch(sql, ask, known)
-    return generate.batch(found) if found.stages else planner.text_in_batch(sql, ask, known)
+        return plan_query.text_in_batch(sql, ask, known)
+    return generate.batch(found) if found.stages else plan_query.text_in_batch(sql, ask, known)

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from .errors import QueryError
-from .text.dialect import DIALECT, sql
+from .sql.dialect import DIALECT, sql
 
 STATE = "state"
 """What the state is called in the statement."""

@@ -1,7 +1,7 @@
 {#-
   The rewrites: called around a SELECT, each prints one that gives the same rows another way. The text is made
   in Python (adapter/query/rewrites/); in a streaming model it is the SELECT with a hint, by which its state is made
-  another way (adapter/query/stream_rewrites.py). A project may override one by a macro named <prefix>__enum_distinct and
+  another way (adapter/query/rewrites/stream_rewrites.py). A project may override one by a macro named <prefix>__enum_distinct and
   a dispatch config.
 -#}
 

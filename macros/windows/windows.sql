@@ -1,6 +1,6 @@
 {#-
   The window functions: called in FROM, each prints a subquery in plain Spark SQL with a hint that the
-  planner reads. The text is made in Python (adapter/query/expansion.py); a project may override one by a
+  planner reads. The text is made in Python (adapter/query/windows/expansion.py); a project may override one by a
   macro named <prefix>__tumble and a dispatch config.
 -#}
 

@@ -32,8 +32,8 @@ from dbt.adapters.spark_streaming.query.program import (
     Step,
     clock_column,
 )
-from dbt.adapters.spark_streaming.query.text.dialect import from_clause
-from dbt.adapters.spark_streaming.query.text.instants import EARLIEST, LATEST
+from dbt.adapters.spark_streaming.query.sql.dialect import from_clause
+from dbt.adapters.spark_streaming.query.sql.instants import EARLIEST, LATEST
 from dbt.adapters.spark_streaming.stream.common.time_zones import instant as utc
 from dbt.adapters.spark_streaming.stream.common.time_zones import shown
 from dbt.adapters.spark_streaming.util.quoting import path_of, quote_time

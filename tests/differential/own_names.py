@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import dbt.adapters.spark_streaming.query as package
-from dbt.adapters.spark_streaming.query.text.names import is_marked
+from dbt.adapters.spark_streaming.query.sql.names import is_marked
 
 from .tables import Row
 from .tree import TIME, Column

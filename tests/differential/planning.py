@@ -10,9 +10,9 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
+from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
 from tests.differential.tables import STREAMS, WATERMARK, Tables, watermarks
 from tests.differential.tree import UPSTREAM, Case, Model, Stream, nodes
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query.text.clauses import joined
-from dbt.adapters.spark_streaming.query.text.dialect import from_clause, parse, sql, with_clause
+from dbt.adapters.spark_streaming.query.sql.clauses import joined
+from dbt.adapters.spark_streaming.query.sql.dialect import from_clause, parse, sql, with_clause
 
 __all__ = ["changed", "parse", "reworded", "sql"]
 

@@ -12,8 +12,8 @@ from typing import Any
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project import changelogs, stream_node, streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource, feed_of
 from dbt.adapters.spark_streaming.stream.common.session import working_session

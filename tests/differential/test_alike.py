@@ -13,9 +13,10 @@ import duckdb
 import pytest
 import sqlglot
 
-from dbt.adapters.spark_streaming.query import generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.plan import Plan
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.run.recovery import what_becomes
 from tests.differential import duck
@@ -56,7 +57,7 @@ class Edited(Evolving):
 
 
 def _plan(text: str, config: Mapping[str, Any], ask: Any) -> Plan:
-    made = planner.plan if config.get("alone") else tree_of
+    made = plan_query.plan if config.get("alone") else tree_of
     return made(text, KNOWN, config["ttl"], test_operators.DOMAINS, ask)
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate
+from dbt.adapters.spark_streaming.query.generation import generate
 from tests.differential import duck
 from tests.differential.outcome import compare
 from tests.differential.test_no_rows import BID_PIECES, COUNT, see, show

@@ -7,11 +7,12 @@ from functools import partial
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.query.operators.base import OverAggregate
-from dbt.adapters.spark_streaming.query.plan import Plan
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.plan.base import OverAggregate
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.query.streams import Known
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row, cuts
@@ -104,7 +105,7 @@ LOOKUPS = {
 
 def _of_lookups(name: str) -> tuple[str, Program]:
     known = {**KNOWN, "names": Known(lookup=True), "kinds": Known(lookup=True)}
-    plan = planner.plan(LOOKUPS[name], known, 30 * DAY)
+    plan = plan_query.plan(LOOKUPS[name], known, 30 * DAY)
     assert plan.lookups
     return _made(plan, 30 * DAY)
 
@@ -166,7 +167,7 @@ def test_a_place_may_get_worse_by_a_tie(laboratory: duck.Laboratory, in_operator
     query = f"""select * from (select {items}, row_number() over (partition by item order by n desc) as rn
         from (select item, bidder, count(*) filter (where price < 50) as n, sum(price) as total from {B}
         group by item, bidder)) where rn <= 1"""
-    made = tree_of if in_operators else planner.plan
+    made = tree_of if in_operators else plan_query.plan
     outcome = laboratory.stream(
         *_made(made(query, KNOWN, None, ("item", "bidder"))), 3, delay=timedelta(hours=1)
     )
@@ -183,7 +184,7 @@ def test_a_group_that_leaves_its_ranking_makes_way(
     laboratory.put("bids", BIDS, [[(at, 1, "a", 1), (at, 1, "b", 1)], [], [(at, 1, "a", 2)]])
     query = f"""select * from (select item, bidder, m, row_number() over (partition by {by} order by item, bidder) as rn
         from (select item, bidder, max(price) as m from {B} group by item, bidder)) where rn <= 1"""
-    made = tree_of if in_operators else planner.plan
+    made = tree_of if in_operators else plan_query.plan
     outcome = laboratory.stream(
         *_made(made(query, KNOWN, None, ("item", "bidder"))), 3, delay=timedelta(hours=1)
     )
@@ -193,7 +194,7 @@ def test_a_group_that_leaves_its_ranking_makes_way(
 
 @pytest.mark.parametrize("in_operators", [False, True])
 def test_ties_of_a_limit_go_the_same_way_in_batch(in_operators: bool) -> None:
-    made = tree_of if in_operators else planner.plan
+    made = tree_of if in_operators else plan_query.plan
     text = f"select item, n from (select item, count(*) as n from {B} group by item) order by n limit 1"
     assert "ORDER BY n, STRUCT(item, n)" in generate.batch(made(text, KNOWN, None, ("item",)))
 

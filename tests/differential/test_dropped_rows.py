@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.differential import duck
 from tests.differential.outcome import Rows, compare
 from tests.differential.tables import Row
@@ -135,7 +136,7 @@ def test_what_is_dropped_changes_nothing(laboratory: duck.Laboratory, name: str)
     query = {**QUERIES, **KEPT}[name]
     plan = plan_of(query, KNOWN)
     batch, program = generate.batch(plan), generate.program(plan)
-    standing = planner.text_in_batch(query, known=KNOWN)
+    standing = plan_query.text_in_batch(query, known=KNOWN)
 
     def rows(text: str) -> Rows:
         return duck.rows_of(laboratory.base.execute(duck.translated(text)).fetchall())

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row
@@ -47,7 +48,7 @@ def laboratory() -> Iterator[duck.Laboratory]:
 @pytest.mark.parametrize("name", QUERIES)
 def test_ties_are_decided(laboratory: duck.Laboratory, name: str) -> None:
     plan = plan_of(QUERIES[name], KNOWN)
-    in_batch = planner.text_in_batch(QUERIES[name])
+    in_batch = plan_query.text_in_batch(QUERIES[name])
     assert "STRUCT(" in in_batch
     for cuts in (1, PIECES):
         found = laboratory.stream(in_batch, generate.program(plan), cuts, timedelta(hours=1))

@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.query.expansion import expand
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.intervals import DAY
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql.intervals import DAY
+from dbt.adapters.spark_streaming.query.windows import window_arguments
+from dbt.adapters.spark_streaming.query.windows.expansion import expand
 from tests.differential import own_names
 from tests.differential.duck import Laboratory, Streamed, rows_of, translated
 from tests.differential.outcome import EQUAL, compare
@@ -66,8 +67,8 @@ def test_any_name(query: str) -> None:
     ]:
         text = QUERIES[query].format(name=name)
         ttl = DAY if query in ("first rows", "leaders") else None
-        program = generate.program(planner.plan(text, {"bid": Known("ts")}, ttl), ttl=ttl)
-        listed = [item.alias_or_name for item in planner.parse(text).expressions]
+        program = generate.program(plan_query.plan(text, {"bid": Known("ts")}, ttl), ttl=ttl)
+        listed = [item.alias_or_name for item in plan_query.parse(text).expressions]
         columns = tuple(Column(each, "bigint") for each in listed)
         streamed = Streamed(
             Model(Written(text, columns)), program, laboratory.base.cursor(), True, delay=3600 * 10**6
@@ -86,7 +87,7 @@ def test_columns_that_are_called_as_those_of_generated_sql(query: str) -> None:
         laboratory.put(name, own_names.COLUMNS, own_names.pieces(shift))
     text, ttl = own_names.QUERIES[query], 400 * DAY if query in own_names.WITHOUT_WINDOWS else None
     known = Known("ts", columns=tuple(own_names.NAMES))
-    program = generate.program(planner.plan(text, {"bid": known, "ask": known}, ttl), ttl=ttl)
+    program = generate.program(plan_query.plan(text, {"bid": known, "ask": known}, ttl), ttl=ttl)
     found = laboratory.base.cursor().execute(translated(text))
     columns = tuple(Column(each[0], "") for each in found.description)
     expected = rows_of(found.fetchall())

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from tests.differential import duck
 from tests.differential.outcome import EQUAL, Outcome
 from tests.differential.two_streams import BIDS, put
@@ -46,7 +47,7 @@ def outcome(text: str, rows: str | None = None) -> Outcome:
     made = duck.Laboratory()
     put(made)
     made.put("bids", BIDS, [[(at + timedelta(minutes=n), *row) for n, *row in piece] for piece in PIECES])
-    plan = planner.plan(text, KNOWN, TTL, ())
+    plan = plan_query.plan(text, KNOWN, TTL, ())
     batch = generate.batch(plan) if rows is None else rows
     found = made.stream(batch, generate.program(plan, ttl=TTL), len(PIECES), delay=timedelta(minutes=1))
     made.base.close()

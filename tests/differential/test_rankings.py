@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate
-from dbt.adapters.spark_streaming.query.operators.base import TopN
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.plan.base import TopN
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row

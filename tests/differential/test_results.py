@@ -7,10 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.intervals import MINUTE
-from dbt.adapters.spark_streaming.query.windowing import emission
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql.intervals import MINUTE
+from dbt.adapters.spark_streaming.query.windows import emission, expansion
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.test_composed import laboratory
@@ -147,7 +148,7 @@ def test_in_the_end_they_have_the_rows_of_batch(laboratory: duck.Laboratory, cas
         # The watermark is an hour behind: now it passes this time while rows still come.
         when = replace(when, first=when.first - 50 * MINUTE)
     ttl = 90 * DAY if name in ("exists", "windows of a join") or "sessions" in name else None
-    found = planner.plan(IN_OPERATORS[name], KNOWN, ttl, emission=when)
+    found = plan_query.plan(IN_OPERATORS[name], KNOWN, ttl, emission=when)
     outcome = laboratory.stream(
         generate.batch(found), generate.program(found, when, ttl=ttl), 4, timedelta(hours=1)
     )

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.two_streams import ASKS, BIDS, put
@@ -71,7 +72,7 @@ TTL = 30 * 60_000_000
 
 def check_last_rows(made: duck.Laboratory, text: str) -> None:
     """Passes a query that has the rows of the last rows, in six cuts and with a time to live of half an hour."""
-    plan = planner.plan(text, UPSERTS, TTL, ("item", "bidder"))
+    plan = plan_query.plan(text, UPSERTS, TTL, ("item", "bidder"))
     batch = re.sub(r"\bbids\b", LAST, generate.batch(plan))
     outcome = made.stream(batch, generate.program(plan, ttl=TTL), 6, delay=timedelta(minutes=1))
     made.base.close()
@@ -179,7 +180,7 @@ def test_of_two_rows_of_one_time_the_greater_is_there(pieces: int, prices: tuple
     put(made)
     rows = [[(at, 1, "a", price)] for price in prices]
     made.put("bids", BIDS, rows if pieces == 2 else [[*rows[0], *rows[1]]])
-    plan = planner.plan(
+    plan = plan_query.plan(
         f"select item, price from {B} union all select item, price from {B}",
         UPSERTS,
         None,
@@ -197,7 +198,7 @@ def test_a_stream_has_the_rows_of_the_last_rows(name: str, cuts: int) -> None:
     made = duck.Laboratory()
     put(made)
     ttl = None if name in BOUNDED else 30 * DAY
-    plan = planner.plan(QUERIES[name], UPSERTS, ttl, ("item", "bidder"))
+    plan = plan_query.plan(QUERIES[name], UPSERTS, ttl, ("item", "bidder"))
     batch = re.sub(r"\bbids\b", LAST, generate.batch(plan))
     outcome = made.stream(batch, generate.program(plan, ttl=ttl), cuts, delay=timedelta(hours=1))
     made.base.close()

@@ -16,8 +16,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from dbt.adapters.spark_streaming.query import expansion
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 
 STATIC, ROWS, WINDOWED, RESULT, TABLE = "static", "rows", "windowed", "result", "table"
 WINDOW = ("window_start", "window_end")

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 
 from .duck import Laboratory, Streamed, rows_of, translated
 from .outcome import compare
@@ -103,12 +104,12 @@ def run(case: Zoned) -> str | None:
     """How the rows of a stream differ from those in batch; None: they don't. ``refused``: nothing runs."""
     known = {"bid": Known("ts")}
     try:
-        program = generate.program(planner.plan(case.text, known), emission.read(case.configs))
+        program = generate.program(plan_query.plan(case.text, known), emission.read(case.configs))
     except QueryError:
         return "refused"
     laboratory = Laboratory()
     laboratory.put("bid", COLUMNS, case.cuts)
-    in_batch = generate.batch(planner.plan_windows(case.text, batch=True))
+    in_batch = generate.batch(plan_query.plan_windows(case.text, batch=True))
     expected = rows_of(laboratory.base.cursor().execute(translated(in_batch)).fetchall())
     columns = tuple(Column(name, "bigint") for name in case.columns.split())
     model = Model(Written(case.text, columns))

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.intervals import DAY, SECOND
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql.intervals import DAY, SECOND
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.differential.duck import Laboratory, Streamed, rows_of, translated
 from tests.differential.outcome import compare
 from tests.differential.tree import TIME, Column, Model, Written
@@ -133,11 +134,11 @@ def test_a_stream_has_the_rows_of_batch(laboratory: Laboratory, name: str) -> No
     known = {each: Known("ts") for each in COLUMNS}
     ttl = None
     try:
-        program = generate.program(planner.plan(text, known))
-    except planner.Unbounded:
+        program = generate.program(plan_query.plan(text, known))
+    except plan_query.Unbounded:
         ttl = DAY
-        program = generate.program(planner.plan(text, known, ttl), ttl=ttl)
-    listed = [item.alias_or_name for item in planner.parse(text).expressions]
+        program = generate.program(plan_query.plan(text, known, ttl), ttl=ttl)
+    listed = [item.alias_or_name for item in plan_query.parse(text).expressions]
     model = Model(Written(text, tuple(Column(each, "bigint") for each in listed)))
     for folds in (False, True):
         streamed = Streamed(model, program, laboratory.base.cursor(), folds, delay=2 * SECOND)
@@ -145,7 +146,7 @@ def test_a_stream_has_the_rows_of_batch(laboratory: Laboratory, name: str) -> No
             streamed.take((number, number + 1))
         streamed.flush()
         expected = rows_of(
-            laboratory.base.cursor().execute(translated(planner.text_in_batch(text))).fetchall()
+            laboratory.base.cursor().execute(translated(plan_query.text_in_batch(text))).fetchall()
         )
         assert expected
         assert not compare(expected, streamed.rows())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import rewriting
+from dbt.adapters.spark_streaming.query.rewrites import rewriting
 from tests.oracle.cases import NO_ORACLE, ORACLE
 from tests.oracle.compare import difference, read_expected
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbt.adapters.spark_streaming.query.text.intervals import HOUR, MINUTE
-from dbt.adapters.spark_streaming.query.windowing import ranges
-from dbt.adapters.spark_streaming.query.windowing.ranges import TimeRange, WindowRange
-from dbt.adapters.spark_streaming.query.windowing.windows import Window
+from dbt.adapters.spark_streaming.query.sql.intervals import HOUR, MINUTE
+from dbt.adapters.spark_streaming.query.windows import ranges
+from dbt.adapters.spark_streaming.query.windows.ranges import TimeRange, WindowRange
+from dbt.adapters.spark_streaming.query.windows.windows import Window
 from tests import reference
 
 BASE = 1_711_843_200_000_000  # 2024-03-31 00:00 UTC, an hour before clocks go forward in Berlin

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query import rewriting
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.ranking.tie_breaking import break_ties
-from dbt.adapters.spark_streaming.query.text.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.rewrites import rewriting
+from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.sql.tie_breaking import break_ties
 from tests.thorough import mostly_thorough
 
 TABLE = "rewritten_rows"

@@ -12,12 +12,13 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.expansion import expand
-from dbt.adapters.spark_streaming.query.text import hints, intervals
-from dbt.adapters.spark_streaming.query.text.dialect import parse
-from dbt.adapters.spark_streaming.query.windowing.window_arguments import make
-from dbt.adapters.spark_streaming.query.windowing.window_trigger import WindowTrigger
-from dbt.adapters.spark_streaming.query.windowing.windows import Window
+from dbt.adapters.spark_streaming.query.frontend import hints
+from dbt.adapters.spark_streaming.query.plan.operators.window_trigger import WindowTrigger
+from dbt.adapters.spark_streaming.query.sql import intervals
+from dbt.adapters.spark_streaming.query.sql.dialect import parse
+from dbt.adapters.spark_streaming.query.windows.expansion import expand
+from dbt.adapters.spark_streaming.query.windows.window_arguments import make
+from dbt.adapters.spark_streaming.query.windows.windows import Window
 from tests import reference as ref
 
 instants = st.integers(min_value=-(10**7), max_value=10**7)

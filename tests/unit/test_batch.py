@@ -13,11 +13,10 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming.cli.backfill import closed_only
 from dbt.adapters.spark_streaming.environment.spark_errors import readable
 from dbt.adapters.spark_streaming.project import batch
-from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.text.intervals import DAY, HOUR
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.query.windowing.ranges import TimeRange, WindowRange
+from dbt.adapters.spark_streaming.query.sql.intervals import DAY, HOUR
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
+from dbt.adapters.spark_streaming.query.windows.ranges import TimeRange, WindowRange
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 
 HOURS = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 hour"))

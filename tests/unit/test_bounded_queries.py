@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, planner
 from dbt.adapters.spark_streaming.query.errors import Unbounded
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 
 KNOWN = {"clicks": Known(event_time="ts"), "db.pages": Known(event_time="ts")}
 LATELY = "ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY"
@@ -23,7 +23,7 @@ def expanded(text: str) -> str:
 
 def refusal(text: str, known: dict[str, Known] | None = None) -> str:
     with pytest.raises(Unbounded) as problem:
-        planner.plan(expanded(text), known or KNOWN)
+        plan_query.plan(expanded(text), known or KNOWN)
     return str(problem.value)
 
 
@@ -112,7 +112,7 @@ def test_the_text_is_the_authors(text: str, instead: str) -> None:
 def test_what_is_suggested_is_not_refused(text: str) -> None:
     instead = suggested(text)
     assert instead.count("stream(") == text.count("stream(")
-    planner.plan(expanded(instead), KNOWN)
+    plan_query.plan(expanded(instead), KNOWN)
 
 
 def test_beside_windows_no_predicate_is_shown_for_it_is_no_bound() -> None:

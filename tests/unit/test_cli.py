@@ -17,10 +17,10 @@ from dbt.adapters.spark_streaming.cli.flush import flushed
 from dbt.adapters.spark_streaming.cli.project import Project, Selection, has_failed
 from dbt.adapters.spark_streaming.cli.status import print_table
 from dbt.adapters.spark_streaming.cli.words import Words
-from dbt.adapters.spark_streaming.query import expansion, planner
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.intervals import DAY
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql.intervals import DAY
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_selection_that_matches_nothing_is_told_from_a_project_without_streams
 )
 def test_what_a_flush_says(text: str, said: str) -> None:
     window = expansion.expand("bids", window_arguments.make("tumble", "ts", "5 minutes"))
-    plan = planner.plan(text.replace("WINDOW", window), ttl=DAY, known={"bids": Known("ts")})
+    plan = plan_query.plan(text.replace("WINDOW", window), ttl=DAY, known={"bids": Known("ts")})
     assert flushed("m", 3, plan) == f"m: 3 rows out; {said}."
 
 

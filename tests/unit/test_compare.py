@@ -11,8 +11,9 @@ from typing import Any
 import duckdb
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 
 BENCH = Path(__file__).parents[2] / "bench"
 
@@ -131,9 +132,9 @@ def test_all_works_can_be_kept_up_to_date() -> None:
     for each in workloads.WORKLOADS.values():
         known = {f"raw.{source}": Known("ts") for source in each.sources}
         text = each.text(workloads.Ours(trickle=True))
-        program = generate.program(planner.plan(text, known, domains=workloads.DOMAINS))
+        program = generate.program(plan_query.plan(text, known, domains=workloads.DOMAINS))
         assert (program.upsert is not None) == each.updates, each.name
-        columns = [item.alias_or_name for item in planner.parse(text).expressions]
+        columns = [item.alias_or_name for item in plan_query.parse(text).expressions]
         if each.moment and columns != ["*"]:
             assert {*each.key, each.moment} <= set(columns), each.name
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import comparing, planner
+from dbt.adapters.spark_streaming.query.batch import comparing
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.expansion import expand, expand_stream
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing.windows import Window
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows.expansion import expand, expand_stream
+from dbt.adapters.spark_streaming.query.windows.windows import Window
 
 HOUR = 3_600_000_000
 TUMBLE = expand("`lake`.`db`.`events`", Window("tumble", "ts", HOUR, HOUR))
@@ -17,14 +18,14 @@ KNOWN = {"`lake`.`db`.`events`": Known(event_time="ts")}
 
 def due(select: str) -> comparing.Due | None:
     return comparing.due(
-        planner.plan(f"select {select} from {TUMBLE} group by window_start, window_end, page")
+        plan_query.plan(f"select {select} from {TUMBLE} group by window_start, window_end, page")
     )
 
 
 def test_the_column_that_tells_a_window() -> None:
     assert due("window_start, window_end as until, count(*) as n") == comparing.Due(("until",), False)
     assert due("page, window_start, count(*) as n") is None
-    rows = planner.plan(f"select * from {TUMBLE}", KNOWN)
+    rows = plan_query.plan(f"select * from {TUMBLE}", KNOWN)
     assert comparing.due(rows) is None and not comparing.has_windows(rows)
 
 
@@ -51,7 +52,7 @@ def test_a_table_that_isnt_read() -> None:
 def test_what_batch_would_tell_otherwise() -> None:
     stream = expand_stream("`lake`.`db`.`events`")
     plain = f"select a from {stream}"
-    plan = planner.plan(plain, KNOWN)
+    plan = plan_query.plan(plain, KNOWN)
     comparing.check(plain, plan, KNOWN)
     with pytest.raises(QueryError, match="it reads NOW"):
         comparing.check(f"select a, now() as seen from {stream}", plan, KNOWN)

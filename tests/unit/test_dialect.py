@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query import rewriting
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.text import dialect
-from dbt.adapters.spark_streaming.query.text.dialect import function_name, parse
+from dbt.adapters.spark_streaming.query.rewrites import rewriting
+from dbt.adapters.spark_streaming.query.sql import dialect
+from dbt.adapters.spark_streaming.query.sql.dialect import function_name, parse
 
 
 def test_a_compiled_sqlglot_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

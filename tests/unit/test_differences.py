@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program, called
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
+from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution import compare
 from dbt.adapters.spark_streaming.stream.evolution.compare import Evolution, carried_on, only_rows
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import ALIKE, names_of
@@ -29,7 +30,7 @@ WINDOWS = {
 def made(text: str, **options: Any) -> dict[str, Any]:
     """The signature of a query, as it is read back."""
     known = options.pop("known", {"raw.bid": Known("ts")})
-    plan = planner.plan(text, known, domains=DOMAINS, **options)
+    plan = plan_query.plan(text, known, domains=DOMAINS, **options)
     return Noted(generate.program(plan, ttl=options.get("ttl")))
 
 
@@ -72,7 +73,7 @@ def signature(
 
 def timed(**configs: Any) -> dict[str, Any]:
     source = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes"))
-    plan = planner.plan(
+    plan = plan_query.plan(
         f"select window_start, window_end, item, count(*) as n from {source} group by window_start, window_end, item"
     )
     found: dict[str, Any] = json.loads(json.dumps(generate.program(plan, emission.read(configs)).signature))
@@ -895,7 +896,7 @@ def test_windows_are_found_again_in_another_order() -> None:
     def joined(one: str, other: str) -> Program:
         on = "a.window_start = b.window_start and a.window_end = b.window_end and a.item = b.item"
         text = f"select a.window_end, a.item, a.n, b.n as m from ({windows(one)}) as a join ({windows(other)}) as b on {on}"
-        return generate.program(planner.plan(text))
+        return generate.program(plan_query.plan(text))
 
     old, new = joined("raw.bid", "raw.ask"), joined("raw.ask", "raw.bid")
     names = names_of(old.signature, new)
@@ -906,7 +907,7 @@ def test_windows_are_found_again_in_another_order() -> None:
 def test_what_its_author_calls_like_a_stage_stays_what_it_is() -> None:
     window = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
     text = "select window_start, window_end, 'stage_2' as stage_1_slices, count(*) as n from {} group by 1, 2"
-    program = generate.program(planner.plan(text.format(window)))
+    program = generate.program(plan_query.plan(text.format(window)))
     (part,) = (part.name for level in program.levels for part in level.parts)
     assert part == "stage_x_1_slices"
     # As an earlier version called it.

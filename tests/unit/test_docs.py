@@ -11,9 +11,9 @@ import pytest
 from jinja2 import Environment
 
 from dbt.adapters.spark_streaming.project import stream_config, streaming
-from dbt.adapters.spark_streaming.query import expansion, rewriting
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments, windows
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.rewrites import rewriting
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments, windows
 from tests.planned import plan_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.plan.operators.window_trigger import WindowTrigger
 from dbt.adapters.spark_streaming.query.program import Boundaries
-from dbt.adapters.spark_streaming.query.text.intervals import MINUTE
-from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
-from dbt.adapters.spark_streaming.query.windowing.window_trigger import WindowTrigger
+from dbt.adapters.spark_streaming.query.sql.intervals import MINUTE
+from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 from tests.planned import plan_of
 
 EARLY = {"first_result_offset": "-5 minutes"}

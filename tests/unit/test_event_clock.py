@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import event_clock, expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
-from dbt.adapters.spark_streaming.query.operators.base import (
-    Operator,
-    Project,
-    Source,
-    TemporalFilter,
-    in_order,
-)
-from dbt.adapters.spark_streaming.query.plan import Plan
-from dbt.adapters.spark_streaming.query.signature import signature
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.dialect import parse
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.normalize import event_clock
+from dbt.adapters.spark_streaming.query.plan.base import Operator, Project, Source, TemporalFilter, in_order
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql.dialect import parse
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of, tree_of, windows_of
 
 BIDS, ASKS = "(select /*+ STREAM */ * from bids)", "(select /*+ STREAM */ * from asks)"
@@ -80,7 +76,7 @@ def test_and_right_above_it() -> None:
 def test_in_batch_it_is_the_clock_of_the_machine() -> None:
     for where in (f"ts > {AGO}", "ts <= now()", "date(ts) = current_date()"):
         text = COUNTED.format("count(*)", f"{window()} where {where}")
-        made = generate.batch(planner.plan_windows(text, batch=True))
+        made = generate.batch(plan_query.plan_windows(text, batch=True))
         assert "clock" not in made
         assert "CURRENT_" in made or "NOW()" in made
 
@@ -235,7 +231,7 @@ def test_nor_of_rows_that_are_kept() -> None:
     for text in (COUNTED.format("percentile(price, 0.5)", "{}"), COUNTED.format("count(*)", "{}")):
         kind = "tumble" if "percentile" in text else "session"
         with pytest.raises(QueryError, match=r"'ts > .*' would be asked of rows that are kept .* into a CTE"):
-            planner.plan_windows(text.format(f"{window(kind=kind)} where ts > {AGO}"))
+            plan_query.plan_windows(text.format(f"{window(kind=kind)} where ts > {AGO}"))
 
 
 @pytest.mark.parametrize("above", ["count(*) as n", "percentile(n, 0.5) as p"])
@@ -246,7 +242,7 @@ def test_nor_where_other_windows_stand_over_them(above: str) -> None:
     lower = f"select window_time as at, percentile(price, 0.5) as n from {kept} group by {keys}"
     text = f"select window_end, {above} from {window(f'({lower})', 'at')} group by window_start, window_end"
     with pytest.raises(QueryError, match=r"'ts > .*' would be asked of rows that are kept .* into a CTE"):
-        planner.plan(text, KNOWN)
+        plan_query.plan(text, KNOWN)
 
 
 def test_one_bound_is_enough() -> None:

@@ -6,13 +6,13 @@ from dataclasses import asdict
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, planner
-from dbt.adapters.spark_streaming.query.aggregation.aggregates import Types
-from dbt.adapters.spark_streaming.query.operators.groups import is_inexact
-from dbt.adapters.spark_streaming.query.plan import Metric
-from dbt.adapters.spark_streaming.query.signature import signature
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.query.windowing.emission import FINAL
+from dbt.adapters.spark_streaming.query.aggregates.aggregates import Types
+from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.plan.operators.groups import is_inexact
+from dbt.adapters.spark_streaming.query.plan.plan import Metric
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
+from dbt.adapters.spark_streaming.query.windows.emission import FINAL
 from dbt.adapters.spark_streaming.stream.evolution.compare import differences, evolution
 
 WHOLE = Types("bigint", "bigint", "double", "int")
@@ -74,5 +74,5 @@ def test_a_tree_without_a_note_of_its_results_had_one_for_each_window() -> None:
 def test_a_tree_over_windows_notes_when_its_results_come() -> None:
     window = expansion.expand("events", window_arguments.make("tumble", "ts", "1 hour"))
     counted = f"select window_end, k, count(*) as c from {window} group by window_start, window_end, k"
-    plan = planner.plan(f"select c, count(*) as n from ({counted}) group by c", domains=("c",))
+    plan = plan_query.plan(f"select c, count(*) as n from ({counted}) group by c", domains=("c",))
     assert signature(plan)["results"] == asdict(FINAL)

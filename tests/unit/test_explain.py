@@ -15,13 +15,14 @@ import pytest
 from dbt.adapters.spark_streaming.cli import explain
 from dbt.adapters.spark_streaming.cli.project import ProjectError
 from dbt.adapters.spark_streaming.project import stream_node
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.operator_tree import build
-from dbt.adapters.spark_streaming.query.operator_tree.node import Node, in_order
-from dbt.adapters.spark_streaming.query.plan import Plan
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.explain import build
+from dbt.adapters.spark_streaming.query.explain.node import Node, in_order
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.differential import planning
 from tests.differential.generate import Generator
 from tests.differential.regressions import EXAMPLES
@@ -513,7 +514,7 @@ def programs() -> Iterator[Any]:
     for name in test_unwindowed.QUERIES:
         ttl = test_unwindowed.DAY if name in test_unwindowed.TTL else None
         text = test_unwindowed.QUERIES[name]
-        plan = partial(planner.plan, text, test_unwindowed.KNOWN, ttl, DOMAINS)
+        plan = partial(plan_query.plan, text, test_unwindowed.KNOWN, ttl, DOMAINS)
         yield pytest.param(plan, ttl, id=f"streams: {name}")
     for name in test_operators.QUERIES:
         ttl = 30 * test_unwindowed.DAY if name in test_operators.TTL else None
@@ -977,7 +978,7 @@ def test_mini_batches(explained: Any) -> None:
 
 def test_trees_are_made_without_spark() -> None:
     code = (
-        "import sys; import dbt.adapters.spark_streaming.query.operator_tree.build; "
+        "import sys; import dbt.adapters.spark_streaming.query.explain.build; "
         "print([name for name in sys.modules if name.startswith('pyspark')])"
     )
     assert (

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
-from dbt.adapters.spark_streaming.query.operators.base import GroupAggregate, Project, Recompute, Source, TopN
-from dbt.adapters.spark_streaming.query.plan import AggregateStage, Plan, RowsStage
-from dbt.adapters.spark_streaming.query.signature import signature
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text import functions, spark_functions
-from dbt.adapters.spark_streaming.query.text.dialect import DIALECT, function_name, parse, sql
-from dbt.adapters.spark_streaming.query.text.functions import Kind
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.plan.base import GroupAggregate, Project, Recompute, Source, TopN
+from dbt.adapters.spark_streaming.query.plan.plan import AggregateStage, Plan, RowsStage
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql import functions, spark_functions
+from dbt.adapters.spark_streaming.query.sql.dialect import DIALECT, function_name, parse, sql
+from dbt.adapters.spark_streaming.query.sql.functions import Kind
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution.compare import differences
 from tests.planned import plan_of
 
@@ -255,7 +256,7 @@ def test_unpivot_and_samples_in_percent_are_row_by_row(text: str) -> None:
 )
 def test_what_depends_on_other_rows_is_refused_in_any_form(text: str, said: str) -> None:
     with pytest.raises(QueryError) as raised:
-        planner.plan(text, {}, 86_400_000_000)
+        plan_query.plan(text, {}, 86_400_000_000)
     assert str(raised.value) == said
 
 
@@ -302,7 +303,7 @@ def test_rows_of_windows_are_no_window_aggregate() -> None:
 def test_rows_of_windows_do_not_say_at_which_steps_a_key_changed(text: str) -> None:
     over = window("cumulate", "10 minutes", "1 hour", emit="on_change")
     with pytest.raises(QueryError) as raised:
-        planner.plan(text.format(over=over))
+        plan_query.plan(text.format(over=over))
     assert str(raised.value) == (
         "cumulate() with emit='on_change' leaves out steps without new rows of a key, and only a GROUP BY over its rows has "
         "keys: group them by window_start, window_end, or leave emit out."
@@ -437,4 +438,4 @@ def test_a_misspelt_aggregate_is_told() -> None:
     with pytest.raises(
         Unbounded, match=r"^There is no function summ\(\), as which an aggregate may be misspelt\. The "
     ):
-        planner.plan(text, {"raw.bid": Known("ts")}, domains=["item"], ask=Session())
+        plan_query.plan(text, {"raw.bid": Known("ts")}, domains=["item"], ask=Session())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.identity import shown_as
-from dbt.adapters.spark_streaming.query.text.dialect import parse
+from dbt.adapters.spark_streaming.query.plan.identity import shown_as
+from dbt.adapters.spark_streaming.query.sql.dialect import parse
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query.planning.projections import short
-from dbt.adapters.spark_streaming.query.text.dialect import parse, sql
-from dbt.adapters.spark_streaming.query.text.names import unmarked
+from dbt.adapters.spark_streaming.query.planner.projections import short
+from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.sql.names import unmarked
 
 
 def above(query: str, times: int, width: int) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.operators.base import Recompute
-from dbt.adapters.spark_streaming.query.plan import Plan
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.plan.base import Recompute
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
+from dbt.adapters.spark_streaming.query.planner import plan_query
 
 S_, O_ = ("(select /*+ STREAM */ * from db.s)", "(select /*+ STREAM */ * from db.o)")
 COUNT = f"lateral (select count(*) as c from {O_} as o where o.k = s.k) as l"
@@ -29,7 +29,7 @@ def ask(query: str) -> Sequence[object]:
 
 def plan(text: str) -> Plan:
     known = {name: Known(event_time="ts") for name in KINDS}
-    return planner.plan(text, known, ttl=10**12, ask=ask)
+    return plan_query.plan(text, known, ttl=10**12, ask=ask)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_exists_is_a_count_where_nothing_is_forgotten() -> None:
     text = (
         f"select true = exists (select 1 from {O_} as o where o.v > 9) as e, (select count(*) from {S_}) as n"
     )
-    kept = planner.plan(text, {name: Known(event_time="ts") for name in KINDS}, ask=ask).dataflow.operators
+    kept = plan_query.plan(text, {name: Known(event_time="ts") for name in KINDS}, ask=ask).dataflow.operators
     assert not [each for each in kept if isinstance(each, Recompute)]
     assert [each for each in plan(text).dataflow.operators if isinstance(each, Recompute)]
 
@@ -94,7 +94,7 @@ def test_natural_joins_of_what_a_session_knows() -> None:
     found = plan(f"select k, v, ts, t from {S_} as s natural join {O_} as o")
     assert "USING (`k`, `v`, `ts`)" in (found.batch or "")
     with pytest.raises(QueryError, match=r"'NATURAL JOIN stream\(db.o\) AS o' over a stream"):
-        planner.plan(f"select k from {S_} as s natural join {O_} as o", ttl=10**12)
+        plan_query.plan(f"select k from {S_} as s natural join {O_} as o", ttl=10**12)
 
 
 def test_a_percentage_is_no_number_of_rows() -> None:

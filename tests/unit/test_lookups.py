@@ -12,11 +12,12 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming.cli import explain
 from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
 from dbt.adapters.spark_streaming.project import streaming
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Lookup, Program
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.sources.stream_source import stream_source
 from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource, lookup_source
@@ -201,7 +202,7 @@ DAY = 86_400_000_000
 
 
 def tree(text: str) -> Program:
-    plan = planner.plan(text, KNOWN, DAY)
+    plan = plan_query.plan(text, KNOWN, DAY)
     assert plan.static == ()
     return generate.program(plan, ttl=DAY)
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.signature import signature
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution.compare import LOOKUPS, carried_on, evolution
 
 KNOWN = {
@@ -51,7 +52,7 @@ def in_union(joins: str, name: str = "d.name") -> str:
 
 
 def signed(text: str) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(json.dumps(signature(planner.plan(text, KNOWN, DAY), DAY)))
+    made: dict[str, Any] = json.loads(json.dumps(signature(plan_query.plan(text, KNOWN, DAY), DAY)))
     return {**made, "text": text}
 
 
@@ -125,7 +126,7 @@ def test_names_stay_what_they_were() -> None:
     """Only the note tells the tables apart, so states that are there are found."""
     for query in QUERIES:
         programs = [
-            generate.program(planner.plan(query(of(table)), KNOWN, DAY), ttl=DAY)
+            generate.program(plan_query.plan(query(of(table)), KNOWN, DAY), ttl=DAY)
             for table in ("crm.d", "erp.d")
         ]
         kept = [sorted(part.name for level in each.levels for part in level.parts) for each in programs]

@@ -9,12 +9,12 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project import stream_node, streaming
-from dbt.adapters.spark_streaming.query import expansion, generate
 from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.generation.signature import signature
 from dbt.adapters.spark_streaming.query.program import MiniBatch
-from dbt.adapters.spark_streaming.query.signature import signature
-from dbt.adapters.spark_streaming.query.text.intervals import SECOND
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.sql.intervals import SECOND
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.sources import stream_source
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from tests.planned import plan_of

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program, called
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.evolution.compare import FROM_NOW, carried_on, evolution
@@ -27,7 +28,7 @@ TUMBLE = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 m
 
 
 def program(text: str, ttl: int | None = None) -> Program:
-    found = planner.plan(text, {"raw.bid": Known("ts")}, ttl, ["item", "n"])
+    found = plan_query.plan(text, {"raw.bid": Known("ts")}, ttl, ["item", "n"])
     made = generate.program(found, ttl=ttl)
     return made if made.alike is None else noted(made)
 

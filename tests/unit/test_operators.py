@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.aggregation.aggregates import TYPED
+from dbt.adapters.spark_streaming.query.aggregates.aggregates import TYPED
 from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
-from dbt.adapters.spark_streaming.query.operators import above_groups
-from dbt.adapters.spark_streaming.query.operators.base import (
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.normalize import above_groups
+from dbt.adapters.spark_streaming.query.normalize.rankings import rank_filters
+from dbt.adapters.spark_streaming.query.plan.base import (
     Dataflow,
     GroupAggregate,
     Operator,
@@ -25,12 +28,10 @@ from dbt.adapters.spark_streaming.query.operators.base import (
     WindowClose,
     WindowRows,
 )
-from dbt.adapters.spark_streaming.query.plan import Plan
-from dbt.adapters.spark_streaming.query.ranking import rank_filters
-from dbt.adapters.spark_streaming.query.signature import signature
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.dialect import parse, sql
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution.compare import differences
 from tests.planned import tree_of
 
@@ -294,7 +295,7 @@ def test_what_could_not_be_taken_back_is_refused(text: str, sentence: str) -> No
 
 def test_a_union_with_what_is_no_stream_says_so() -> None:
     with pytest.raises(QueryError) as problem:
-        planner.plan(f"select k from {STREAM} except select k from db.dim", KNOWN, DAY)
+        plan_query.plan(f"select k from {STREAM} except select k from db.dim", KNOWN, DAY)
     assert str(problem.value).startswith(
         "EXCEPT puts a stream together with 'SELECT k FROM db.dim', which is none;"
     )
@@ -303,19 +304,19 @@ def test_a_union_with_what_is_no_stream_says_so() -> None:
 def test_a_stream_beside_what_is_computed_first_is_read_by_operators() -> None:
     first = f"select * from (select *, row_number() over (partition by k order by ts) as rn from {STREAM}) where rn = 1"
     joined = f"select a.k, b.v from ({first}) as a join {OTHER} as b on a.k = b.k"
-    planner.plan(joined, KNOWN, DAY)
+    plan_query.plan(joined, KNOWN, DAY)
 
 
 def test_windows_put_themselves_out_where_nothing_stands_above_them() -> None:
-    assert planner.plan(per_window("5 minutes"), KNOWN).windows is not None
-    assert planner.plan(GROUPS, KNOWN, DAY).windows is None
+    assert plan_query.plan(per_window("5 minutes"), KNOWN).windows is not None
+    assert plan_query.plan(GROUPS, KNOWN, DAY).windows is None
     above = f"select n, count(*) as c from ({per_window('5 minutes')}) group by n"
-    assert planner.plan(above, KNOWN, DAY).windows is None
+    assert plan_query.plan(above, KNOWN, DAY).windows is None
 
 
 def test_the_first_refusal_is_told_where_neither_takes_it() -> None:
     with pytest.raises(QueryError, match="without ORDER BY"):
-        planner.plan(f"select k from {STREAM} limit 3", KNOWN, DAY)
+        plan_query.plan(f"select k from {STREAM} limit 3", KNOWN, DAY)
 
 
 @pytest.mark.parametrize(
@@ -368,7 +369,7 @@ def test_groups_of_groups_know_the_types_of_their_sums() -> None:
         )
 
     text = f"select k, sum(n) as n, avg(n) as m, sum(distinct n) as d from ({per_window('5 minutes')}) group by k"
-    found, without = planner.plan(text, KNOWN, DAY, ask=ask), planner.plan(text, KNOWN, DAY)
+    found, without = plan_query.plan(text, KNOWN, DAY, ask=ask), plan_query.plan(text, KNOWN, DAY)
     stages = [each.stage for each in found.dataflow.operators if isinstance(each, GroupAggregate)]
     metrics = [metric for stage in stages for metric in stage.metrics if metric.function in TYPED]
     assert len(metrics) == 3 and all(metric.types is not None for metric in metrics)
@@ -452,7 +453,7 @@ def test_a_filter_ends_a_ranking_of_different_rows() -> None:
 
 def test_a_ranking_without_an_end_says_what_would_bound_it() -> None:
     with pytest.raises(Unbounded) as problem:
-        planner.plan(f"select k, row_number() over (partition by k order by v) as r from {STREAM}", KNOWN)
+        plan_query.plan(f"select k, row_number() over (partition by k order by v) as r from {STREAM}", KNOWN)
     assert str(problem.value) == (
         "'ROW_NUMBER() OVER (PARTITION BY k ORDER BY v)' ranks all rows that ever come; say how many are asked for: WHERE r "
         "<= 10 in the query around it. To have the query as it is: The state of this query grows for ever: it keeps every "
@@ -615,7 +616,7 @@ def test_what_waits_for_the_window(text: str, last: list[str]) -> None:
 def test_windows_over_a_model_whose_rows_change() -> None:
     text = f"select window_start, window_end, count(*) as n from {windows_over('db.s')} group by window_start, window_end"
     known = {"db.s": Known(event_time="ts", key=("k",), changes=True)}
-    made = planner.plan(text, known, DAY).dataflow
+    made = plan_query.plan(text, known, DAY).dataflow
     assert made is not None
     assert kinds(made) == [
         "Source",
@@ -626,18 +627,18 @@ def test_windows_over_a_model_whose_rows_change() -> None:
         "Project",
     ]
     # There are never more windows than rows in the table upstream.
-    assert planner.plan(text, known).dataflow is not None
+    assert plan_query.plan(text, known).dataflow is not None
     keyed = {"db.s": Known(event_time="ts", key=("k",))}
     with pytest.raises(QueryError) as problem:
-        planner.plan(text, keyed, DAY)
+        plan_query.plan(text, keyed, DAY)
     assert str(problem.value) == (
         "config 'state_ttl' forgets what was idle, but the rows of db.s stay until others replace them; leave it out, or "
         "give the model constant_domains: ['k'] if the set of their values doesn't grow."
     )
-    assert planner.plan(text, keyed, DAY, ("k",)).dataflow is not None
+    assert plan_query.plan(text, keyed, DAY, ("k",)).dataflow is not None
     with pytest.raises(Unbounded, match="it keeps a row for every value of k that ever comes"):
-        planner.plan(text, keyed)
-    made = planner.plan(text, keyed, domains=("k",)).dataflow
+        plan_query.plan(text, keyed)
+    made = plan_query.plan(text, keyed, domains=("k",)).dataflow
     assert made is not None and kinds(made)[:3] == ["Source", "ChangelogNormalize", "Project"]
 
 
@@ -646,7 +647,7 @@ def test_steps_without_new_rows_are_left_out_by_having() -> None:
         LAST, window_arguments.make("cumulate", "ts", "1 minute", "1 hour", emit="on_change")
     )
     text = f"select window_end, count(*) as n from {rows} group by window_start, window_end"
-    found = planner.plan(text, KNOWN, DAY).dataflow
+    found = plan_query.plan(text, KNOWN, DAY).dataflow
     assert found is not None
     rows_of_windows = {each.name for each in found.operators if isinstance(each, WindowRows)}
     told = [each for each in found.operators if isinstance(each, Project) and "__new_row" in each.sql]
@@ -677,7 +678,7 @@ def test_steps_without_new_rows_are_left_out_by_having() -> None:
 )
 def test_subqueries_beside_groups_that_are_refused(text: str, sentence: str) -> None:
     with pytest.raises(QueryError) as problem:
-        planner.plan(text, KNOWN, DAY)
+        plan_query.plan(text, KNOWN, DAY)
     assert sentence in str(problem.value)
 
 
@@ -741,7 +742,7 @@ def test_a_query_in_a_select_list_is_kept_apart_from_the_unions_of_rows_below() 
     assert "explode(array(1))" not in steps(f"select k, v from {STREAM} as s where v > {asked}")
 
 
-@pytest.mark.parametrize("plan_it", [planner.plan, tree_of])
+@pytest.mark.parametrize("plan_it", [plan_query.plan, tree_of])
 def test_keys_with_few_values_need_no_bound(plan_it: Callable[..., Plan]) -> None:
     kinds_of = f"(select *, case when v > 9 then 'much' when v is null then 'none' end as much from {STREAM})"
     few = f"select much, k is null as missing, v % 7, count(*) as n from {kinds_of} group by much, k is null, v % 7"
@@ -833,10 +834,10 @@ def test_how_far_streams_under_such_windows_have_come() -> None:
     known = {"db.s": Known(event_time="ts", key=("k",), changes=True), "db.t": Known()}
     computed = f"(select k, date_trunc('minute', ts) as ts from {STREAM})"
     counted = "select window_start, window_end, count(*) as n from {} group by window_start, window_end"
-    assert planner.plan(counted.format(windows_over(computed)), known, DAY).streams[0].event_time == "ts"
+    assert plan_query.plan(counted.format(windows_over(computed)), known, DAY).streams[0].event_time == "ts"
     last = LAST.replace("db.s", "db.t")
     with pytest.raises(QueryError, match=r"nothing says which column of db\.t that is"):
-        planner.plan(counted.format(windows_over(last)), known, None, ("k",))
+        plan_query.plan(counted.format(windows_over(last)), known, None, ("k",))
 
 
 @pytest.mark.parametrize(
@@ -848,7 +849,7 @@ def test_a_query_that_is_read_twice_is_told_apart_by_all_of_its_keys(
 ) -> None:
     text = f"""with g as (select k, v, count(*) as n from {STREAM} group by k, v)
       select l.k, l.v, l.n, r.n as m, r.v as w from g as l left join g as r on {on}"""
-    found = planner.plan(text, KNOWN, DAY)
+    found = plan_query.plan(text, KNOWN, DAY)
     upsert = generate.program(found, ttl=DAY).upsert
     assert upsert is not None
     assert upsert.key == key

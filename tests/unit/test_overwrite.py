@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion
+from dbt.adapters.spark_streaming.query.batch.window_range import Overwriting
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.text.intervals import HOUR, MINUTE
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.query.windowing.ranges import TimeRange, WindowRange
-from dbt.adapters.spark_streaming.query.windowing.window_range import Overwriting
+from dbt.adapters.spark_streaming.query.sql.intervals import HOUR, MINUTE
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
+from dbt.adapters.spark_streaming.query.windows.ranges import TimeRange, WindowRange
 
 DAY = 24 * HOUR
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from dbt.adapters.spark_streaming.query import generate
-from dbt.adapters.spark_streaming.query.operators.plan_size import MOST, bounded
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.generation.plan_size import MOST, bounded
 from dbt.adapters.spark_streaming.query.program import Step
-from dbt.adapters.spark_streaming.query.streams import Known
 from tests.planned import tree_of
 
 DAY = 86_400_000_000

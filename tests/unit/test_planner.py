@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.plan import AggregateStage, Plan, RowsStage
-from dbt.adapters.spark_streaming.query.signature import signature
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.plan.plan import AggregateStage, Plan, RowsStage
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of, windows_of
 
 
@@ -404,7 +405,7 @@ def test_conditions_are_found_in_brackets() -> None:
 @pytest.mark.parametrize(("text", "sentence"), REFUSED)
 def test_refused_with_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(QueryError) as refusal:
-        (planner.plan_windows if "/*+" in text else planner.plan)(text)
+        (plan_query.plan_windows if "/*+" in text else plan_query.plan)(text)
     assert sentence in str(refusal.value)
 
 
@@ -504,11 +505,11 @@ def test_a_time_that_is_computed_does_not_measure_two_streams() -> None:
 def test_in_batch_ties_are_broken_as_in_a_stream() -> None:
     """Also where a query can't be planned in stages."""
     plain = "select k, count(*) as n from (select /*+ STREAM */ * from raw.bid) group by k"
-    assert planner.text_in_batch(plain) == plain
+    assert plan_query.text_in_batch(plain) == plain
     ranked = f"select k, n, row_number() over (order by n) as place from ({plain}) order by n"
-    assert "ORDER BY n, STRUCT(k, n)" in planner.text_in_batch(ranked)
+    assert "ORDER BY n, STRUCT(k, n)" in plan_query.text_in_batch(ranked)
     changes = window("cumulate", "raw.bid", "1 minute", "1 hour", emit="on_change")
     with pytest.raises(QueryError, match="group them by window_start, window_end, or leave emit out"):
-        planner.text_in_batch(f"with w as (select * from {changes}) select * from w")
+        plan_query.text_in_batch(f"with w as (select * from {changes}) select * from w")
     text = f"with w as (select * from {changes}) select k, median(v) as m from w group by window_start, window_end, k"
-    assert "HAVING COUNT(CASE WHEN `w`.`__new_row` THEN 1 END) > 0" in planner.text_in_batch(text)
+    assert "HAVING COUNT(CASE WHEN `w`.`__new_row` THEN 1 END) > 0" in plan_query.text_in_batch(text)

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.project import streaming
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion
 
 TABLE = "`lake`.`raw`.`ev`"
 
@@ -38,7 +40,7 @@ def graph(*sources: dict[str, Any], **nodes: dict[str, Any]) -> dict[str, Any]:
 
 def event_time(graph: dict[str, Any], *reads: str) -> str | None:
     known = streaming.known(graph, node=model("m", *reads))
-    plan = planner.plan(f"select ts, at from {expansion.expand_stream(TABLE)}", known)
+    plan = plan_query.plan(f"select ts, at from {expansion.expand_stream(TABLE)}", known)
     (stream,) = generate.program(plan).inputs
     return stream.event_time
 
@@ -84,8 +86,8 @@ def test_a_source_may_say_what_a_model_does_not() -> None:
 
 def test_other_queries_are_none_of_it() -> None:
     known = streaming.known(BOTH, node=model("m", "s.other"))
-    planner.plan(f"select * from {expansion.expand_stream('other')}", known)
-    planner.plan(
+    plan_query.plan(f"select * from {expansion.expand_stream('other')}", known)
+    plan_query.plan(
         f"select o.x from {expansion.expand_stream('other')} as o join {TABLE} as t on o.x = t.x", known
     )
     assert known[TABLE] == Known(conflict=known[TABLE].conflict)

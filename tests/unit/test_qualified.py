@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.operators.base import GroupAggregate, Join, Recompute, TopN
-from dbt.adapters.spark_streaming.query.plan import Plan
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.dialect import parse
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.plan.base import GroupAggregate, Join, Recompute, TopN
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql.dialect import parse
 
 DAY = 86_400_000_000
 COLUMNS = {
@@ -37,8 +37,8 @@ def ask(query: str) -> Sequence[object]:
     return [f"struct<{','.join(f'{name}:bigint' for name in COLUMNS[table])}>"]
 
 
-def plan(text: str, ask: planner.QueryRunner | None = ask) -> Plan:
-    return planner.plan(text, KNOWN, DAY, ask=ask)
+def plan(text: str, ask: plan_query.QueryRunner | None = ask) -> Plan:
+    return plan_query.plan(text, KNOWN, DAY, ask=ask)
 
 
 BOTH, ALL = (

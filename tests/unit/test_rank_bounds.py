@@ -7,8 +7,8 @@ from random import Random
 import duckdb
 import pytest
 
-from dbt.adapters.spark_streaming.query.ranking.rank_bounds import Places, places_let_through
-from dbt.adapters.spark_streaming.query.text.dialect import parse
+from dbt.adapters.spark_streaming.query.normalize.rankings.rank_bounds import Places, places_let_through
+from dbt.adapters.spark_streaming.query.sql.dialect import parse
 from tests.differential.duck import translated
 
 

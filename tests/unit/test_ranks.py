@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query import expansion, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.plan import Plan, RowsStage
-from dbt.adapters.spark_streaming.query.ranking import qualify
-from dbt.adapters.spark_streaming.query.text.dialect import parse
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.normalize.rankings import qualify
+from dbt.adapters.spark_streaming.query.plan.plan import Plan, RowsStage
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql.dialect import parse
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of, windows_of
 
 TUMBLE = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes"))
@@ -127,7 +127,7 @@ def test_ranks_share_places() -> None:
         ),
         (lambda: top("rn >= 3"), "'rn >= 3' sets no upper bound to the rank rn; add rn <= N."),
         (
-            lambda: planner.plan_windows(
+            lambda: plan_query.plan_windows(
                 f"select * from (select *, row_number() over (order by price) as rn from {TUMBLE}) where rn <= 3"
             ),
             "ranks rows of different windows together",

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program, StatePart, Step
-from dbt.adapters.spark_streaming.query.windowing.emission import FINAL, Emission
+from dbt.adapters.spark_streaming.query.windows.emission import FINAL, Emission
 from tests.functional.query import test_operators, test_queries, test_unwindowed
 from tests.planned import plan_of
 
@@ -52,7 +53,7 @@ def test_windows(emission: str) -> None:
         plan = plan_of(text)
         try:
             program = generate.program(plan, _EMISSIONS[emission], upsert=emission != "final")
-        except planner.QueryError:
+        except plan_query.QueryError:
             continue
         found += _check(program)
     assert found > 50

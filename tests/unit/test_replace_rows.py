@@ -1,6 +1,6 @@
 """The statements that replace rows in one commit."""
 
-from dbt.adapters.spark_streaming.query.replace_rows import replace_files, replace_keys, replace_where
+from dbt.adapters.spark_streaming.query.batch.replace_rows import replace_files, replace_keys, replace_where
 
 COLUMNS = {"window_end": "timestamp", "n": "bigint", "by_page": "map<string,int>"}
 

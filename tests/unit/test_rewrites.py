@@ -10,10 +10,10 @@ from dbt_common.exceptions import CompilationError
 from sqlglot import exp
 
 from dbt.adapters.spark_streaming.methods.rewrites import RewriteMethods
-from dbt.adapters.spark_streaming.query import expansion, rewriting
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.text.dialect import parse, sql
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.rewrites import rewriting
+from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 
 IN = "where c in ('A', 'B')"
 TUMBLE = expansion.expand("t", window_arguments.make("tumble", "ts", "1 minute"))

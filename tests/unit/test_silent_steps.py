@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.project import streaming
-from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 
 
 def steps(relation: str, emit: str = "on_change") -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query.text.dialect import parse
-from dbt.adapters.spark_streaming.query.text.source_text import SourceText
+from dbt.adapters.spark_streaming.query.frontend.source_text import SourceText
+from dbt.adapters.spark_streaming.query.sql.dialect import parse
 
 
 def reads(source: str, *columns: str) -> str:

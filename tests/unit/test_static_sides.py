@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.tables.static_sides import nest
-from dbt.adapters.spark_streaming.query.text.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.normalize.static_sides import nest
+from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
 
 STREAMS = {"l", "r", "s"}
 

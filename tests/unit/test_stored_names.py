@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text import dialect
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql import dialect
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution.compare import EVENT_TIMES
 
 E = "(select /*+ STREAM */ * from events)"
@@ -94,7 +95,7 @@ def _without_notes(value: Any) -> Any:
 
 
 def _kept(text: str, ttl: int | None) -> str:
-    program = generate.program(planner.plan(text, KNOWN, ttl), ttl=ttl)
+    program = generate.program(plan_query.plan(text, KNOWN, ttl), ttl=ttl)
     parts = sorted(part.name for level in program.levels for part in level.parts)
     # The columns that watermarks are measured on are a note about streams.
     signed = {name: each for name, each in program.signature.items() if name != EVENT_TIMES}
@@ -123,13 +124,13 @@ def test_names_of_the_author_are_those_of_the_state(name: str) -> None:
 )
 def test_what_is_planned_before_changes_no_name(text: str) -> None:
     def names() -> list[str]:
-        program = generate.program(planner.plan(text, KNOWN, domains=("k", "x")))
+        program = generate.program(plan_query.plan(text, KNOWN, domains=("k", "x")))
         return [part.name for level in program.levels for part in level.parts]
 
     dialect._TEXTS.clear()
     alone = names()
     dialect._TEXTS.clear()
-    planner.plan(
+    plan_query.plan(
         text.replace(" order by v", " order by v asc").replace("by ts)", "by ts asc)"),
         KNOWN,
         domains=("k", "x"),

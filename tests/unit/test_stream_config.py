@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.project import stream_config, streaming
-from dbt.adapters.spark_streaming.query import expansion
 from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import Retention
 
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.progress.position import Position
@@ -373,7 +374,7 @@ def _row_key(
     """A signature with what tells rows of the query apart, as it is read back."""
     tumble = window_arguments.make("tumble", "ts", "10 minutes")
     source = expansion.expand("raw.bid", tumble) if window else expansion.expand_stream("raw.bid")
-    plan = planner.plan(
+    plan = plan_query.plan(
         text.format(source=source),
         {"raw.bid": Known("ts")},
         domains=("item", "bidder", "page", "a", "b", "k", "x", "y"),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, stream_rewrites
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.operators.base import TopN
-from dbt.adapters.spark_streaming.query.plan import AggregateStage, Enumerated, GroupStage, Plan
-from dbt.adapters.spark_streaming.query.signature import signature
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.intervals import DAY
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.plan.base import TopN
+from dbt.adapters.spark_streaming.query.plan.plan import AggregateStage, Enumerated, GroupStage, Plan
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.rewrites import stream_rewrites
+from dbt.adapters.spark_streaming.query.sql.intervals import DAY
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of
 
 KNOWN = {"raw.view": Known("ts"), "raw.page": Known("ts", ("page",))}
@@ -141,7 +143,7 @@ def test_operators_that_make_no_use_of_it_are_told() -> None:
         select city, count(*) as n from {VIEWS} group by city) as g join (
         select city, count(*) as m from {VIEWS} group by city) as h on g.n = h.m) where place <= 3"""
     with pytest.raises(QueryError) as refusal:
-        planner.plan(stream_rewrites.hinted("split_topn", text), KNOWN, DAY)
+        plan_query.plan(stream_rewrites.hinted("split_topn", text), KNOWN, DAY)
     assert "is computed by operators that make no use of it; leave the rewrite out" in str(refusal.value)
 
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query import planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.ranking.tie_breaking import fields_of, note_types, tie
-from dbt.adapters.spark_streaming.query.text.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.sql.tie_breaking import fields_of, note_types, tie
 
 RANK = "row_number() over (partition by k order by ts) as n"
 
@@ -73,4 +73,4 @@ def test_maps_where_ties_cannot_go_by_their_entries(text: str, sentence: str) ->
         raise QueryError("not asked for")
 
     with pytest.raises(QueryError, match=sentence):
-        planner.plan(text.format(S="(select /*+ STREAM */ * from s)"), {}, None, ("k",), ask)
+        plan_query.plan(text.format(S="(select /*+ STREAM */ * from s)"), {}, None, ("k",), ask)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query.operators.time_bounds import TimeBounds, delay_of
-from dbt.adapters.spark_streaming.query.text import session_zone
-from dbt.adapters.spark_streaming.query.text.dialect import parse
-from dbt.adapters.spark_streaming.query.text.intervals import HOUR, MINUTE
+from dbt.adapters.spark_streaming.query.frontend import session_zone
+from dbt.adapters.spark_streaming.query.plan.time_bounds import TimeBounds, delay_of
+from dbt.adapters.spark_streaming.query.sql.dialect import parse
+from dbt.adapters.spark_streaming.query.sql.intervals import HOUR, MINUTE
 
 WINDOW = {"window_end": 0, "window_start": HOUR}
 TS = {"ts": 0}

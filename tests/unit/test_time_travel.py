@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion
 
 ORDERS = expansion.expand_stream("raw.orders")
 KNOWN = {"raw.orders": Known("ts"), "raw.rates": Known("ts")}
@@ -27,10 +28,10 @@ def test_a_version_for_each_row_is_refused(travel: str, join: str) -> None:
     with pytest.raises(
         QueryError, match=r"asks for raw.rates as it was at the time of each row.*JOIN LATERAL"
     ):
-        planner.plan(text, known=KNOWN)
+        plan_query.plan(text, known=KNOWN)
 
 
 @pytest.mark.parametrize("travel", ["timestamp as of '2024-01-01'", "version as of 3", "for version as of 3"])
 def test_a_version_of_a_static_table_is_read(travel: str) -> None:
     text = f"select o.id, r.rate from {ORDERS} o join raw.rates {travel} as r on o.currency = r.currency"
-    assert planner.plan(text, known=KNOWN)
+    assert plan_query.plan(text, known=KNOWN)

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.operators.lineage import lineages
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.identity.lineage import lineages
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program, called
-from dbt.adapters.spark_streaming.query.signature import signature
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution.compare import ROW_KEY, Evolution, carried_on, evolution
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import ALIKE, CALLED, names_of
 from tests.planned import tree_of
@@ -23,7 +24,7 @@ OPERATORS = "the operators that keep it up to date"
 
 def signed(text: str, ttl: int | None = None, known: dict[str, Known] | None = None) -> dict[str, Any]:
     """The signature of a query, as it is read back."""
-    found = planner.plan(text, known or {"events": Known("ts")}, ttl, ["k", "v", "n", "x"])
+    found = plan_query.plan(text, known or {"events": Known("ts")}, ttl, ["k", "v", "n", "x"])
     made: dict[str, Any] = json.loads(json.dumps(signature(found, ttl)))
     made["text"] = text
     return made
@@ -271,7 +272,7 @@ def test_of_another_lineage(one: str, other: str) -> None:
 
 
 def program_of(text: str, ttl: int | None = None) -> Program:
-    plan = planner.plan(text, {"events": Known("ts")}, ttl, ["k", "v", "n", "x", "m"])
+    plan = plan_query.plan(text, {"events": Known("ts")}, ttl, ["k", "v", "n", "x", "m"])
     return generate.program(plan, ttl=ttl)
 
 

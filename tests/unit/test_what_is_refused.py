@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.project import streaming
-from dbt.adapters.spark_streaming.query import expansion, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.intervals import DAY
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql.intervals import DAY
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 
 KNOWN = {name: Known(event_time="ts") for name in ("a", "b", "c")}
 A, B, C = map(expansion.expand_stream, KNOWN)
@@ -27,7 +27,7 @@ def counts(relation: str) -> str:
 
 def refused(text: str) -> str:
     with pytest.raises(QueryError) as problem:
-        planner.plan(text, KNOWN)
+        plan_query.plan(text, KNOWN)
     return str(problem.value)
 
 
@@ -79,7 +79,7 @@ def test_stream_over_several_tables_says_where_to_put_it() -> None:
 
 @pytest.mark.parametrize("values", ["values (1, 2), (3, 4)", "select * from values (1, 2), (3, 4)"])
 def test_values_get_their_names_from_with(values: str) -> None:
-    assert planner.plan(
+    assert plan_query.plan(
         f"with v(x, y) as ({values}) select a.k, v.y from {A} as a join v on v.x = a.v", KNOWN
     )
 
@@ -103,7 +103,9 @@ def test_an_outer_join_of_three_is_told_to_be_one_of_two() -> None:
     text = f"select a.k from {A} as a join {B} as b on {NEAR.format('b', 'a')} left join {C} as c on {NEAR.format('c', 'a')}"
     assert "; or join two at a time, the outer join last" in refused(text)
     two = f"(select a.ts, a.k from {A} as a join {B} as b on {NEAR.format('b', 'a')})"
-    assert planner.plan(f"select ab.k from {two} as ab left join {C} as c on {NEAR.format('c', 'ab')}", KNOWN)
+    assert plan_query.plan(
+        f"select ab.k from {two} as ab left join {C} as c on {NEAR.format('c', 'ab')}", KNOWN
+    )
     assert "two at a time" not in refused(f"select a.k from {A} as a left join {B} as b on a.k = b.k")
 
 
@@ -112,7 +114,7 @@ def test_rows_of_windows_that_are_asked_for_are_told_to_be_of_the_same() -> None
     assert "; or compare window_start and window_end of both sides in its condition" in refused(
         text.format("")
     )
-    assert planner.plan(
+    assert plan_query.plan(
         text.format(" and x.window_start = w.window_start and x.window_end = w.window_end"), KNOWN
     )
     other = f"select w.k from ({counts('a')}) as w where exists (select 1 from {B} as x where x.k = w.k)"
@@ -143,7 +145,9 @@ def test_a_limit_of_what_is_only_asked_for() -> None:
         f"select a.k from {A} as a where exists (select 1 from {B} as b where b.k = a.k and {NEAR.format('a', 'b')}{cut})"
         for cut in ("", " order by b.ts limit 1")
     )
-    assert planner.plan(there, KNOWN, DAY).dataflow.root == planner.plan(limited, KNOWN, DAY).dataflow.root
+    assert (
+        plan_query.plan(there, KNOWN, DAY).dataflow.root == plan_query.plan(limited, KNOWN, DAY).dataflow.root
+    )
 
 
 def test_windows_of_spark_by_their_name() -> None:
@@ -160,7 +164,7 @@ def test_whose_columns_they_are() -> None:
         f"select g.k, n, m, kind from {groups} as g join {others} as o on g.k = o.k left join t on t.k = g.k"
     )
     assert "doesn't say whose columns n, m, kind are" in refused(text)
-    planner.plan(text.replace("n, m, kind", "g.n, o.m, t.kind"), KNOWN, DAY)
+    plan_query.plan(text.replace("n, m, kind", "g.n, o.m, t.kind"), KNOWN, DAY)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +176,7 @@ def test_whose_columns_they_are() -> None:
 )
 def test_a_query_inside_may_join_a_table(asked: str) -> None:
     """It was refused as if the query around it did."""
-    planner.plan(f"select a.k from {A} as a where {asked}", KNOWN, DAY)
+    plan_query.plan(f"select a.k from {A} as a where {asked}", KNOWN, DAY)
     assert "joins streams and a table" in refused(
         f"select a.k from {A} as a where {asked.replace('t.kind', 'kind')}"
     )
@@ -223,7 +227,7 @@ FIELD = {"raw.orders": Known("`meta`.`at`")}
 )
 def test_an_event_time_in_a_struct_has_to_be_a_column_without_windows(text: str) -> None:
     with pytest.raises(QueryError, match=r"the event time meta\.at of raw\.orders is a field of a struct"):
-        planner.plan(text.replace("ORDERS", "(select /*+ STREAM */ * from raw.orders)"), FIELD)
+        plan_query.plan(text.replace("ORDERS", "(select /*+ STREAM */ * from raw.orders)"), FIELD)
 
 
 def one_of(relation: str) -> str:
@@ -242,14 +246,14 @@ def test_relations_that_differ_in_case_only_are_not_taken_for_one(text: str) -> 
     with pytest.raises(
         QueryError, match=r"whose names differ in case only, and would take them for one\. If they are"
     ):
-        planner.plan(text)
+        plan_query.plan(text)
 
 
 def test_names_that_are_written_alike_or_are_of_queries_may_differ_in_case() -> None:
-    planner.plan(f"with Xs as ({one_of('raw.ev')}) select k from xs union all {one_of('`raw`.ev')}")
+    plan_query.plan(f"with Xs as ({one_of('raw.ev')}) select k from xs union all {one_of('`raw`.ev')}")
     known = {"raw.Ev": Known("a"), "raw.ev": Known("b"), "raw.eV": Known("c")}
     for name, what in known.items():
-        (stream,) = planner.plan(one_of(name), known).streams
+        (stream,) = plan_query.plan(one_of(name), known).streams
         assert (stream.relation, stream.event_time) == (name, what.event_time)
 
 

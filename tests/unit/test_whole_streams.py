@@ -7,9 +7,10 @@ import re
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
-from dbt.adapters.spark_streaming.query.operators.base import (
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.plan.base import (
     ChangelogNormalize,
     Dataflow,
     GroupAggregate,
@@ -27,10 +28,10 @@ from dbt.adapters.spark_streaming.query.operators.base import (
     TopN,
     UnionAll,
 )
-from dbt.adapters.spark_streaming.query.plan import Plan
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.intervals import DAY, HOUR, MINUTE
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql.intervals import DAY, HOUR, MINUTE
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of
 
 B, A = "(select /*+ STREAM */ * from raw.bid)", "(select /*+ STREAM */ * from raw.ask)"
@@ -212,7 +213,7 @@ def test_what_a_row_must_have_is_asked_before_it_is_kept() -> None:
 
 def test_rows_leave_by_a_predicate_on_time() -> None:
     text = f"select x, count(*) from {B} where ts > now() - interval 1 day and x > 0 group by x"
-    found = planner.plan(text, KNOWN).dataflow  # bounded
+    found = plan_query.plan(text, KNOWN).dataflow  # bounded
     assert found is not None and keeping(found) == [TemporalFilter, GroupAggregate]
     (recent,) = (each for each in found.operators if isinstance(each, TemporalFilter))
     assert (recent.lasts, recent.relation.changes) == (DAY, True)
@@ -236,12 +237,12 @@ def test_rows_leave_by_a_predicate_on_time() -> None:
 )
 def test_state_that_grows_for_ever_is_refused(text: str, domains: list[str], found: str) -> None:
     with pytest.raises(Unbounded) as refusal:
-        planner.plan(text, KNOWN, None, domains)
+        plan_query.plan(text, KNOWN, None, domains)
     assert found in str(refusal.value)
     assert "state_ttl" in str(refusal.value)
     if "join" not in text:
         assert "WHERE ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY" in str(refusal.value)
-    planner.plan(text, KNOWN, DAY, domains)
+    plan_query.plan(text, KNOWN, DAY, domains)
     plan(text)
 
 
@@ -257,7 +258,7 @@ def test_state_that_grows_for_ever_is_refused(text: str, domains: list[str], fou
     ],
 )
 def test_state_that_is_bounded(text: str, domains: list[str]) -> None:
-    planner.plan(text, KNOWN, None, domains)
+    plan_query.plan(text, KNOWN, None, domains)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +290,7 @@ def test_refused_with_a_sentence(text: str, sentence: str) -> None:
         plan(text)
     assert sentence in str(refusal.value)
     with pytest.raises(QueryError) as refusal:
-        planner.plan(text, KNOWN, DAY)
+        plan_query.plan(text, KNOWN, DAY)
     assert sentence in str(refusal.value)
 
 
@@ -348,10 +349,10 @@ def test_refused_with_a_sentence(text: str, sentence: str) -> None:
 def test_what_keeps_all_rows_needs_only_an_end(text: str, kinds: list[type[Operator]], sentence: str) -> None:
     """Flink's planner has these, too; of whole streams they are refused where nothing bounds what is kept."""
     with pytest.raises(Unbounded) as refusal:
-        planner.plan(text, KNOWN)
+        plan_query.plan(text, KNOWN)
     assert sentence in str(refusal.value)
     assert keeping(flow(text)) == keeping(flow(text, DAY)) == kinds
-    planner.plan(text, KNOWN, DAY)
+    plan_query.plan(text, KNOWN, DAY)
 
 
 @pytest.mark.parametrize(
@@ -362,14 +363,14 @@ def test_what_keeps_all_rows_needs_only_an_end(text: str, kinds: list[type[Opera
     ],
 )
 def test_what_rows_that_change_bound_needs_no_end(text: str, kinds: list[type[Operator]]) -> None:
-    found = planner.plan(text, KNOWN).dataflow
+    found = plan_query.plan(text, KNOWN).dataflow
     assert found is not None and found.root.relation.changes
     assert keeping(found) == kinds
 
 
 def test_what_is_random_and_read_twice_is_one_operator() -> None:
     made = f"with r as (select *, uuid() as id from {B}) select x, id from r union all select price as x, id from r"
-    flow = planner.plan(made, KNOWN, DAY).dataflow
+    flow = plan_query.plan(made, KNOWN, DAY).dataflow
     assert flow is not None
     assert sum("UUID()" in str(getattr(each, "sql", "")) for each in flow.operators) == 1
 
@@ -479,11 +480,11 @@ def test_rows_that_come_and_go_are_undone_or_counted_by_value() -> None:
 def test_the_domains_that_are_proposed_are_the_whole_list(given: list[str]) -> None:
     text = f"select city, count(*) as n, x + y from {B} group by city, item, upper, x + y"
     with pytest.raises(Unbounded) as refusal:
-        planner.plan(text, KNOWN, None, given)
+        plan_query.plan(text, KNOWN, None, given)
     proposed = re.search(r"constant_domains: (\[[^]]*\])", str(refusal.value))
     assert proposed
     assert ast.literal_eval(proposed[1]) == ["city", "item", "upper", "x", "y"]
-    planner.plan(text, KNOWN, None, ast.literal_eval(proposed[1]))
+    plan_query.plan(text, KNOWN, None, ast.literal_eval(proposed[1]))
 
 
 @pytest.mark.parametrize(
@@ -501,7 +502,7 @@ def test_a_domain_that_no_column_is_called_is_named(
     text: str, domains: list[str], proposed: list[str]
 ) -> None:
     with pytest.raises(Unbounded) as refusal:
-        planner.plan(text, KNOWN, None, domains)
+        plan_query.plan(text, KNOWN, None, domains)
     assert str(refusal.value).startswith(
         "config 'constant_domains' names 'Ctiy', and no column of this query is called so. The state of this query grows"
     )
@@ -525,8 +526,8 @@ def test_a_domain_that_no_column_is_called_is_named(
 )
 def test_a_domain_that_a_column_may_be_called_is_not(text: str, domain: str) -> None:
     with pytest.raises(Unbounded, match=r"^The state of this query grows"):
-        planner.plan(text, KNOWN, None, [domain])
-    planner.plan(text, KNOWN, None, [domain, "item"])
+        plan_query.plan(text, KNOWN, None, [domain])
+    plan_query.plan(text, KNOWN, None, [domain, "item"])
 
 
 def test_the_last_rows_of_keys_grow_with_these() -> None:
@@ -534,8 +535,8 @@ def test_the_last_rows_of_keys_grow_with_these() -> None:
     text = f"select x, count(*) from {B} group by x"
     assert keeping(flow(text, known=known)) == [ChangelogNormalize, GroupAggregate]
     with pytest.raises(Unbounded, match=r"constant_domains: \['at', 'id', 'x'\]"):
-        planner.plan(text, known, None, ["x"])
-    planner.plan(text, known, None, ["id", "at"])
+        plan_query.plan(text, known, None, ["x"])
+    plan_query.plan(text, known, None, ["id", "at"])
 
 
 def test_rows_of_a_feed_that_nothing_tells_apart() -> None:
@@ -552,8 +553,8 @@ def test_rows_of_a_feed_that_nothing_tells_apart() -> None:
 def test_windows_over_what_changes_do_not_put_themselves_out() -> None:
     over = expansion.expand("raw.best", window_arguments.make("tumble", "ts", "1 hour"))
     text = f"select window_start, window_end, count(*) as n from {over} group by 1, 2"
-    assert planner.plan(text, KNOWN).windows is None
-    assert planner.plan(text.replace("best", "bid"), KNOWN).windows is not None
+    assert plan_query.plan(text, KNOWN).windows is None
+    assert plan_query.plan(text.replace("best", "bid"), KNOWN).windows is not None
 
 
 def test_a_query_row_by_row_has_no_state() -> None:
@@ -649,7 +650,7 @@ def test_a_day_of_the_session_may_have_25_hours(zone: str) -> None:
     def ask(query: str) -> tuple[str, ...]:
         return (zone,) if query == "select current_timezone()" else ("struct<id:int,x:int,ts:timestamp>",)
 
-    plan = planner.plan(text, {"raw.a": Known("ts"), "raw.b": Known("ts")}, ask=ask)
+    plan = plan_query.plan(text, {"raw.a": Known("ts"), "raw.b": Known("ts")}, ask=ask)
     join = plan.dataflow.root
     assert isinstance(join, Join)
     longer = 3 * HOUR if zone == "Europe/Berlin" else 0

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..ranking import qualify
-from ..text.names import Names
-from ..text.nodes import every
+from ..normalize.rankings import qualify
+from ..sql.names import Names
+from ..sql.nodes import every
 
 Rewrite = Callable[[exp.Select, Names], exp.Select]
 

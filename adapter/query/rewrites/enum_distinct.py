@@ -3,7 +3,7 @@
 Without the rewrite a user who is seen under five channels is five rows of the distinct set; with it, one
 row with five bits. FILTERs are bits too. Above 64 bits there are several columns of them.
 
->>> from ..text.dialect import parse, sql
+>>> from ..sql.dialect import parse, sql
 >>> tree = parse("select city, c, count(distinct u) as users from t where c in ('A', 'B') group by city, c")
 >>> print(sql(enum_distinct(tree), pretty=True))
 WITH enum_rows AS (
@@ -67,8 +67,8 @@ from math import prod
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..text.dialect import sql
-from ..text.names import Names
+from ..sql.dialect import sql
+from ..sql.names import Names
 from . import enumerable, refusals
 from .bits import Bits, words_needed
 from .each_select import rewrite_each

@@ -1,6 +1,6 @@
 """The few values that WHERE leaves a column: those of IN, of OR between equalities, and of AND with anything.
 
->>> from ..text.dialect import parse, sql
+>>> from ..sql.dialect import parse, sql
 >>> where = parse("select 1 from t where (c = 'A' or c in ('B', NULL) or c is null) and d > 3").args["where"].this
 >>> [sql(value) for value in values(where, lambda node: node.name == "c").literals]
 ["'A'", "'B'", 'NULL']
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..text.dialect import canonical, sql
-from ..text.nodes import every
+from ..sql.dialect import canonical, sql
+from ..sql.nodes import every
 
 IsColumn = Callable[[exp.Expr], bool]
 IsKey = Callable[[exp.Expr], IsColumn]

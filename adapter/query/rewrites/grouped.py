@@ -12,12 +12,20 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from ..aggregation.aggregates import PLAIN_WHEN_DISTINCT
-from ..aggregation.grouping import grouping, resolve
+from ..aggregates.aggregates import PLAIN_WHEN_DISTINCT
+from ..aggregates.grouping import grouping, resolve
 from ..errors import QueryError
-from ..text.dialect import arguments, canonical, function_name, is_distinct, sql, unqualified, walk_same_query
-from ..text.names import Names
-from ..text.nodes import every
+from ..sql.dialect import (
+    arguments,
+    canonical,
+    function_name,
+    is_distinct,
+    sql,
+    unqualified,
+    walk_same_query,
+)
+from ..sql.names import Names
+from ..sql.nodes import every
 from .steps import column, expression, named
 
 _AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..text import hints
-from ..text.dialect import from_clause, function_name, sql, with_clause
-from ..text.nodes import every
-from ..text.spark_functions import NONDETERMINISTIC
-from ..windowing.windows import Window
+from ..frontend import hints
+from ..sql.dialect import from_clause, function_name, sql, with_clause
+from ..sql.nodes import every
+from ..sql.spark_functions import NONDETERMINISTIC
+from ..windows.windows import Window
 
 
 def check_repeatable(select: exp.Select) -> None:

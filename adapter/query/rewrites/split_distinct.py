@@ -3,7 +3,7 @@
 So no single task counts all values of a key that has very many of them. Several distinct arguments are
 several kinds of rows, told apart by GROUPING; aggregates that count no distinct values are one more kind.
 
->>> from ..text.dialect import parse, sql
+>>> from ..sql.dialect import parse, sql
 >>> tree = parse("select city, sum(amount) as s, count(distinct u) as users from t group by city")
 >>> print(sql(split_distinct(tree, 64), pretty=True))
 WITH split_rows AS (
@@ -54,10 +54,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..aggregation.aggregates import KEPT
+from ..aggregates.aggregates import KEPT
 from ..errors import QueryError
-from ..text.dialect import sql
-from ..text.names import Names
+from ..sql.dialect import sql
+from ..sql.names import Names
 from . import refusals
 from .buckets import check_buckets
 from .each_select import rewrite_each

@@ -3,7 +3,7 @@
 A row that isn't among the first N of a part of its group isn't among the first N of all. So the ranking
 over all has at most N rows of each bucket to put in order.
 
->>> from ..text.dialect import parse, sql
+>>> from ..sql.dialect import parse, sql
 >>> tree = parse('''
 ...     select * from (select *, row_number() over (partition by c order by v desc) as rn from t) where rn <= 3
 ... ''')
@@ -42,10 +42,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..ranking import ranks
-from ..text.dialect import canonical, from_clause, function_name, relation_names, sql, unqualified
-from ..text.names import Names
-from ..text.nodes import every
+from ..normalize.rankings import ranks
+from ..sql.dialect import canonical, from_clause, function_name, relation_names, sql, unqualified
+from ..sql.names import Names
+from ..sql.nodes import every
 from . import refusals
 from .buckets import check_buckets
 from .each_select import rewrite_each

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ..text.dialect import DIALECT, with_clause
+from ..sql.dialect import DIALECT, with_clause
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 from dbt_common.exceptions import DbtRuntimeError
 
 from ...query.errors import QueryError
-from ...query.text import intervals
+from ...query.sql import intervals
 from ...sources import profile_connections
 from ...sources.stream_source import StreamSource
 from ...util.redaction import kind_of, remember

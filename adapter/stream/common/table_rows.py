@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ...query.text.maps import ordered
+from ...query.sql.maps import ordered
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
 from .identifiers import type_text

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import overload
 
-from ...query.text.instants import offset, offset_of_clock
+from ...query.sql.instants import offset, offset_of_clock
 
 _LONGEST_STEP = 3 * 3600 * 1_000_000
 """No clock was ever put back so far."""

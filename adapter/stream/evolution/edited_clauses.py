@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ...query.text.shortening import shortened
+from ...query.sql.shortening import shortened
 
 CLAUSES = "clauses"
 """The entry of a signature with a query's clauses, each a keyword and a text."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...query.text.nested_types import fields_of
+from ...query.sql.nested_types import fields_of
 from .compare import Evolution
 from .output_schema import Widening, Wider, fits, is_promotion, widening
 

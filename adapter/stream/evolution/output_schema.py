@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...query.program import BATCH_ID, CHANGE_TYPE, Program
-from ...query.text.nested_types import fields_of, parts_of
+from ...query.sql.nested_types import fields_of, parts_of
 from ..common.errors import StreamError, forgets_collations
 from ..common.model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
 

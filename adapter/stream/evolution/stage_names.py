@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, count
 from typing import Any
 
-from ...query.text.names import stages_renamed
+from ...query.sql.names import stages_renamed
 
 _MEANS = ("streams", "source", "plain", "window", "keys", "grouping_sets", "enumerated", "top")
 """The entries of a stage that say what it is of, whatever it aggregates."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...query.batch.replace_rows import replace_files, replace_where
 from ...query.program import Program
-from ...query.replace_rows import replace_files, replace_where
 from ..common.errors import StreamError
 from ..common.failpoints import around
 from ..common.identifiers import type_text

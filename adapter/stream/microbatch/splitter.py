@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
-from ...query.text.instants import is_usable
+from ...query.sql.instants import is_usable
 from ...sources.messages import out_of_memory, said
 from ...util.quoting import quote as quoted
 from ..common.errors import StreamError

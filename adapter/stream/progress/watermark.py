@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ...query.text import instants
+from ...query.sql import instants
 
 
 @dataclass(frozen=True)

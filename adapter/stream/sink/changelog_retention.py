@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ...query.program import BATCH_ID, CHANGE_TYPE
-from ...query.text.maps import ordered
+from ...query.sql.maps import ordered
 from ...util.quoting import quote as quoted
 from ..common.identifiers import type_text
 from ..common.model import StreamModel

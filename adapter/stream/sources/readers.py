@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...query.program import StreamInput
-from ...query.text.instants import converted
+from ...query.sql.instants import converted
 from ...sources.limits import without_limits
 from ...sources.messages import advice
 from ...sources.unreadable import DROPPED, UNREADABLE, Records

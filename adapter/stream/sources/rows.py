@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...query.program import Rows, StreamInput, clock_column, now
-from ...query.text.instants import is_usable
+from ...query.sql.instants import is_usable
 from ...sources.unreadable import DROPPED, UNREADABLE
 from ...util.quoting import quote as quoted
 from ..common.errors import StreamError

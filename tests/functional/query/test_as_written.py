@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate
+from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests.functional.query.test_queries import TUMBLE, folder, model_of, rows
 from tests.functional.query.test_unwindowed import KNOWN, A, B

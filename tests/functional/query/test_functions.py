@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.text import spark_functions
-from dbt.adapters.spark_streaming.query.text.dialect import parse, sql
-from dbt.adapters.spark_streaming.query.text.functions import Kind, asked_by
+from dbt.adapters.spark_streaming.query.sql import spark_functions
+from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.sql.functions import Kind, asked_by
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests.functional.query.test_queries import rows
 from tests.functional.stream.harness import SCHEMA, Stream

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests.functional.query.test_queries import TUMBLE, folder, model_of, rows
 from tests.functional.query.test_unwindowed import KNOWN, B
@@ -30,7 +31,7 @@ QUERIES = {
 
 
 def _run(spark: Any, storage_root: Path, folder: Path, text: str) -> tuple[list[Any], list[Any]]:
-    plan = planner.plan(text, KNOWN, domains=("ts", "item", "bidder"), ask=asks(spark))
+    plan = plan_query.plan(text, KNOWN, domains=("ts", "item", "bidder"), ask=asks(spark))
     batch = spark.sql(generate.batch(plan))
     program = generate.program(plan)
     model = model_of(spark, storage_root, folder, program, batch, files=1)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate
-from dbt.adapters.spark_streaming.query.plan import Plan
-from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
+from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests.functional.query.test_queries import folder, model_of, rows
 from tests.functional.query.test_unwindowed import DAY, FIRST, GROUPS, KNOWN, A, B, first

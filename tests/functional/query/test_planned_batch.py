@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate
-from dbt.adapters.spark_streaming.query.plan import AggregateStage
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.plan.plan import AggregateStage
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of
 from tests.spark_rows import asks
 from tests.thorough import mostly_thorough

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate
-from dbt.adapters.spark_streaming.query.text.intervals import HOUR, MINUTE
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
-from dbt.adapters.spark_streaming.query.windowing.ranges import TimeRange
-from dbt.adapters.spark_streaming.query.windowing.window_range import Overwriting
+from dbt.adapters.spark_streaming.query.batch.window_range import Overwriting
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.sql.intervals import HOUR, MINUTE
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
+from dbt.adapters.spark_streaming.query.windows.ranges import TimeRange
 from tests.planned import plan_of
 from tests.reference import to_micros
 from tests.thorough import mostly_thorough

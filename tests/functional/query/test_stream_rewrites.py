@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, stream_rewrites
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.rewrites import stream_rewrites
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests.functional.query import test_queries as windows
 from tests.functional.query import test_unwindowed as unwindowed

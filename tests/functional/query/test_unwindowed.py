@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate
-from dbt.adapters.spark_streaming.query.operators.base import Recompute
-from dbt.adapters.spark_streaming.query.plan import Plan
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.functions import QueryRunner
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.plan.base import Recompute
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
+from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
 from dbt.adapters.spark_streaming.stream.progress.position import read_position
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests.functional.query.test_queries import folder, model_of, rows

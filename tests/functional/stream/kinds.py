@@ -13,10 +13,11 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
+from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 
 EVENTS = "ts timestamp, k string, v bigint, x bigint"
 _LONG = 365 * 86_400_000_000
@@ -102,7 +103,7 @@ class Kind:
         known = {"customers": Known(lookup=True), **self._known()}
         when = emission.read(self.configs)
         return generate.program(
-            planner.plan(self.text, known, self.ttl, self.domains, emission=when),
+            plan_query.plan(self.text, known, self.ttl, self.domains, emission=when),
             when,
             self.upsert,
             self.ttl,

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import generate, planner, state_edit
+from dbt.adapters.spark_streaming.query import state_edit
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.lifecycle.editing import edit
 from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore, undo
@@ -42,7 +44,7 @@ def model_of(told: dict[str, Any], spark: Any) -> StreamModel:
 
 def program_of(text: str) -> Program:
     """What a micro-batch of a query does."""
-    return generate.program(planner.plan(text, {"events": Known("ts")}, domains=["k"]))
+    return generate.program(plan_query.plan(text, {"events": Known("ts")}, domains=["k"]))
 
 
 def do(done: str, spark: Any, model: StreamModel, program: Program) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.run import runner
@@ -27,7 +28,7 @@ ROWS = "ts timestamp, k string, doubled bigint"
 
 
 def planned(text: str) -> Program:
-    plan = planner.plan(text, {"events": Known(event_time="ts")}, domains=["k"])
+    plan = plan_query.plan(text, {"events": Known(event_time="ts")}, domains=["k"])
     return generate.program(replace(plan, text=text))
 
 

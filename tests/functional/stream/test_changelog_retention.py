@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamSource
@@ -51,7 +52,7 @@ def reader(upstream: Stream, text: str, columns: str, **known: Any) -> Stream:
     table = upstream.model.target
     of = Known(**{"key": ("k",), "changes": True, **known})
     text = text.format(f"(select /*+ STREAM */ * from {table})")
-    program = generate.program(planner.plan(text, {table: of}, None, ("k", "n", "s")), upsert=True)
+    program = generate.program(plan_query.plan(text, {table: of}, None, ("k", "n", "s")), upsert=True)
     made = Stream(upstream.spark, Path(upstream.model.storage.root), program, columns)
     made.reads(StreamSource(table, upstream.model.changes))
     return made
@@ -155,7 +156,7 @@ def test_rows_that_nothing_tells_apart(spark: Any, root: Path) -> None:
     """Each change says the whole of the row; a row may be there more than once."""
     upstream = changing(spark, root)
     text = "select count(*) as n, sum(v) as s from (select /*+ STREAM */ * from events) group by k"
-    upstream.program = generate.program(planner.plan(text, domains=["k"]), upsert=True)
+    upstream.program = generate.program(plan_query.plan(text, domains=["k"]), upsert=True)
     spark.sql(f"alter table {upstream.model.target} drop column k")
     read = totals(upstream, key=())
     for number in range(6):

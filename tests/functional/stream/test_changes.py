@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.project import changelogs
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
 from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
+from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
@@ -46,7 +47,7 @@ def fails_at(point: str) -> Iterator[None]:
 
 
 def groups(text: str) -> Program:
-    return generate.program(planner.plan(text, {"events": Known("ts")}, None, ("k", "n", "x")))
+    return generate.program(plan_query.plan(text, {"events": Known("ts")}, None, ("k", "n", "x")))
 
 
 def early(text: str) -> Program:
@@ -309,7 +310,7 @@ def test_a_refresh_that_is_cut_short_after_a_run_that_was(spark: Any, storage_ro
         spark,
         storage_root,
         generate.program(
-            planner.plan(
+            plan_query.plan(
                 f"select window_end, count(*) as n from {HOP} group by window_start, window_end", {}, None, ()
             )
         ),
@@ -396,7 +397,7 @@ def test_who_reads_a_model_may_begin_before_it_has_rows(spark: Any, storage_root
     known = changelogs.with_feeds(spark, {}, {table: table})
     assert known == {table: Known(key=("k",), changes=True)}
     text = f"select k, n from (select /*+ STREAM */ * from {table}) where n > 1"
-    program = generate.program(planner.plan(text, known, None, ("k", "n")), upsert=True)
+    program = generate.program(plan_query.plan(text, known, None, ("k", "n")), upsert=True)
     reader = Stream(spark, storage_root, program, "k string, n bigint")
     reader.reads(StreamSource(table, upstream.model.changes))
     assert reader.run().rows_in == 0

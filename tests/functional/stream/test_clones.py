@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
@@ -48,7 +49,7 @@ def groups(spark: Any, root: Path) -> Stream:
 
 
 def operators(spark: Any, root: Path) -> Stream:
-    program = generate.program(planner.plan(OPERATORS, domains=["k", "c"]))
+    program = generate.program(plan_query.plan(OPERATORS, domains=["k", "c"]))
     return Stream(spark, root, program, "c bigint, keys bigint")
 
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
@@ -237,7 +239,7 @@ def test_who_reads_the_model_notices(spark: Any, root: Path) -> None:
     old.add((0, "a", 1), (0, "b", 2))
     old.run()
     text = f"select c, count(*) as keys from {expansion.expand_stream('counts')} group by c"
-    plan = planner.plan(text, {"counts": Known(key=("k",), changes=True)})
+    plan = plan_query.plan(text, {"counts": Known(key=("k",), changes=True)})
     down = Stream(spark, root, generate.program(plan), "c bigint, keys bigint")
     down.reads(StreamSource("counts", model.changes))
     down.run()

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.query.streams import Known
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
 from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
@@ -27,7 +28,7 @@ EVERYTHING = "select * from (select /*+ STREAM */ * from events)"
 
 
 def planned(text: str) -> Program:
-    plan = planner.plan(text, {"events": Known()})
+    plan = plan_query.plan(text, {"events": Known()})
     return generate.program(replace(plan, text=text))
 
 
@@ -186,7 +187,7 @@ def test_rows_that_are_kept_go_on_with_a_column_more(spark: Any, storage_root: P
         "from (select /*+ STREAM */ * from events)) where place <= 2"
     )
     s = reading(spark, storage_root, folder)
-    plan = planner.plan(text, {"events": Known()}, domains=["k"])
+    plan = plan_query.plan(text, {"events": Known()}, domains=["k"])
     s.program = generate.program(replace(plan, text=text))
     columns = {"k": "string", "v": "bigint", "place": "int"}
     spark.sql(f"alter table {s.model.target} add column place int")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
 from tests.functional.stream.harness import Stream
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of
 
 from . import programs
@@ -128,7 +129,7 @@ def test_so_is_one_of_streams_put_together(spark: Any, storage_root: Path) -> No
     both = f"(select k, v, ts as at from (select k, v, ts from {EVENTS} union all select k, v + 10, ts from {EVENTS}))"
     text = f"""select a.k, a.v, b.v as w from {both} as a join {EVENTS} as b
         on b.k = a.k and a.v < b.v and b.ts >= a.at and b.ts <= a.at + interval 10 seconds"""
-    program = generate.program(planner.plan(text, {"events": Known("ts")}))
+    program = generate.program(plan_query.plan(text, {"events": Known("ts")}))
     stream = Stream(spark, storage_root, program, "k string, v bigint, w bigint")
     stream.add((0, "a", 1), (20_000, "z", 0))
     assert stream.run().late_rows == 0
@@ -153,7 +154,7 @@ def test_so_is_one_of_a_join_with_windows(spark: Any, storage_root: Path) -> Non
     best = f"select window_start, window_end, max(v) as v from {tumble} group by window_start, window_end"
     text = f"""select a.k, a.v, w.window_end from {EVENTS} as a join ({best}) as w
         on a.v = w.v and a.ts >= w.window_start and a.ts < w.window_end"""
-    program = generate.program(planner.plan(text, {"events": Known("ts")}))
+    program = generate.program(plan_query.plan(text, {"events": Known("ts")}))
     stream = Stream(spark, storage_root, program, "k string, v bigint, window_end timestamp")
     stream.add((0, "a", 1), (1000, "b", 2), (None, "a", 2), (9_000, "a", 2), (11_000, "z", 0))
     found = stream.run()

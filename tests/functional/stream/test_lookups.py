@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
@@ -300,7 +301,7 @@ def test_in_a_tree_of_operators_an_answer_is_taken_back_as_it_was(
     spark: Any, storage_root: Path, shop: Database
 ) -> None:
     known = {"events": Known("ts"), "crm.customers": Known(lookup=True)}
-    plan = planner.plan(REGIONS, known, 24 * HOUR * 1000)
+    plan = plan_query.plan(REGIONS, known, 24 * HOUR * 1000)
     columns = "region string, n bigint, keys bigint"
     model = Stream(spark, storage_root, generate.program(plan, ttl=24 * HOUR * 1000), columns)
     source = LookupSource.from_config("crm.customers", "crm.customers", {"url": shop.url}, "customers")

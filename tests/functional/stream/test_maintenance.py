@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamModel, StreamSource
@@ -78,7 +79,7 @@ class Going:
 @pytest.fixture
 def shapes(spark: Any, root: Path) -> Iterator[list[Stream]]:
     groups = generate.program(plan_of(GROUPS))
-    operators = generate.program(planner.plan(OPERATORS, domains=["k", "c"]))
+    operators = generate.program(plan_query.plan(OPERATORS, domains=["k", "c"]))
     yield [
         kept_small(Stream(spark, root, groups, "k string, c bigint, s bigint", changelog=True)),
         kept_small(Stream(spark, root, operators, "c bigint, keys bigint, most bigint")),

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
@@ -37,7 +38,7 @@ QUERIES = {
 @pytest.mark.parametrize("name", QUERIES)
 def test_no_row_can_be_in_it(spark: Any, tmp_path: Path, name: str) -> None:
     text, columns = QUERIES[name]
-    program = generate.program(planner.plan(text, {"events": Known("ts")}, domains=["k"]))
+    program = generate.program(plan_query.plan(text, {"events": Known("ts")}, domains=["k"]))
     stream = Stream(spark, tmp_path, program, columns, changelog="changelog" in name)
     stream.add((0, "a", 1), (9000, "b", 2))
     done = stream.run()

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.iceberg.table import load
 from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore, undo
 from dbt.adapters.spark_streaming.stream.run.saving import save

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
 from dbt.adapters.spark_streaming.stream.microbatch import splitter
@@ -130,7 +131,7 @@ def test_queries_of_other_kinds(spark: Any, storage_root: Path, monkeypatch: pyt
         "results": ("", TUMBLE, results),
     }
     for name, (text, columns, program) in makers.items():
-        made = program or generate.program(planner.plan(text, timed, domains=["k", "c"]))
+        made = program or generate.program(plan_query.plan(text, timed, domains=["k", "c"]))
         whole, cut = (
             Stream(spark, storage_root, made, columns, delay=3 * SECOND, changelog=True) for _ in range(2)
         )

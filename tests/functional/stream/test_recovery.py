@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
@@ -253,7 +254,7 @@ def test_a_step_that_an_earlier_version_left_between_two_levels_is_finished(
         f"with low as (select {by}, sum(v) as v from {minutes} group by {by}) "
         f"select window_start, window_end, k, count(*) as c, sum(v) as s from {hours} group by window_start, window_end, k"
     )
-    program = generate.program(planner.plan(text, {"events": Known("ts")}))
+    program = generate.program(plan_query.plan(text, {"events": Known("ts")}))
     s = Stream(spark, storage_root, program, TUMBLE)
     s.add((0, "a", 1), (61_000, "a", 2))
     s.run()

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.common import session
 from tests.functional.query.test_operators import window
 from tests.functional.quick import session_set

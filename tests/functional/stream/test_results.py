@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import comparing, expansion, generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text import intervals
-from dbt.adapters.spark_streaming.query.windowing import emission, window_arguments
+from dbt.adapters.spark_streaming.query.batch import comparing
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql import intervals
+from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.lifecycle import verifying
 from dbt.adapters.spark_streaming.stream.sink.upsert import UpsertSink
@@ -143,7 +145,7 @@ def in_operators(spark: Any, root: Path, text: str, columns: str, **configs: Any
     """A stream of what stages can't keep up to date."""
     when = emission.read(configs)
     ttl = 30 * intervals.DAY
-    plan = planner.plan(text, {"events": Known(event_time="ts")}, ttl, emission=when)
+    plan = plan_query.plan(text, {"events": Known(event_time="ts")}, ttl, emission=when)
     return Stream(spark, root, generate.program(plan, when, ttl=ttl), columns, changelog=True)
 
 

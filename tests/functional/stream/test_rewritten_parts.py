@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.state import table

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamSource
@@ -108,7 +110,7 @@ NAMES = ["groups", "operators", "folder"]
 def kinds(spark: Any, root: Path) -> Iterator[Kind]:
     """One for each of `NAMES`."""
     yield Kind(groups(spark, root), GROUPS)
-    operators = generate.program(planner.plan(OPERATORS, domains=["k", "c"]))
+    operators = generate.program(plan_query.plan(OPERATORS, domains=["k", "c"]))
     yield Kind(Stream(spark, root, operators, "c bigint, keys bigint, most bigint"), OPERATORS)
     # Of a folder Spark keeps a log of files, which it sums up now and then.
     folder = Stream(spark, root, programs.pass_through(), "ts timestamp, k string, doubled bigint")
@@ -450,7 +452,7 @@ def test_maintenance_leaves_what_savepoints_name(
 @pytest.mark.thorough
 def test_models_downstream_notice(spark: Any, root: Path) -> None:
     up = groups(spark, root)
-    changes = planner.plan(OF_CHANGES, {"counts": Known(key=("k",), changes=True)})
+    changes = plan_query.plan(OF_CHANGES, {"counts": Known(key=("k",), changes=True)})
     down = Stream(spark, root, generate.program(changes), "c bigint, keys bigint")
     up.add((0, "a", 1))
     up.run()

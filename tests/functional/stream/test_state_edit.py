@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner, state_edit
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query import state_edit
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg.table import load
@@ -54,7 +56,7 @@ def batch(stream: Stream, text: str, where: str = "true") -> list[tuple[Any, ...
 
 @pytest.mark.usefixtures("failing")
 def test_groups(spark: Any, tmp_path: Path) -> None:
-    program = generate.program(planner.plan(GROUPS, domains=["k"]))
+    program = generate.program(plan_query.plan(GROUPS, domains=["k"]))
     stream = Stream(spark, tmp_path, program, "k string, n bigint, s bigint, d bigint", changelog=True)
     assert "it has no state yet" in refused(stream, "delete from state where k = 'a'")
     stream.add((0, "a", 1), (0, "a", 2), (0, "b", 3), (0, "c", 4))
@@ -195,7 +197,7 @@ def test_states_of_other_kinds_are_left_alone(spark: Any, tmp_path: Path) -> Non
         (OF_COUNTS, "its state is of several operators"),
         ("select k, v from (select /*+ STREAM */ * from events)", "keeps no state"),
     ):
-        program = generate.program(planner.plan(text, domains=["k", "n"]))
+        program = generate.program(plan_query.plan(text, domains=["k", "n"]))
         stream = Stream(spark, tmp_path, program, "k string, n bigint, s bigint, d bigint, place int")
         with pytest.raises(StreamError, match=what):
             changed(stream, "delete from state where k = 'a'")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dbt.adapters.spark_streaming.query import generate
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.progress.metrics_sink import SOURCE
 from dbt.adapters.spark_streaming.stream.progress.report import read_progress
 from dbt.adapters.spark_streaming.stream.state.table import StateTable

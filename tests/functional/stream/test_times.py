@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.text.instants import EARLIEST, LATEST
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql.instants import EARLIEST, LATEST
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.functional.stream.harness import Stream
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
@@ -108,7 +109,7 @@ def test_windows_over_rows_that_change_leave_it_out_uncounted(
     ttl = 365 * 24 * HOUR
     spark = spark.newSession()
     spark.conf.set("spark.sql.ansi.enabled", "true")
-    plan = planner.plan(text, {"events": Known("ts")}, ttl)
+    plan = plan_query.plan(text, {"events": Known("ts")}, ttl)
     s = Stream(spark, storage_root, generate.program(plan, ttl=ttl), WINDOW)
 
     def add(*rows: tuple[str, int]) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.project import streaming
-from dbt.adapters.spark_streaming.query import expansion, generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
-from dbt.adapters.spark_streaming.query.windowing import window_arguments
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.progress.report import read_progress
 from dbt.adapters.spark_streaming.stream.sink import upsert as upsert_module
@@ -445,7 +446,7 @@ def test_maps_of_numbers_among_rows_that_change_are_refused(spark: Any, storage_
         f"select a.k, a.m, b.v from (select k, map('x', x) as m from {E}) as a left join (select k, v from {E}) as b "
         "on a.k = b.k"
     )
-    plan = planner.plan(text, {"events": Known("ts")}, 86_400 * SECOND)
+    plan = plan_query.plan(text, {"events": Known("ts")}, 86_400 * SECOND)
     program = generate.program(plan, ttl=86_400 * SECOND)
     s = Stream(spark, storage_root, program, "k string, m map<string, bigint>, v bigint")
     s.add((0, "a", 5))
@@ -471,7 +472,7 @@ def test_rows_with_maps_are_ranked_and_replaced(spark: Any, storage_root: Path, 
         (row,) = spark.sql(query).collect()
         return tuple(row)
 
-    plan = planner.plan(text, {"events": Known("ts")}, 86_400 * SECOND, ask=ask)
+    plan = plan_query.plan(text, {"events": Known("ts")}, 86_400 * SECOND, ask=ask)
     columns = "k string, v bigint, m map<string, string>, nested array<map<string, string>>"
     s = Stream(spark, storage_root, generate.program(plan, ttl=86_400 * SECOND), columns)
     rows = [(0, "a", 5), (0, "a", 40), (500, "b", 4), (500, None, 3)]

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query import generate, planner
-from dbt.adapters.spark_streaming.query.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
@@ -134,7 +135,7 @@ def test_a_beginning_that_has_expired_after_rows_were_deleted(spark: Any, storag
     """A file that is gone and rows that are, of another table, are still listed in manifests, as deleted."""
     catalog = spark.conf.get("spark.sql.defaultCatalog")
     timed = {"events": Known(event_time="ts"), "others": Known(event_time="ts")}
-    program = generate.program(planner.plan(BOTH, timed, domains=["k"]))
+    program = generate.program(plan_query.plan(BOTH, timed, domains=["k"]))
     stream = Stream(spark, storage_root, program, "k string, n bigint, s bigint")
     others = f"{stream.events}_others"
     spark.sql(

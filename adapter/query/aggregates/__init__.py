@@ -1,0 +1,1 @@
+"""Aggregate functions, and what a state keeps for them."""

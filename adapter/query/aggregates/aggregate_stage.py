@@ -1,0 +1,578 @@
+"""A GROUP BY over a window function or a whole stream, taken apart.
+
+What can't be kept as partial aggregates is not refused here: `NotMergeable` says why, and the planner
+keeps the rows of open windows instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from ...util.quoting import path_of
+from ..errors import QueryError
+from ..frontend import hints
+from ..frontend.source_text import SourceText, columns_of
+from ..plan.plan import FLAGS, DistinctSet, Flag, Key, Metric
+from ..planner.locality import Source, window_column
+from ..program import EXPIRES_AT
+from ..sql.clauses import relations
+from ..sql.dialect import (
+    DIALECT,
+    arguments,
+    canonical,
+    from_clause,
+    function_name,
+    is_distinct,
+    sql,
+    unqualified,
+)
+from ..sql.names import ContentNames, digest
+from ..sql.nodes import every
+from ..sql.tie_breaking import break_ties
+from ..windows.expansion import LEAVING_OUT, without_windows
+from ..windows.windows import Window, quote
+from .aggregates import DISTINCT, KEPT, PLAIN_WHEN_DISTINCT, RETRACTABLE, TYPED
+from .grouping import grouping
+from .metric_columns import MetricColumns
+from .types import types_of
+
+EVENT_TIME = "event_time"
+WINDOW_START, WINDOW_END, WINDOW_TIME, SLICE_END = "window_start", "window_end", "window_time", "slice_end"
+SESSION_START, SESSION_END, MERGE_FROM = "session_start", "session_end", "merge_from"
+GROUPING_ID = "grouping_id"
+RESERVED = (
+    SESSION_START,
+    SESSION_END,
+    MERGE_FROM,
+    EVENT_TIME,
+    EXPIRES_AT,
+    WINDOW_START,
+    WINDOW_END,
+    WINDOW_TIME,
+    SLICE_END,
+    GROUPING_ID,
+    "part",
+    "sign",
+    "step",
+    "row_time",
+    "since",
+    # Beside columns of state in the SQL of windows, and those of `clock`.
+    "start_micros",
+    "end_micros",
+    "first_micros",
+    "last_micros",
+    "next_slice",
+    "condition",
+    # Beside those in the SQL of rankings.
+    "place",
+    "bucket_place",
+    "member",
+    "members",
+    "last",
+    "ahead",
+    "is_last",
+    "due",
+    "fresh",
+    "batch_id",
+    "now_before",
+    "now_after",
+    "watermark_before",
+    "watermark_after",
+)
+
+_KEY = "key"
+
+
+def hidden(name: str) -> str:
+    """The name of a column of a slice on its way up to the stage: one that no user writes."""
+    return f"__{name}"
+
+
+def session_keys(window: Window) -> list[str]:
+    """The columns of state that hold what sessions are partitioned by."""
+    return [f"session_by_{_written_plainly(name.lower())}" for name in window.partition_by]
+
+
+def _written_plainly(name: str) -> str:
+    """A column's name, or where it can't be written without quotes, one made of it."""
+    return (
+        name if re.fullmatch(r"\w+", name) else "_".join([*re.findall(r"\w+", name), digest(name, length=8)])
+    )
+
+
+def slice_names(window: Window) -> list[str]:
+    """The columns that place a row in its windows."""
+    if window.merges:
+        return [EVENT_TIME, *session_keys(window)]
+    return [EVENT_TIME, EXPIRES_AT, SLICE_END, *([WINDOW_START] if window.grows else [])]
+
+
+class NotMergeable(Exception):
+    """Why a SELECT can't be kept as partial aggregates."""
+
+
+def timestamp(micros: str) -> str:
+    """SQL for an instant from its microseconds."""
+    return f"timestamp_micros({micros})"
+
+
+def slice_columns(window: Window) -> dict[str, str]:
+    """What places a row of ``input`` in its windows: SQL by the names of `slice_names`."""
+    time = f"input.{window.time}"
+    ts = window.micros(time)
+    if window.merges:
+        values = [time, *(f"input.{quote(name)}" for name in window.partition_by)]
+    else:
+        end = window.slice_end(ts)
+        values = [time, timestamp(window.last_end(f"({end})")), timestamp(end)]
+        values += [timestamp(window.start(ts))] if window.grows else []
+    return dict(zip(slice_names(window), values, strict=True))
+
+
+def sliced_input(select: exp.Select, window: Window) -> exp.Select:
+    """The rows under a window function with their slices, and such window columns as a row has
+    before its windows close."""
+    ts = window.micros(f"input.{window.time}")
+    items = {hidden(name): text for name, text in slice_columns(window).items()}
+    known = known_before_closing(window)
+    if WINDOW_START in known:
+        items[WINDOW_START] = window.instant(window.start(ts))
+    if WINDOW_END in known:
+        end = window.latest_instant(f"({window.slice_end(ts)})")
+        items |= {WINDOW_END: end, WINDOW_TIME: f"{end} - interval 1 microsecond"}
+    below = without_windows("select * from below", "below")
+    made: exp.Select = exp.maybe_parse(f"select input.* {LEAVING_OUT} from {below} as input", dialect=DIALECT)
+    read = next(every(made, exp.Table)).find_ancestor(exp.Select)
+    assert read is not None
+    read.replace(hints.input_of(select).copy())
+    for name, text in items.items():
+        # It is printed, and nobody looks into it.
+        made.append("expressions", exp.alias_(exp.Var(this=text), name))
+    return made
+
+
+def known_before_closing(window: Window) -> frozenset[str]:
+    """The window columns that a single row has (a row is in many windows of a hop, say)."""
+    if window.kind == "tumble":
+        return frozenset({WINDOW_START, WINDOW_END, WINDOW_TIME})
+    return frozenset({WINDOW_START}) if window.kind == "cumulate" else frozenset()
+
+
+class StageBuilder:
+    """Takes one SELECT apart: keys, metrics, distinct sets, and the SQL below and above them."""
+
+    def __init__(
+        self, select: exp.Select, sources: Sequence[Source], window: Window | None, signed: bool = False
+    ) -> None:
+        """Without a window it is the whole stream that is grouped. `signed`: a row may take one away."""
+        self.select, self.sources, self.window, self.signed = select, sources, window, signed
+        self.unqualified = unqualified(select)
+        self.text = SourceText(select)
+        self._take_apart(())
+        if self.names.ambiguous:
+            self._take_apart(frozenset(self.names.ambiguous))
+
+    def _take_apart(self, ambiguous: Collection[str]) -> None:
+        """`ambiguous`: what of it comes to a name that something else comes to."""
+        self.key_columns: dict[str, str] = {}
+        self.session_keys: tuple[str, ...] = ()
+        self.names = ContentNames([*RESERVED, *(session_keys(self.window) if self.window else ())], ambiguous)
+        self.row_columns: dict[tuple[str, str], tuple[str, str]] = {}
+        self.keys: list[Key] = []
+        self.metrics: dict[str, Metric] = {}
+        self.sets: dict[str, DistinctSet] = {}
+        self._take_group()
+        items = [self._output(item) for item in self.select.expressions]
+        having = self.select.args.get("having")
+        self.having = self._rewrite(having.this) if having else None
+        self.items = items
+
+    # -- what it found -----------------------------------------------------------------------------
+
+    @property
+    def distinct_sets(self) -> tuple[DistinctSet, ...]:
+        """The distinct sets in the order they were met."""
+        return tuple(self.sets.values())
+
+    @property
+    def source(self) -> str:
+        """What its keys and times are made of, and which rows there are."""
+        return self.text.reads(self.fixed)
+
+    def output(self, relation: str) -> str:
+        """The user's select list and HAVING over the finished windows."""
+        query = self.finished(exp.to_table(relation))
+        break_ties(query)
+        return sql(query)
+
+    def finished(self, relation: exp.Expr) -> exp.Select:
+        """The same, not in text yet."""
+        query = exp.Select(expressions=self.items)
+        if self.select.args.get("distinct"):
+            query.set("distinct", exp.Distinct())
+        query = query.from_(relation)
+        return query if self.having is None else query.where(self.having)
+
+    def rows(self, also: Sequence[str] = ()) -> str:
+        """SQL of the rows that go into the stage; `also`: hidden columns that go with them."""
+        query = self.select.copy()
+        if self.window:
+            query, also = _with_slices(query, self.window), slice_names(self.window)
+        for clause in ("group", "having", "order", "distinct", "hint", "limit"):
+            query.set(clause, None)
+        items = [f"{hidden(name)} as {quote(name)}" for name in also]
+        items += [f"{text} as {quote(name)}" for text, name in self.row_columns.values()]
+        query.set("expressions", [])
+        # COUNT(*) reads no column, but a SELECT has one.
+        return sql(query.select(*(items or ["true as anything"]), dialect=DIALECT))
+
+    # -- GROUP BY ----------------------------------------------------------------------------------
+
+    def _take_group(self) -> None:
+        found = grouping(self.select)
+        windows = [window_column(key, self.sources) if self.window else None for key in found.keys]
+        for needed in (WINDOW_START, WINDOW_END) if self.window else ():
+            if needed not in windows:
+                assert self.window is not None
+                raise QueryError(
+                    f"GROUP BY over {self.window.kind}() needs window_start and window_end among its keys; "
+                    f"{needed} is not there."
+                )
+        names: dict[int, str] = {}
+        for index, key in enumerate(found.keys):
+            if windows[index] is None:
+                self._refuse_nested(key)
+                names[index] = self.row_column(key, role=_KEY)
+                self.keys.append(Key(names[index], sql(key), self.text.expression(key)))
+        self.grouping_sets: tuple[tuple[str, ...], ...] | None = None
+        if found.sets is not None:
+            for index, window in enumerate(windows):
+                if window and not all(index in members for members in found.sets):
+                    raise QueryError(
+                        f"{window} stands inside GROUPING SETS, ROLLUP or CUBE; put it before them: "
+                        "GROUP BY window_start, window_end, GROUPING SETS (…)."
+                    )
+            self.grouping_sets = tuple(
+                tuple(names[i] for i in members if i in names) for members in found.sets
+            )
+            if len(set(map(frozenset, self.grouping_sets))) < len(self.grouping_sets):
+                raise NotMergeable("a grouping set stands there twice")
+        self._take_session_keys(found.keys, names)
+        times = [path_of(self.window.time)[0], *self.window.partition_by] if self.window else []
+        of_keys = columns_of(*found.keys)
+        self.fixed = None if of_keys is None else of_keys | {name.lower() for name in times}
+        """The columns that every aggregate needs: those of the keys and of times; None: all."""
+        self.key_of = {self._canonical(key): names[i] for i, key in enumerate(found.keys) if i in names}
+        self.order = [names.get(i) for i in range(len(found.keys))]
+
+    def _take_session_keys(self, keys: Sequence[exp.Expr], names: Mapping[int, str]) -> None:
+        """Finds the keys that sessions are partitioned by."""
+        if self.window is None or not self.window.merges:
+            return
+        self.session_keys = tuple(
+            names[n]
+            for name in self.window.partition_by
+            for n, key in enumerate(keys)
+            if n in names and _is_column(key, name)
+        )
+        if self.window.grows:
+            in_all = [set(members) for members in self.grouping_sets or [[key.name for key in self.keys]]]
+            for name in self.window.partition_by:
+                own = [names[n] for n, key in enumerate(keys) if n in names and _is_column(key, name)]
+                if not own or not all(own[0] in members for members in in_all):
+                    raise NotMergeable(
+                        f"dynamic_cumulate() partitioned by {name}, which is not in every group"
+                    )
+
+    def _refuse_nested(self, key: exp.Expr) -> None:
+        if key.find(exp.AggFunc, exp.Window):
+            raise QueryError(
+                f"GROUP BY '{sql(key)}' holds an aggregate or a function of other rows; group by columns and expressions "
+                "over rows."
+            )
+
+    # -- select list -------------------------------------------------------------------------------
+
+    def _output(self, item: exp.Expr) -> exp.Expr:
+        if item.is_star:
+            raise NotMergeable("'*' in the select list of a GROUP BY")
+        rewritten = self._rewrite(item.unalias())
+        if (name := self._key(item.unalias())) is not None:
+            self.key_columns[item.alias_or_name.lower()] = name
+        return exp.alias_(rewritten, item.output_name or sql(item), quoted=True)
+
+    def _key(self, node: exp.Expr) -> str | None:
+        """The group key that an expression is, or ``grouping_id`` where it tells grouping sets apart."""
+        if not isinstance(node, exp.Grouping | exp.GroupingId):
+            return self.key_of.get(self._canonical(node))
+        asked = {self.key_of.get(self._canonical(item)) for item in arguments(node)} or set(self.order)
+        sets = self.grouping_sets or ()
+        varying = {key.name for key in self.keys if not all(key.name in members for members in sets)}
+        return GROUPING_ID if varying <= asked else None
+
+    def _rewrite(self, node: exp.Expr, aliases: bool = True) -> exp.Expr:
+        """The expression over finished windows: keys, metrics and window columns by name."""
+        if (name := self.key_of.get(self._canonical(node))) is not None:
+            return exp.column(name, quoted=True)
+        if self.window and (kind := window_column(node, self.sources)):
+            return exp.column(kind)
+        if isinstance(node, exp.Column):
+            for item in self.select.expressions if aliases else ():
+                if isinstance(item, exp.Alias) and not node.table and item.alias.lower() == node.name.lower():
+                    return exp.paren(self._rewrite(item.this, aliases=False))
+            raise NotMergeable(f"'{sql(node)}' is neither grouped nor aggregated")
+        if isinstance(node, exp.Query):
+            raise NotMergeable("a subquery in the select list")
+        if isinstance(node, exp.Grouping | exp.GroupingId):
+            return self._grouping(node)
+        if isinstance(node, exp.Filter | exp.WithinGroup | exp.AggFunc):
+            return exp.column(self._metric(node), quoted=True)
+        copy = node.copy()
+        if isinstance(node, exp.Window):  # sum(count(*)) over (…): the outer call is no aggregate
+            call = copy.this.this if isinstance(copy.this, exp.IgnoreNulls | exp.RespectNulls) else copy.this
+            for child in list(call.iter_expressions()):
+                child.replace(self._rewrite(child, aliases))
+            for name in ("partition_by", "order", "spec"):
+                value = copy.args.get(name)
+                for child in value if isinstance(value, list) else [value] if value else []:
+                    child.replace(self._rewrite(child, aliases))
+            return copy
+        for child in list(copy.iter_expressions()):
+            child.replace(self._rewrite(child, aliases))
+        return copy
+
+    def _grouping(self, node: exp.Expr) -> exp.Expr:
+        if self.grouping_sets is None:
+            raise QueryError(f"'{sql(node)}' needs GROUPING SETS, ROLLUP or CUBE in the GROUP BY.")
+        of_sets = [key.name for key in self.keys]
+        asked = arguments(node)
+        is_id = function_name(node) == "grouping_id"
+        names = (
+            self.order if is_id and not asked else [self.key_of.get(self._canonical(item)) for item in asked]
+        )
+        if asked and None in names:
+            raise QueryError(f"'{sql(node)}' names something that is not a group key.")
+        if is_id and names == of_sets:
+            return exp.column(GROUPING_ID)
+        bits = []
+        for place, name in enumerate(reversed(names)):
+            if name is not None:
+                shift = len(of_sets) - 1 - of_sets.index(name)
+                bits.append(f"shiftleft(shiftright({GROUPING_ID}, {shift}) & 1, {place})")
+        text = " + ".join(bits) or "0"
+        return exp.maybe_parse(f"cast({text} as {'bigint' if is_id else 'tinyint'})", dialect=DIALECT)
+
+    # -- aggregates --------------------------------------------------------------------------------
+
+    def _metric(self, node: exp.Expr) -> str:
+        call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
+        within = isinstance(call, exp.WithinGroup)
+        call = call.this if within else call
+        name = function_name(call)
+        distinct = is_distinct(call) and name not in PLAIN_WHEN_DISTINCT
+        if within or name not in (DISTINCT if distinct else KEPT):
+            raise NotMergeable(
+                f"{name}({'DISTINCT …' if distinct else '…'}) is not kept as partial aggregates"
+            )
+        asked = arguments(call)
+        if len(asked) > (2 if name.endswith("_by") else 1) and name != "count":
+            raise NotMergeable(f"'{sql(call)}' has more arguments than are kept as partial aggregates")
+        if distinct and (any(arg.find(exp.Star) for arg in asked) or (len(asked) > 1 and name != "count")):
+            raise NotMergeable(f"'{sql(call)}' is not kept as a distinct set")
+        types = types_of(call) if name in TYPED else None
+        if types is not None and name != "sum" and not types.divides_exactly:
+            raise NotMergeable(
+                f"the {types.result} of '{sql(call)}' has more digits than a quotient of sum and count, so it is not kept "
+                "as partial aggregates"
+            )
+        key = self._canonical(node)
+        if key in self.metrics:
+            return self.metrics[key].name
+        if types is not None and distinct and types.argument.startswith("string"):
+            # Spark takes the numbers for the values, not the texts: '1' and '1.0' are one.
+            asked = [exp.cast(arg.copy(), "double", dialect=DIALECT) for arg in asked]
+        star = [isinstance(arg, exp.Star) for arg in asked]
+        if any(arg.find(exp.AggFunc, exp.Window) for arg in asked):
+            raise QueryError(
+                f"'{sql(node)}' is an aggregate of an aggregate; compute the inner one in a subquery."
+            )
+        columns = tuple(
+            "*" if is_star else self.row_column(arg) for is_star, arg in zip(star, asked, strict=True)
+        )
+        where = self.row_column(condition) if condition is not None else None
+        # What can't be undone is computed from its values, which can be counted up and down.
+        by_value = distinct or (self.signed and name not in RETRACTABLE)
+        values = ", ".join(self.text.expression(arg) for arg in asked)
+        set_name = self._distinct_set(columns, values) if by_value else None
+        identity = self.text.expression(node)
+        if any(other.identity == identity for other in self.metrics.values()):
+            # Another one that can't be told to be the same.
+            identity = f"{identity} written {key}"
+        metric = Metric(
+            "",
+            name,
+            columns,
+            where,
+            set_name,
+            sql(node),
+            distinct,
+            self.signed,
+            types,
+            identity,
+            self._rows_of(node),
+        )
+        suffixes = [*MetricColumns(metric).suffixes, *(FLAGS if by_value else ())]
+        metric = replace(metric, name=self.names.new(key, suffixes=suffixes))
+        self.metrics[key] = metric
+        if set_name is not None:
+            self._add_flag(", ".join(columns), metric)
+        return metric.name
+
+    def _rows_of(self, node: exp.Expr) -> str:
+        """The rows that an aggregate is over, with what it takes of them."""
+        own = columns_of(node)
+        wanted = None if own is None or self.fixed is None else self.fixed | own
+        return self.text.reads(wanted)
+
+    def _distinct_set(self, columns: tuple[str, ...], values: str) -> str:
+        key = ", ".join(columns)
+        if key not in self.sets:
+            name = self.names.new("distinct_" + "_".join(columns), f"DISTINCT {values}", FLAGS)
+            self.sets[key] = DistinctSet(name, columns, (), values)
+        return self.sets[key].name
+
+    def _add_flag(self, key: str, metric: Metric) -> None:
+        found = self.sets[key]
+        if not self.signed:
+            flag = Flag(metric.name, metric.filter)
+        elif metric.filter in found.filters:
+            return
+        else:
+            flag = Flag(f"{found.name}_{metric.filter}" if metric.filter else found.name, metric.filter)
+        self.sets[key] = replace(found, flags=(*found.flags, flag))
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def node_of(self, key: Key) -> exp.Expr:
+        """A group key as written."""
+        return exp.maybe_parse(key.sql, dialect=DIALECT)
+
+    def is_same(self, node: exp.Expr) -> Callable[[exp.Expr], bool]:
+        """Whether an expression is another one."""
+        wanted = self._canonical(node)
+        return lambda other: self._canonical(other) == wanted
+
+    def row_column(self, node: exp.Expr, role: str = "argument") -> str:
+        """The column of the rows below that holds an expression. A key has one of its own: grouping
+        sets blank it out, and a distinct value may stand beside it."""
+        known = known_before_closing(self.window) if self.window else frozenset()
+        for column in every(node, exp.Column) if self.window else ():
+            kind = window_column(column, self.sources)
+            if kind and kind not in known:
+                raise NotMergeable(f"'{sql(node)}' uses {kind} below the aggregate")
+        if node.find(exp.Query):
+            raise NotMergeable(f"'{sql(node)}' holds a subquery")
+        key = (role, self._canonical(node))
+        if key not in self.row_columns:
+            name = node.name if isinstance(node, exp.Column) else self._canonical(node)
+            identity = f"{role} {self._canonical(node)}"
+            self.row_columns[key] = (sql(node), self.names.new(name, identity, fixed=role == _KEY))
+        return self.row_columns[key][1]
+
+    def _canonical(self, node: exp.Expr) -> str:
+        return canonical(node, self.unqualified)
+
+
+def _is_column(node: exp.Expr, name: str) -> bool:
+    return isinstance(node, exp.Column) and node.name.lower() == name.lower()
+
+
+def _with_slices(select: exp.Select, window: Window) -> exp.Select:
+    """The SELECT over sliced rows: window columns that a row doesn't have yet are taken out on the
+    way, the hidden ones handed up."""
+    source = from_clause(select)
+    assert source is not None
+    for node in [source.this, *(join.this for join in select.args.get("joins") or ())]:
+        if not isinstance(node, exp.Subquery):
+            continue
+        inner = node.this
+        while isinstance(inner, exp.Subquery):
+            inner = inner.this
+        if hints.window_of(inner):
+            inner.replace(sliced_input(inner, window))
+            break
+        if isinstance(inner, exp.Select) and next(hints.windows_under(inner), None):
+            rows = next(
+                each for each in relations(inner) if next(hints.windows_under(each), None) is not None
+            )
+            _hand_up(_with_slices(inner, window), window, rows.alias_or_name.lower())
+            break
+    return select
+
+
+def _hand_up(select: exp.Select, window: Window, rows: str) -> None:
+    """Has a SELECT hand up the hidden columns of rows with slices; `rows`: what it calls these, in lower case."""
+    known = known_before_closing(window)
+    kept = [
+        item
+        for item in select.expressions
+        if not (
+            item.output_name.lower() in (WINDOW_START, WINDOW_END, WINDOW_TIME)
+            and item.output_name.lower() not in known
+        )
+    ]
+    # With all columns of these rows the hidden ones come, too.
+    if not any(item.is_star and (isinstance(item, exp.Star) or item.table.lower() == rows) for item in kept):
+        kept += [exp.column(hidden(name), quoted=True) for name in slice_names(window)]
+    select.set("expressions", kept)
+
+
+def check_path(select: exp.Select, window: Window, sources: Sequence[Source]) -> None:
+    """Passes the rows' SELECTs between a window function and the aggregate.
+
+    Raises:
+        NotMergeable: one uses a window column that a row doesn't have before its windows close.
+    """
+    _check_rows(select, window, sources, select.expressions)
+
+
+def _check_rows(
+    select: exp.Select, window: Window, sources: Sequence[Source], items: Sequence[exp.Expr]
+) -> None:
+    if window.merges and any(select.args.get(clause) for clause in ("where", "joins", "laterals")):
+        raise NotMergeable(
+            f"a WHERE or JOIN between {window.kind}() and GROUP BY, which its bounds don't depend on"
+        )
+    known = known_before_closing(window)
+    for item in items:
+        name = item.output_name.lower()
+        hides = name in (WINDOW_START, WINDOW_END, WINDOW_TIME) and name not in known
+        if hides and window_column(item.unalias(), sources) != name:
+            raise NotMergeable(f"'{sql(item)}' has the name of a window's column below the aggregate")
+    for node in [*items, *_conditions(select)]:
+        for column in every(node, exp.Column):
+            kind = window_column(column, sources)
+            plain = node is column or (isinstance(node, exp.Alias) and node.this is column)
+            if kind and kind not in known and not (plain and node.output_name.lower() == kind):
+                raise NotMergeable(f"'{sql(node)}' uses {kind} below the aggregate")
+
+
+def _conditions(select: exp.Select) -> list[exp.Expr]:
+    """What a SELECT computes of each row beside its select list."""
+    parts: list[exp.Expr] = []
+    for clause in ("where", "joins", "laterals"):
+        value = select.args.get(clause)
+        for node in value if isinstance(value, list) else [value] if value else []:
+            condition = node.args.get("on") if isinstance(node, exp.Join) else node
+            if condition is not None:
+                parts.append(condition)
+    return parts
+
+
+def check_rows_of_stage(select: exp.Select, window: Window, sources: Sequence[Source]) -> None:
+    """The same for WHERE and joins of the aggregating SELECT itself."""
+    _check_rows(select, window, sources, ())

@@ -1,0 +1,200 @@
+"""GROUP BY as a list of keys and, where there are any, grouping sets over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, product
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..sql.clauses import relations
+from ..sql.dialect import canonical, function_name, read_alone, sql
+from ..sql.functions import QueryRunner
+from ..sql.nodes import every
+from ..windows.expansion import WINDOW_COLUMNS
+
+_IS_COLUMN = "is_column"
+"""The mark of a name in GROUP BY that is a column, though an item of the select list has it, too."""
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The keys in the order Spark numbers them, and the keys of each grouping set."""
+
+    keys: tuple[exp.Expr, ...]
+    sets: tuple[tuple[int, ...], ...] | None
+    """Positions in `keys`; None for a plain GROUP BY."""
+
+
+def grouping(select: exp.Select) -> Grouping:
+    """The GROUP BY of a SELECT, with ordinals, aliases, ALL, ROLLUP and CUBE written out."""
+    group = select.args.get("group")
+    if group is None:
+        return Grouping((), None)
+    if group.args.get("all"):
+        return Grouping(tuple(item.unalias() for item in select.expressions if not _aggregates(item)), None)
+    keys: list[exp.Expr] = []
+    seen: dict[str, int] = {}
+
+    def position(node: exp.Expr) -> int:
+        node = resolve(node.this if isinstance(node, exp.Paren) else node, select)
+        text = canonical(node)
+        if text not in seen:
+            seen[text] = len(keys)
+            keys.append(node)
+        return seen[text]
+
+    def members(node: exp.Expr) -> tuple[int, ...]:
+        return tuple(position(item) for item in (node.expressions if isinstance(node, exp.Tuple) else [node]))
+
+    def sets_of(node: exp.Expr) -> list[tuple[int, ...]]:
+        if isinstance(node, exp.Rollup | exp.Cube):
+            parts = [members(item) for item in node.expressions]
+            if isinstance(node, exp.Rollup):
+                chosen = [parts[:length] for length in range(len(parts), -1, -1)]
+            else:
+                chosen = [
+                    list(some) for size in range(len(parts), -1, -1) for some in combinations(parts, size)
+                ]
+            return [tuple(key for part in some for key in part) for some in chosen]
+        return [members(node)]
+
+    plain: list[int] = []
+    factors: list[list[tuple[int, ...]]] = []
+    for node in group.expressions:
+        if isinstance(node, exp.GroupingSets):
+            factors.append([keys_of for item in node.expressions for keys_of in sets_of(item)])
+        elif isinstance(node, exp.Rollup | exp.Cube):
+            factors.append(sets_of(node))
+        else:
+            plain.append(position(node))
+    if listed := group.args.get(
+        "grouping_sets"
+    ):  # GROUP BY a, b GROUPING SETS (…): the keys alone say their order
+        factors += [[keys_of for item in node.expressions for keys_of in sets_of(item)] for node in listed]
+        plain = []
+    for suffix, operator in (("rollup", exp.Rollup), ("cube", exp.Cube)):
+        if group.args.get(suffix):  # GROUP BY a, b WITH ROLLUP
+            factors.append(sets_of(operator(expressions=[keys[index].copy() for index in plain])))
+            plain = []
+    if not factors:
+        return Grouping(tuple(keys), None)
+    sets = [
+        tuple(dict.fromkeys([*plain, *(key for part in some for key in part)])) for some in product(*factors)
+    ]
+    return Grouping(tuple(keys), tuple(sets))
+
+
+def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
+    """The expression behind an ordinal or an alias of GROUP BY.
+
+    As in Spark a column goes before an alias: an alias that is made from a column of its own name, or
+    that is an aggregate, is taken for the column.
+
+    Raises:
+        QueryError: an alias of a value that all rows have may hide a column of its name; or an ordinal counts a star.
+    """
+    if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.this) <= len(select.expressions):
+        counted: list[exp.Expr] = select.expressions[: int(node.this)]
+        if any(item.is_star for item in counted):
+            raise QueryError(
+                f"GROUP BY {node.this} counts the columns of a select list in which a '*' stands for several; name the keys."
+            )
+        return counted[-1].unalias()
+    if isinstance(node, exp.Column) and not node.table:
+        for item in select.expressions:
+            if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
+                made: exp.Expr = item.this
+                if node.meta_get(_IS_COLUMN):
+                    return node
+                names = {column.name.lower() for column in every(made, exp.Column)}
+                if not names and not _aggregates(made):
+                    return node if _hides_column(item, select) else made
+                is_column = node.name.lower() in names and not isinstance(made, exp.Column)
+                return node if is_column or _aggregates(made) else made
+    return node
+
+
+def check_items(select: exp.Select) -> None:
+    """Passes a SELECT each of whose plain columns is a key, if it has a GROUP BY.
+
+    >>> from ..sql.dialect import parse
+    >>> check_items(parse("select a, t.b, c as d, s.x, count(*) as n, n as m from t group by 1, b, c, s"))
+
+    Raises:
+        QueryError: one isn't.
+    """
+    group = select.args.get("group")
+    if group is None or group.args.get("all"):
+        return
+    # A window's times go with each other, whichever of them are keys.
+    known = {
+        *WINDOW_COLUMNS,
+        *(item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)),
+    }
+    keys = grouping(select).keys
+    for key in keys:
+        known |= {column.name.lower() for column in every(key, exp.Column)}
+    window = next(filter(_is_window, keys), None)
+    for item in select.expressions:
+        column = item.unalias()
+        if isinstance(column, exp.Column) and not column.is_star:
+            said = {column.name.lower(), column.table.lower()}
+            if window is not None and "window" in said:
+                raise QueryError(
+                    f"'{sql(column)}' is what Spark calls the key {sql(window)}. Read the stream through a macro, FROM "
+                    "{{ tumble(relation, 'time_column', '5 minutes') }} … GROUP BY window_start, window_end; or have a "
+                    f"query below give it a name, SELECT *, {sql(window)} AS w."
+                )
+            if not known & said:
+                raise QueryError(
+                    f"'{sql(column)}' is neither a key of GROUP BY nor in an aggregate. Add it to GROUP BY, or say which of "
+                    f"its values is meant: any_value({sql(column)})."
+                )
+
+
+def _is_window(key: exp.Expr) -> bool:
+    return isinstance(key, exp.Func) and function_name(key) == "window"
+
+
+def find_columns(select: exp.Select, ask: QueryRunner) -> None:
+    """Marks names in GROUP BY that are columns of what is read, which go before aliases of the same name.
+
+    Args:
+        select: over streams that are marked.
+        ask: carries out a query of one row.
+    """
+    group = select.args.get("group")
+    aliases = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+    for node in every(group, exp.Column) if group is not None else ():
+        made = aliases.get(node.name.lower())
+        if (
+            made is None
+            or node.table
+            or (isinstance(made, exp.Column) and made.name.lower() == node.name.lower())
+        ):
+            continue
+        asked = read_alone(select).select(node.copy(), copy=False).where("false")
+        answer = str(ask(f"explain extended {sql(asked)}")[0])
+        if "UNRESOLVED_COLUMN" not in answer and "AnalysisException" not in answer:
+            node.meta[_IS_COLUMN] = True
+
+
+def _hides_column(item: exp.Alias, select: exp.Select) -> bool:
+    """Whether an alias is that of a column, too, which Spark would take before it."""
+    for node in relations(select):
+        inner = node.unnest()
+        if isinstance(inner, exp.Select) and item.alias.lower() in map(str.lower, inner.named_selects):
+            return True
+        if not isinstance(inner, exp.Select) or inner.is_star or select.args.get("laterals"):
+            raise QueryError(
+                f"'{item.alias}' in GROUP BY may be a column or the value {sql(item.this)}, which the select list "
+                "gives that name; write the column with its relation's name, or, for the value, its place in the select "
+                "list (GROUP BY 1)."
+            )
+    return False
+
+
+def _aggregates(item: exp.Expr) -> bool:
+    return item.find(exp.AggFunc) is not None

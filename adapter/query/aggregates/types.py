@@ -1,0 +1,193 @@
+"""The types of sums and averages, as Spark says them: asked before a tree is taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..frontend import hints
+from ..frontend.select_kind import is_grouped
+from ..sql import tie_breaking
+from ..sql.clauses import is_over
+from ..sql.dialect import arguments, function_name, of_around, read_alone, sql, walk_same_query
+from ..sql.functions import QueryRunner, makes_rows
+from ..sql.maps import has_map
+from ..sql.nested_types import fields_of
+from ..sql.nodes import every
+from .aggregates import TYPED, Types
+from .grouping import find_columns
+
+_TYPES = "types"
+_RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
+
+
+def types_of(call: exp.Expr) -> Types | None:
+    """What Spark said of a call; None: it wasn't asked."""
+    found: Types | None = call.meta_get(_TYPES)
+    return found
+
+
+def find_types(tree: exp.Query, ask: QueryRunner) -> None:
+    """Notes of each SELECT over a stream the types of its sums and averages, and which names in GROUP BY are columns.
+    Changes no text.
+
+    Args:
+        tree: in which streams are marked.
+        ask: carries out a query of one row.
+    """
+    for select in every(tree, exp.Select):
+        if not any(hints.is_stream(table) for table in every(select, exp.Table)):
+            continue
+        find_columns(select, ask)
+        # Of what it reads alone Spark can't tell the type of columns of the rows around it.
+        asked = {id(column) for column in of_around(select)}
+        calls = [
+            call
+            for call in _calls(select)
+            if not any(id(column) in asked for column in every(call, exp.Column))
+        ]
+        if calls:
+            try:
+                found = ask(_question(select, calls))
+            except QueryError:
+                if asked:
+                    continue  # so do the relations that it reads
+                raise
+            for place, call in enumerate(calls):
+                call.meta[_TYPES] = Types(*map(str, found[place * 4 : place * 4 + 4]))
+    find_ties(tree, ask)
+
+
+def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
+    """Notes of each SELECT over a stream what ties of its ROW_NUMBER, MIN_BY and MAX_BY go by. Changes no text.
+
+    Args:
+        tree: in which streams are marked.
+        ask: carries out a query of one row.
+
+    Raises:
+        QueryError: a MAP is among that, and can't be.
+    """
+    for select in every(tree, exp.Select):
+        if hints.reads_stream(select):
+            _find_order_of_extremes(select, ask)
+        split = _is_split(select)
+        kinds = _RANKS if split else (exp.RowNumber,)
+        if not hints.reads_stream(select) or not _ranks_rows(select, kinds):
+            continue
+        row = _row_of(select, ask)
+        if row is None or not has_map(row):
+            continue
+        if split:
+            raise QueryError(
+                f"split_topn puts rows into buckets by a hash of them, and Spark has none of a MAP, which "
+                f"{_with_map(row)} is or holds; select it as map_entries(…), or leave split_topn out."
+            )
+        if is_grouped(select):
+            raise QueryError(
+                f"ROW_NUMBER() beside a GROUP BY of which {_with_map(row)} is or holds a MAP, which has no order that ties "
+                "could go by; put the GROUP BY into a query below the ranking, where ties go by the entries of the MAP."
+            )
+        tie_breaking.note_types(select, row)
+
+
+def _find_order_of_extremes(select: exp.Select, ask: QueryRunner) -> None:
+    for call in tie_breaking.undecided_extremes(select):
+        if call.find_ancestor(exp.Select) is not select:
+            continue
+        try:
+            (kind,) = ask(question(read_alone(select), [f"ANY_VALUE({sql(call.this)})"]))
+        except QueryError:
+            continue  # a column of the rows around it, or Spark says the same of the query itself
+        tie_breaking.note_order(call, str(kind))
+
+
+def _is_split(select: exp.Select) -> bool:
+    """Whether the author asks for buckets in a ranking: by a hint on the query with the filter, around it."""
+    around: exp.Expr | None = select
+    while around is not None:
+        if "split_topn" in around.meta:
+            return True
+        around = around.find_ancestor(exp.Select)
+    return False
+
+
+def _with_map(row: str) -> str:
+    """The first field of a struct that is or holds a MAP."""
+    return next((name for name, kind in fields_of(row) or () if has_map(kind)), "a column")
+
+
+def _ranks_rows(select: exp.Select, kinds: tuple[type[exp.Expr], ...]) -> bool:
+    """Whether it has a ranking over the rows that it reads, and other values beside it that are theirs alone."""
+    items = tie_breaking.listed(select)
+    others = {item.alias.lower() for item in select.expressions if item.find(exp.Window)}
+    if not items or any(makes_rows(node) for item in items for node in item.walk()):
+        return False
+    if any(column.name.lower() in others for item in items for column in every(item, exp.Column)):
+        return False
+    numbers = (window for window in every(select, exp.Window) if isinstance(window.this, kinds))
+    return any(window.parent_select is select for window in numbers)
+
+
+def _calls(select: exp.Select) -> Iterator[exp.Expr]:
+    for clause in (*select.expressions, select.args.get("having"), select.args.get("order")):
+        for node in walk_same_query(clause) if clause is not None else ():
+            if isinstance(node, exp.AggFunc) and function_name(node) in TYPED and len(arguments(node)) == 1:
+                if not is_over(node) or _is_of_rows(node, select):
+                    yield node
+
+
+def _is_of_rows(call: exp.Expr, select: exp.Select) -> bool:
+    """Whether the function of an OVER is one of what FROM reads, not of other values of the select list; and written by
+    the query's author, not for a window function."""
+    around: exp.Expr | None = select
+    while around is not None:
+        if hints.window_of(around):
+            return False
+        around = around.find_ancestor(exp.Select)
+    aliases = {item.alias.lower() for item in select.expressions if item.alias}
+    (argument,) = arguments(call)
+    names = {column.name.lower() for column in every(argument, exp.Column) if not column.table}
+    return not names & aliases and argument.find(exp.AggFunc) is None
+
+
+def _question(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
+    values: list[str] = []
+    for call in calls:
+        argument = sql(arguments(call)[0])
+        total = f"SUM({argument})"
+        values += (sql(call), total, f"{total} / COUNT({argument})", f"ANY_VALUE({argument})")
+    return question(read_alone(select), values)
+
+
+def _row_of(select: exp.Select, ask: QueryRunner) -> str | None:
+    """The type of a select list without ranks, as a struct; None: Spark doesn't say."""
+    items = [item.copy() for item in tie_breaking.listed(select)]
+    listed = read_alone(select).select(*items, copy=False)
+    for clause in ("group", "having") if is_grouped(select) else ():
+        if (value := select.args.get(clause)) is not None:
+            listed.set(clause, value.copy())
+    try:
+        (found,) = ask(question(exp.select().from_(listed.subquery("listed")), ["struct(*)"]))
+    except QueryError:
+        return None  # Spark says the same, or not, of the query itself
+    return str(found)
+
+
+def question(read: exp.Select, values: Sequence[str]) -> str:
+    """A query of one row: the types of values over what a SELECT reads.
+
+    Spark answers it while it plans, without a job: types are constants, and a join that nothing fulfils needs no rows. An
+    aggregate of no rows would take one, which in a new process is 2 seconds.
+
+    Args:
+        read: a SELECT of nothing yet. Is changed.
+        values: SQL of aggregates, or of values of its rows.
+    """
+    # Texts are put in as they are: to parse them takes longer than all else.
+    read.set("expressions", [exp.Var(this=f"{value} AS __value_{n}") for n, value in enumerate(values)])
+    asked = sql(read.where(exp.false(), copy=False))
+    kinds = ", ".join(f"TYPEOF(__value_{n})" for n in range(len(values)))
+    return f"SELECT {kinds} FROM VALUES (1) AS one(row) LEFT JOIN ({asked}) AS asked ON FALSE"

@@ -1,1 +1,0 @@
-"""GROUP BY as partial aggregates that are kept, merged and finished."""

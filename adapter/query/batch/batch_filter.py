@@ -1,0 +1,84 @@
+"""dbt's filters of a microbatch in a model's text: taken off its streams, or told on which clock they count.
+
+dbt puts ``(select * from relation where time >= 'start' and time < 'end')`` for a relation that has an
+``event_time``.
+
+>>> from datetime import datetime
+>>> from ...util.event_time import condition
+>>> batch = (datetime(2024, 3, 4), datetime(2024, 3, 5))
+>>> text = f"select * from (select * from shop.bid where {condition('ts', *batch)})"
+>>> without_filter(text, batch, ["shop.bid"])
+'SELECT * FROM (SELECT * FROM shop.bid)'
+>>> without_filter(text, batch, ["shop.ask"]) == text
+True
+>>> filtered(text, batch)
+[('shop.bid', 'ts')]
+>>> by_instants(text, batch).partition(" WHERE ")[2].partition(" AND ")[0]
+"CAST(ts AS TIMESTAMP) >= '2024-03-04 00:00:00+00:00'"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from datetime import datetime
+
+from sqlglot import exp
+
+from ...util.event_time import bounds
+from ..frontend import hints
+from ..sql.dialect import from_clause, parse, sql
+from ..sql.nodes import every
+
+Batch = tuple[datetime, datetime]
+"""From when, and until just before when."""
+
+_COMPARISONS: dict[str, type[exp.Binary]] = {">=": exp.GTE, ">": exp.GT, "<": exp.LT, "<=": exp.LTE}
+
+
+def without_filter(text: str, batch: Batch, streams: Collection[str]) -> str:
+    """A text without the filters of a batch on streams: windows at its edges need rows beyond it. Tables that are no
+    streams keep theirs.
+
+    Args:
+        text: compiled by dbt.
+        batch: the microbatch, or the sample.
+        streams: the relations that are streams, as the planner names them.
+    """
+    tree = parse(text)
+    wanted = {name.lower() for name in streams}
+    found = [
+        select for select, table in _filtered(tree, batch) if hints.relation_name(table).lower() in wanted
+    ]
+    for select in found:
+        select.set("where", None)
+    return sql(tree) if found else text
+
+
+def filtered(text: str, batch: Batch) -> list[tuple[str, str]]:
+    """The relations that dbt has filtered, and the columns by which it has."""
+    found = _filtered(parse(text), batch)
+    return [(sql(table), sql(select.args["where"].this.left.this)) for select, table in found]
+
+
+def by_instants(text: str, batch: Batch) -> str:
+    """A text whose filters read each time as the instant that it is in the session's time zone."""
+    tree = parse(text)
+    found = [select.args["where"].this for select, _ in _filtered(tree, batch)]
+    for both in found:
+        for side in (both.left, both.right):
+            side.set("this", exp.cast(side.this, exp.DataType.Type.TIMESTAMPTZ))
+    return sql(tree) if found else text
+
+
+def _filtered(tree: exp.Query, batch: Batch) -> Iterator[tuple[exp.Select, exp.Table]]:
+    """The SELECTs that are a relation with dbt's filter, and the relations."""
+    wanted = [(_COMPARISONS[each.comparison], each.text) for each in bounds(*batch)]
+    for select in every(tree, exp.Select):
+        source = from_clause(select)
+        where = select.args["where"].this if select.args.get("where") else None
+        if source is None or not select.is_star or not isinstance(where, exp.And):
+            continue
+        sides = [where.left, where.right]
+        if isinstance(source.this, exp.Table) and all(isinstance(side, exp.Binary) for side in sides):
+            if [(type(side), side.expression.name) for side in sides] == wanted:
+                yield select, source.this

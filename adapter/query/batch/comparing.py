@@ -1,0 +1,124 @@
+"""A table beside its query in batch: over which tables the query's text reads, and which of its rows are due by now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ..aggregates.aggregate_stage import WINDOW_END, WINDOW_TIME
+from ..errors import QueryError
+from ..frontend import hints
+from ..frontend.streams import Known
+from ..normalize import event_clock
+from ..plan.base import WindowClose, WindowResults
+from ..plan.plan import Plan
+from ..sql.dialect import parse, sql
+from ..sql.nodes import every
+from ..windows import ranges
+from ..windows.windows import quote
+
+
+@dataclass(frozen=True)
+class Due:
+    """What tells of a row whether its window has closed."""
+
+    columns: tuple[str, ...]
+    """Its window's end, in the first of these that isn't NULL."""
+    is_time: bool
+    """Whether they are ``window_time``, which is a unit less."""
+
+    @property
+    def end(self) -> str:
+        """SQL for that time."""
+        listed = ", ".join(map(quote, self.columns))
+        return f"coalesce({listed})" if len(self.columns) > 1 else listed
+
+    def condition(self, until: int) -> str:
+        """SQL for whether a row's window ends until then.
+
+        Args:
+            until: in microseconds since 1970 (UTC), whatever clock the windows are cut on.
+
+        >>> Due(("window_end",), False).condition(0)
+        "`window_end` <= timestamp'1970-01-01T00:00:00Z'"
+        >>> Due(("a", "b"), True).condition(0)
+        "coalesce(`a`, `b`) < timestamp'1970-01-01T00:00:00Z'"
+        """
+        return f"{self.end} {'<' if self.is_time else '<='} {ranges.literal(until)}"
+
+
+def due(plan: Plan) -> Due | None:
+    """What tells of the rows of a planned query whether they are due; None: no column does."""
+    windows = plan.windows
+    if windows is None or not windows.closed or not windows.stages:
+        return None
+    for kind in (WINDOW_END, WINDOW_TIME):
+        columns = tuple(column for column, carries in windows.carried.items() if carries == kind)
+        if columns:
+            return Due(columns, kind == WINDOW_TIME)
+    return None
+
+
+def has_windows(plan: Plan) -> bool:
+    """Whether a planned query has windows whose results come when they close."""
+    if plan.windows is not None:
+        return bool(plan.windows.stages)
+    return any(isinstance(each, WindowResults | WindowClose) for each in plan.dataflow.operators)
+
+
+def check(text: str, plan: Plan, known: Mapping[str, Known]) -> None:
+    """Passes a model's text whose rows in batch are those of a stream.
+
+    Args:
+        text: the compiled text.
+        plan: the same, planned.
+        known: what the project says of relations.
+
+    Raises:
+        QueryError: in batch it has another meaning.
+    """
+    clock = next((node for node in parse(text).walk() if event_clock.is_clock(node)), None)
+    if clock is not None:
+        raise QueryError(
+            f"It can't be compared with a batch run: it reads {sql(clock)}, which in batch is the time of that run."
+        )
+    replaced = [each.relation for each in plan.streams if not each.feed and _replaces(each.relation, known)]
+    if replaced:
+        raise QueryError(
+            f"It can't be compared with a batch run: {', '.join(replaced)} has a unique_key, so in a stream its rows "
+            "replace those before them, and in batch each counts."
+        )
+
+
+def _replaces(relation: str, known: Mapping[str, Known]) -> bool:
+    return any(bool(each.key) for name, each in known.items() if name.lower() == relation.lower())
+
+
+def reading(text: str, instead: Mapping[str, str]) -> str:
+    """A query that reads views in the place of some tables, under the same names.
+
+    Args:
+        text: the query.
+        instead: the views, by the tables' names as `planner.stream_relations` gives them.
+
+    Raises:
+        QueryError: it reads one of the tables nowhere.
+    """
+    tree = parse(text)
+    views = {relation.lower(): view for relation, view in instead.items()}
+    left = dict(zip(views, instead, strict=True))
+    for table in list(every(tree, exp.Table)):
+        relation = hints.relation_name(table).lower()
+        if relation not in views:
+            continue
+        left.pop(relation, None)
+        if not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
+        table.set("this", exp.to_identifier(views[relation], quoted=True))
+        table.set("db", None)
+        table.set("catalog", None)
+    if left:
+        raise QueryError(f"Its text in batch doesn't name {', '.join(left.values())}, which it is to read.")
+    return sql(tree)

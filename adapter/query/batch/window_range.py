@@ -1,0 +1,491 @@
+"""A range of windows computed anew: the SQL for their rows, and which rows of a table those replace.
+
+A range is moved out to whole windows first (`touched`), then the input is found that those windows need,
+and every stage and stream is cut down to it. What the cut leaves of other windows is taken out again by
+their ends. So it doesn't matter that a cut is wider than need be.
+
+The bounds of sessions are in their rows. They are looked for in a part of the input that is widened until
+no session reaches its edge: each look is a query that `TimesRunner` carries out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from sqlglot import exp
+
+from ...util.quoting import quote_time, shown_time
+from ..aggregates.aggregate_stage import EVENT_TIME, SESSION_START, WINDOW_END, WINDOW_START, WINDOW_TIME
+from ..errors import QueryError
+from ..frontend import hints
+from ..generation import generate
+from ..normalize.names import ctes, own_names
+from ..plan.plan import AggregateStage, RowsStage, Stream, WindowPlan
+from ..planner import plan_query
+from ..program import EXPIRES_AT
+from ..sql.dialect import parse
+from ..sql.intervals import DAY
+from ..sql.nodes import every
+from ..windows import ranges
+from ..windows.ranges import TimeRange, WindowRange
+from ..windows.windows import Window, quote
+
+_NO_WINDOWS = (
+    "Whole windows are computed anew, and this query has rows that are of none; put a window function around its stream, "
+    "or, in batch, use incremental_strategy 'merge' or 'append'."
+)
+
+TimesRunner = Callable[[str], tuple[int | None, ...]]
+"""Carries out a query of one row of numbers."""
+
+Stage = AggregateStage | RowsStage
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """Windows computed anew."""
+
+    sql: str
+    """Their rows."""
+    column: str
+    """The table's column that says which window a row is of."""
+    condition: str
+    """Which rows of the table they replace."""
+    ends: WindowRange
+
+
+@dataclass(frozen=True)
+class Reach:
+    """A stream, and what tells how far back it reaches."""
+
+    name: str
+    first_time: str
+    """A query for its earliest time, in microseconds."""
+    lost: str
+    """A query for how many snapshots say that rows of it may be gone; it fails where it isn't an Iceberg table."""
+    windows: tuple[Window, ...]
+
+    def after(self, instant: int) -> int:
+        """From when on windows begin that hold nothing before an instant."""
+        ends = (ranges.touched(window, TimeRange(instant, instant + 1)).until for window in self.windows)
+        return max((end for end in ends if end is not None), default=instant)
+
+
+class Overwriting:
+    """A model's windows, range by range.
+
+    Args:
+        text: the model's compiled text.
+        ask: carries out a query of one row.
+        batch: they are a batch model's; else a stream's.
+
+    Raises:
+        QueryError: it can't be planned, or the windows of its rows can't be told.
+    """
+
+    def __init__(self, text: str, ask: TimesRunner, batch: bool = True) -> None:
+        if not _read_as_they_are(text):
+            raise QueryError(_NO_WINDOWS)
+        self.plan = plan_query.plan_windows(text, batch, ask)
+        self._ask = lambda query: ask(own_names.apart(query, self.plan.taken))
+        self._windows = _windows(self.plan, text)
+        self._column, self._shift = _column(self.plan)
+        self._check_times()
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The window functions of the text."""
+        return self._windows
+
+    # -- which windows ---------------------------------------------------------------------------------
+
+    def touched(self, span: TimeRange) -> WindowRange:
+        """The whole windows that rows of a span are in."""
+        if not self.plan.stages:
+            return reduce(WindowRange.hull, (ranges.touched(window, span) for window in self._windows))
+        found: dict[str, WindowRange] = {}
+        for stage in self._by_level():
+            lower = [other for other in self.plan.stages if other.level < stage.level]
+            times = [_times(stage, other, found[other.name]) for other in lower]
+            found[stage.name] = self._touched(stage, reduce(TimeRange.hull, times) if times else span)
+        return reduce(WindowRange.hull, found.values())
+
+    def settled(self, ends: WindowRange, table: str) -> WindowRange:
+        """Windows with these ends, and as many more that no session reaches over an edge of them which the table has
+        otherwise: part of it would be replaced, and the rest would stay.
+
+        Args:
+            ends: of the windows that are computed anew.
+            table: with their rows.
+        """
+        merging = [stage.window for stage in self.plan.stages if stage.window.merges]
+        while merging and ends != WindowRange():
+            first, last = self._reaching_over(ends, table, max(merging, key=_reach))
+            if first is None or last is None:
+                break
+            # What ends with the first of them is one of them.
+            ends = ends.hull(WindowRange(first - 1, last))
+        return ends
+
+    def _reaching_over(self, ends: WindowRange, table: str, window: Window) -> tuple[int | None, ...]:
+        """From where to where sessions go that reach over an edge of windows computed anew, and that the table has
+        otherwise. They are told by their bounds, and by what else both have that is no result."""
+        start = next((each for each, kind in self.plan.carried.items() if kind == WINDOW_START), None)
+        keys = [quote(each) for each, kind in self.plan.carried.items() if _is_key(kind)]
+        same = "".join(f" and n.{key} <=> o.{key}" for key in keys)
+        end = f"unix_micros({quote(self._column)}) + {self._shift}"
+        bounds = f"{f'unix_micros({quote(start)})' if start else end} as first_micros, {end} as last_micros"
+        found: tuple[int | None, ...] = (None, None)
+        for reach in _widening(window):
+            look = WindowRange(_plus(ends.after, -reach), _plus(ends.until, reach))
+            inputs = self._inputs(look)
+            rows = f"select {', '.join([*keys, bounds])} from"
+            since = self._condition(quote(self._column), WindowRange(look.after, None))
+            new = f"({rows} (\n{self.plan.output}\n) where {since})"
+            old = f"({rows} {table} where {self._condition(quote(self._column), look)})"
+            exactly = f"n.first_micros = o.first_micros and n.last_micros = o.last_micros{same}"
+            found = self._ask(
+                self._text(
+                    inputs,
+                    "select min(least(n.first_micros, o.first_micros)), max(greatest(n.last_micros, o.last_micros))\n"
+                    f"from (select * from {new} as n left anti join {old} as o on {exactly}) as n\n"
+                    f"join (select * from {old} as o left anti join {new} as n on {exactly}) as o\n"
+                    f"on o.last_micros >= n.first_micros and o.last_micros <= n.last_micros{same}\n"
+                    f"where {_over(ends)}",
+                )
+            )
+            first, last = found
+            if first is None or last is None:
+                break
+            before = look.after is None or first - _reach(window) >= look.after
+            if before and (look.until is None or last + _slack(window) < look.until):
+                break
+        return found
+
+    def since(self, newest: int, lookback: int) -> TimeRange:
+        """From so many windows before the newest one on."""
+        return TimeRange(min(_start(window, newest, lookback) for window in self._windows))
+
+    def check_batch(self, batch: TimeRange, size: str) -> WindowRange:
+        """The windows of one of dbt's microbatches.
+
+        Raises:
+            QueryError: a window lies in two of them.
+        """
+        for window in self._windows:
+            fits = [
+                window.merges or ranges.is_bound(window, at)
+                for at in (batch.since, batch.until)
+                if at is not None
+            ]
+            if not all(fits):
+                raise QueryError(
+                    f"batch_size '{size}' is not a multiple of {window}: a window would lie in two batches. Choose a "
+                    "larger batch_size or another window, or write incremental_strategy='window_overwrite'."
+                )
+        return WindowRange(batch.since, batch.until)
+
+    # -- what computes them ----------------------------------------------------------------------------
+
+    def overwrite(self, ends: WindowRange) -> Overwrite:
+        """The SQL for windows with these ends, and for the rows they replace."""
+        condition = self._condition(quote(self._column), ends)
+        output = f"select * from (\n{self.plan.output}\n)\nwhere {self._kept(ends)}"
+        if not self.plan.stages:
+            span = reduce(TimeRange.hull, (ranges.needed(window, ends) for window in self._windows))
+            streams = tuple(_cut(stream, span) for stream in self.plan.streams)
+            text = generate.batch(replace(self.plan, streams=streams, output=output))
+        else:
+            text = self._text(self._inputs(ends), output)
+        return Overwrite(text, self._column, condition, ends)
+
+    def first_times(self) -> str | None:
+        """A query for the earliest time of the streams, in microseconds; None where their times are computed."""
+        if any(stream.event_time is None for stream in self.plan.streams):
+            return None
+        each = [
+            f"select min(cast({quote_time(stream.event_time or '')} as timestamp)) as first_time from {stream.relation}"
+            for stream in self.plan.streams
+        ]
+        listed = "\nunion all\n".join(each)
+        return f"select unix_micros(min(first_time)) from (\n{listed}\n)"
+
+    def reaches_back(self, oldest: int) -> dict[Reach, int]:
+        """From when on the windows that end at an instant need the rows of each stream, where its times aren't computed."""
+        ends = WindowRange(oldest - 1, oldest)
+        inputs = self._inputs(ends)
+        found = {}
+        for stream in self.plan.streams:
+            stages = [stage for stage in self.plan.stages if stream.view in stage.streams]
+            windows = tuple(stage.window for stage in stages) or self._windows
+            spans = [inputs[stage.name] for stage in stages] or [
+                ranges.needed(each, ends) for each in windows
+            ]
+            since = reduce(TimeRange.hull, spans).since
+            if stream.event_time is None or since is None:
+                continue
+            snapshots = f"{stream.relation}.snapshots"
+            first = (
+                f"select unix_micros(min(cast({quote_time(stream.event_time)} as timestamp))) as first_time"
+            )
+            lost = (
+                "select count_if(parent_id is not null and (operation not in ('append', 'replace') or parent_id not in "
+                f"(select snapshot_id from {snapshots}))) + greatest(count_if(parent_id is null) - 1, 0) from {snapshots}"
+            )
+            name = stream.relation.replace("`", "")
+            found[Reach(name, f"{first} from {stream.relation}", lost, windows)] = since
+        return found
+
+    def newest(self, table: str) -> str:
+        """A query for the newest window's end in a table."""
+        return f"select unix_micros(max({quote(self._column)})) + {self._shift} from {table}"
+
+    def oldest(self, table: str, ends: WindowRange) -> str:
+        """A query for the oldest of some windows' ends in a table."""
+        where = self._condition(quote(self._column), ends)
+        return f"select unix_micros(min({quote(self._column)})) + {self._shift} from {table} where {where}"
+
+    def divided(self, table: str, ends: WindowRange) -> str | None:
+        """A query for how many files of an Iceberg table hold rows both of these windows and of others;
+        None where files don't tell."""
+        if self._shift:
+            return None
+        of = f"readable_metrics.{quote(self._column)}"
+        lowest, highest = f"{of}.lower_bound", f"{of}.upper_bound"
+        inside = f"{of}.null_value_count = 0 and {ends.condition(lowest)} and {ends.condition(highest)}"
+        return (
+            f"select count(*) from {table}.files\n"
+            f"where not (coalesce({inside}, false) or coalesce({ends.excludes(lowest, highest)}, false))"
+        )
+
+    def _condition(self, column: str, ends: WindowRange) -> str:
+        if not self._shift:
+            return ends.condition(column)
+        # window_time is that much less.
+        return TimeRange(ends.after, ends.until).condition(column)
+
+    def _kept(self, ends: WindowRange) -> str:
+        """The same for the query's rows, none of which may be without a window."""
+        column = quote(self._column)
+        condition = self._condition(column, ends)
+        if not any(join.side for join in every(parse(self.plan.output), exp.Join)):
+            return condition
+        advice = f"write coalesce(a.{self._column}, b.{self._column}) as {self._column}"
+        message = f"An outer join leaves {self._column} NULL, so a row is of no window; {advice}."
+        return f"if({column} is null, raise_error('{message}'), {condition})"
+
+    # -- inputs of stages ------------------------------------------------------------------------------
+
+    def _by_level(self) -> list[Stage]:
+        return sorted(self.plan.stages, key=lambda stage: stage.level)
+
+    def _inputs(self, ends: WindowRange, below: int | None = None) -> dict[str, TimeRange]:
+        """The rows of each stage that windows with these ends need."""
+        inputs: dict[str, TimeRange] = {}
+        for stage in reversed(self._by_level()):
+            if below is None or stage.level < below:
+                wanted = ends
+                for upper in self.plan.stages:
+                    if upper.level > stage.level and upper.name in inputs:
+                        wanted = wanted.hull(_ends_at(upper, stage, inputs[upper.name]))
+                inputs[stage.name] = self._needed(stage, wanted)
+        return inputs
+
+    def _needed(self, stage: Stage, ends: WindowRange) -> TimeRange:
+        if not stage.window.merges:
+            return ranges.needed(stage.window, ends)
+        # A row at the very end of a session is part of it.
+        until = None if ends.until is None else ends.until + 1 + _slack(stage.window)
+        if ends.after is None:
+            return TimeRange(None, until)
+        start, end = _session_bounds(stage.window)
+        of_ends = f"{end} > {ranges.literal(ends.after)}"
+        query = f"select unix_micros(min({start})) from {stage.name}_rows where {of_ends}"
+        for reach in _widening(stage.window):
+            look = TimeRange(ends.after - reach, until)
+            (since,) = self._look(stage, look, query)
+            if since is None or since - _reach(stage.window) >= ends.after - reach:
+                break
+        return TimeRange(ends.after if since is None else min(since, ends.after), until)
+
+    def _touched(self, stage: Stage, span: TimeRange) -> WindowRange:
+        if not stage.window.merges:
+            return ranges.touched(stage.window, span)
+        if span.since is None and span.until is None:
+            return WindowRange()
+        start, end = _session_bounds(stage.window)
+        query = (
+            f"select unix_micros(min({start})), unix_micros(max({end})) from {stage.name}_rows\n"
+            f"where {span.condition(EVENT_TIME)}"
+        )
+        found = WindowRange(span.since, span.until)
+        for reach in _widening(stage.window):
+            look = TimeRange(_plus(span.since, -reach), _plus(span.until, reach))
+            first, last = self._look(stage, look, query)
+            if first is None or last is None:
+                break
+            found = WindowRange(span.since, span.until).hull(WindowRange(first, last))
+            before = look.since is None or first - _reach(stage.window) >= look.since
+            if before and (look.until is None or last + _slack(stage.window) < look.until):
+                break
+        return found
+
+    def _look(self, stage: Stage, look: TimeRange, query: str) -> tuple[int | None, ...]:
+        """Asks something of a stage's rows in a span."""
+        inputs = {stage.name: look}
+        if stage.level:
+            lower = [other for other in self.plan.stages if other.level < stage.level]
+            for other in lower:
+                inputs |= self._inputs(_ends_at(stage, other, look), stage.level)
+        return self._ask(self._text(inputs, query))
+
+    def _text(self, inputs: Mapping[str, TimeRange], output: str) -> str:
+        """The plan in batch, with its stages and streams cut down to these inputs."""
+        stages = [stage for stage in self.plan.stages if stage.name in inputs]
+        streams = []
+        for stream in self.plan.streams:
+            spans = [inputs[stage.name] for stage in stages if stream.view in stage.streams]
+            streams.append(_cut(stream, reduce(TimeRange.hull, spans)) if spans else stream)
+        cut = [
+            replace(stage, rows=_where(stage.rows, inputs[stage.name].condition(EVENT_TIME)))
+            for stage in stages
+        ]
+        plan = replace(self.plan, streams=tuple(streams), stages=tuple(cut), output=output)
+        return generate.batch(plan)
+
+    def _check_times(self) -> None:
+        for stage in self.plan.stages:
+            if stage.level and stage.time_carries is None:
+                raise QueryError(
+                    f"{stage.window} stands over windows, but its time {shown_time(stage.window.time_col)} is none of their "
+                    "window_start, window_end and window_time, so a range of it can't be recomputed; use one of them."
+                )
+
+
+# -- plans ------------------------------------------------------------------------------------------------
+
+
+def _windows(plan: WindowPlan, text: str) -> tuple[Window, ...]:
+    found = [stage.window for stage in plan.stages]
+    if not plan.stages:
+        found = _read_as_they_are(text)
+    return tuple(dict.fromkeys(found))
+
+
+def _read_as_they_are(text: str) -> list[Window]:
+    """The window functions of a text that keeps no state."""
+    tree = exp.Subquery(this=ctes.inline(parse(text)))
+    found = [hints.window_of(select) for select in hints.windows_under(tree)]
+    return [window for window in found if window is not None]
+
+
+def reads_windows(text: str) -> bool:
+    """Whether a text has a window function."""
+    return plan_query.reads_streams(text) and bool(_read_as_they_are(text))
+
+
+def _column(plan: WindowPlan) -> tuple[str, int]:
+    """The column that tells a row's window, and what to add to it for the window's end."""
+    carried = {kind: column for column, kind in reversed(list(plan.carried.items()))}
+    # By that name where there are several: an outer join leaves others empty.
+    for kind, shift in ((WINDOW_END, 0), (WINDOW_TIME, 1)):
+        if kind in carried:
+            return (kind if plan.carried.get(kind) == kind else carried[kind]), shift
+    raise QueryError(
+        "Windows that are computed anew need to find the rows they replace: put window_end into the select list."
+    )
+
+
+def _cut(stream: Stream, span: TimeRange) -> Stream:
+    """A stream whose rows of a span alone are read."""
+    if stream.event_time is None or span == TimeRange():
+        return stream
+    condition = span.condition(quote_time(stream.event_time))
+    return replace(stream, relation=f"(select * from {stream.relation} where {condition})")
+
+
+def _where(rows: str, condition: str) -> str:
+    return rows if condition == "true" else f"select * from (\n{rows}\n)\nwhere {condition}"
+
+
+# -- windows over windows -----------------------------------------------------------------------------------
+
+
+def _times(stage: Stage, lower: Stage, ends: WindowRange) -> TimeRange:
+    """The times, for a stage, of results of a lower stage with these ends."""
+    if stage.time_carries == WINDOW_END:
+        return TimeRange(_plus(ends.after, 1), _plus(ends.until, 1))
+    if stage.time_carries == WINDOW_START and not lower.window.merges:
+        return TimeRange(_plus(ends.after, -lower.window.size - _slack(lower.window)), ends.until)
+    # Where sessions are touched, `after` is not after their first row.
+    return TimeRange(ends.after, ends.until)
+
+
+def _ends_at(stage: Stage, lower: Stage, span: TimeRange) -> WindowRange:
+    """The ends of the lower stage's results that have their times, for a stage, in a span."""
+    if stage.time_carries == WINDOW_START:
+        longest = lower.window.size + _slack(lower.window)
+        return WindowRange(span.since, None if lower.window.merges else _plus(span.until, longest))
+    just = -1 if stage.time_carries == WINDOW_END else 0
+    return WindowRange(_plus(span.since, just), _plus(span.until, just))
+
+
+def _plus(instant: int | None, more: int) -> int | None:
+    return None if instant is None else instant + more
+
+
+# -- sessions -----------------------------------------------------------------------------------------------
+
+
+def _session_bounds(window: Window) -> tuple[str, str]:
+    """SQL for the start and the end of the session that a row is in."""
+    return (
+        window.instant(f"unix_micros({SESSION_START})"),
+        window.latest_instant(f"unix_micros({EXPIRES_AT})"),
+    )
+
+
+def _slack(window: Window) -> int:
+    """How far a clock's times may be off."""
+    return DAY if window.time_zone else 0
+
+
+def _reach(window: Window) -> int:
+    """How far before a session's first row a row of it may lie that wasn't looked at."""
+    return window.size + _slack(window)
+
+
+def _widening(window: Window) -> Iterable[int]:
+    """How far to look beyond a range, one try after the other."""
+    reach = 4 * max(window.size, window.step, _slack(window))
+    while True:
+        yield reach
+        reach *= 4
+
+
+def _is_key(carries: str) -> bool:
+    """Whether a column carries what sessions are grouped by, rather than a bound or a result."""
+    return "." in carries and not carries.startswith("rank.")
+
+
+def _over(ends: WindowRange) -> str:
+    """Whether a session as it is now and what the table has of it lie on different sides of an edge."""
+    found = []
+    if ends.after is not None:
+        found.append(f"o.last_micros <= {ends.after} and n.last_micros > {ends.after}")
+    if ends.until is not None:
+        found.append(f"o.last_micros <= {ends.until} and n.last_micros > {ends.until}")
+    return " or ".join(found)
+
+
+def _start(window: Window, newest: int, lookback: int) -> int:
+    """The start of the window that ends at an instant, or of one before it."""
+    start = newest - (window.size + (window.step if window.kind == "dynamic_cumulate" else 0))
+    if window.kind == "cumulate":
+        # Its longest window may have begun less than its size ago.
+        since = ranges.needed(window, WindowRange(newest - 1, newest)).since
+        assert since is not None
+        start = since
+    return start - lookback * ranges.unit(window)

@@ -1,0 +1,1 @@
+"""The tree of operators for people: as text and as JSON."""

@@ -1,0 +1,178 @@
+"""A plan and its program → the tree of operators, the sink first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ..generation.operators import OUTPUT
+from ..plan.base import ChangelogNormalize, Source
+from ..plan.plan import LookupTable, Plan, RowsStage, WindowPlan
+from ..program import Program, Upsert
+from ..sql import intervals
+from ..windows.emission import FINAL, Emission
+from . import text, window_stages
+from .bounds import Bounds
+from .node import APPEND, RETRACT, TABLE, UPSERT, Changelog, Node, State, make
+from .operators import Operators
+from .selects import Read, Selects
+from .state import columns_of
+
+_WINDOWS = "_windows"
+"""After a stage's name: its windows' results before the select list."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a model's configs say that its operators depend on."""
+
+    table: str
+    """The model's own."""
+    emission: Emission = FINAL
+    ttl: int | None = None
+    domains: Collection[str] = ()
+    watermark: int = 0
+    changelog: bool = False
+
+
+def tree(plan: Plan, program: Program, settings: Settings) -> Node:
+    """The operators of a model, from what goes to its table down to its streams."""
+    found = _Builder(plan, program, settings)
+    within = partial(found.within, emission=settings.emission)
+    if plan.windows is not None:
+        node = within(plan.windows)
+    else:
+        operators = Operators(
+            plan.dataflow,
+            found.bounds,
+            found.columns,
+            found.source,
+            found.table,
+            within,
+            settings.emission,
+        )
+        node = operators.root()
+    return _sink(node, program, settings, found)
+
+
+class _Builder:
+    def __init__(self, plan: Plan, program: Program, settings: Settings) -> None:
+        self.settings = settings
+        self.streams = {stream.view: stream for stream in plan.streams}
+        self.lookups = {table.view: table for table in plan.lookups}
+        self.columns = columns_of(program)
+        self.bounds = Bounds(settings.ttl, settings.domains)
+        operators = plan.dataflow.operators
+        self.feeds = {each.view for each in operators if isinstance(each, Source) and each.changelog}
+        self.upsert_keys = {
+            source.view: each.stage.key
+            for each in operators
+            if isinstance(each, ChangelogNormalize)
+            for source in each.inputs
+            if isinstance(source, Source)
+        }
+
+    def source(self, view: str) -> Node:
+        """A stream."""
+        stream = self.streams[view]
+        time = None
+        if stream.event_time is not None:
+            time = f"{stream.event_time}, watermark {_watermark(self.settings.watermark)}"
+        changelog, what = Changelog(APPEND), text.relation(stream.relation)
+        if stream.feed or view in self.feeds:
+            changelog, what = Changelog(RETRACT), f"changelog of {what}"
+        elif key := self.upsert_keys.get(view):
+            changelog = Changelog(UPSERT, key)
+        return make("Source", what, changelog, event_time=time)
+
+    def table(self, view: str) -> Read | None:
+        """A table outside; None: it is none."""
+        table = self.lookups.get(view)
+        return None if table is None else Read(_external(table))
+
+    def within(self, plan: WindowPlan, emission: Emission) -> Node:
+        """The operators of a plan with windows."""
+        return _Stages(self, plan, emission).root()
+
+
+class _Stages:
+    """The operators of one plan with windows."""
+
+    def __init__(self, of: _Builder, plan: WindowPlan, emission: Emission) -> None:
+        self.of, self.plan, self.emission = of, plan, emission
+        self.stages = {stage.name: stage for stage in plan.stages}
+        self.read: dict[str, Read | None] = {}
+
+    def root(self) -> Node:
+        """What comes out of the plan."""
+        reader = Selects(self._resolve, windows=bool(self.stages))
+        return reader.read(self.plan.written or self.plan.output).node
+
+    def _resolve(self, name: str) -> Read | None:
+        if name not in self.read:
+            self.read[name] = self._make(name)
+        return self.read[name]
+
+    def _make(self, name: str) -> Read | None:
+        if name in self.of.streams:
+            time = self.of.streams[name].event_time or ""
+            return Read(self.of.source(name), time=time)
+        if (table := self.of.table(name)) is not None:
+            return table
+        # What a stage's own text calls its result has another name.
+        stage = self.stages.get(name) or self.stages.get(name.removesuffix(_WINDOWS))
+        if stage is None:
+            return None
+        below = Selects(self._resolve).read(stage.written).node
+        if isinstance(stage, RowsStage):
+            return window_stages.rows(stage, self.emission, self.of.columns, below, stage.window.time_col)
+        found = window_stages.aggregate(stage, self.emission, self.of.columns, below)
+        if stage.name != name:
+            return found
+        # It stands for the whole SELECT, with its select list and HAVING.
+        self.read[f"{name}{_WINDOWS}"] = found
+        return Selects(self._resolve, windows=True).read(stage.output)
+
+
+def _external(table: LookupTable) -> Node:
+    key = ", ".join(table.key)
+    return make(
+        "ExternalTable",
+        text.relation(table.relation),
+        Changelog(TABLE),
+        notes=(f"Asked in each micro-batch for its distinct {key}.",),
+        key=table.key,
+    )
+
+
+def _watermark(delay: int) -> str:
+    return f"newest − {intervals.format(delay)}"
+
+
+def _sink(node: Node, program: Program, settings: Settings, builder: _Builder) -> Node:
+    """What goes to the table."""
+    upsert = program.upsert
+    notes = ["Rows are added and never change."]
+    if upsert is not None:
+        told = (
+            "Rows are told apart by all of their columns" if upsert.key is None else "What changes is merged"
+        )
+        notes = [f"{told}, in one commit per micro-batch."]
+    if settings.changelog:
+        notes.append(f"Every change is also appended to {text.relation(settings.table)}__changes.")
+    parts = [part.name for level in program.levels for part in level.parts if part.name == OUTPUT]
+    state = tuple(
+        State(part, "a row that the last micro-batch emits", "the next micro-batch", builder.columns(part))
+        for part in parts
+    )
+    made = make(
+        "Sink", text.relation(settings.table), _mode(upsert), (node,), state=state, notes=tuple(notes)
+    )
+    return replace(made, key=None if upsert is None else upsert.key)
+
+
+def _mode(upsert: Upsert | None) -> Changelog:
+    if upsert is None:
+        return Changelog(APPEND)
+    return Changelog(RETRACT) if upsert.key is None else Changelog(UPSERT, upsert.key)

@@ -1,0 +1,521 @@
+"""Operators of a dataflow as they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from ..generation.operators import parts_and_rows
+from ..normalize.rankings import ranks
+from ..plan import base
+from ..plan.operators.group_state import Groups
+from ..plan.plan import GroupStage, WindowPlan
+from ..plan.relation import Relation
+from ..plan.time_bounds import kept_until
+from ..plan.upserts import replaced
+from ..sql import intervals
+from ..sql.clauses import filters, joined
+from ..windows.emission import Emission
+from . import text
+from .bounds import ALL_BOUNDED, AS_ITS_INPUT, BOUNDED, Bounds
+from .groups import by_keys, key_of, metrics_of, state_of_groups, written_of
+from .node import (
+    APPEND,
+    EVERYTHING,
+    PARTITIONS,
+    RETRACT,
+    UPSERT,
+    Changelog,
+    Computing,
+    Metric,
+    Node,
+    State,
+    make,
+)
+from .selects import Read, Selects, project, ranking
+from .state import Columns
+from .top_n import ranked
+from .written import expression, in_authors_words, lifted, lifted_in_windows, select_of, without_joins
+
+CHANGES = Computing()
+_INPUT_ROWS = "an input's row that later changes need"
+_WINDOW_END = "window end + allowed lateness"
+
+
+class Operators:
+    """The operators of a dataflow, as nodes.
+
+    Args:
+        flow: the dataflow.
+        bounds: what clears state.
+        columns: of the parts of the state.
+        source: the node of a stream, by its view.
+        table: the node of a table outside, by what its answer is under; None: it is no such.
+        within: the node of a query that stays within windows.
+        emission: when results of windows come.
+    """
+
+    def __init__(
+        self,
+        flow: base.Dataflow,
+        bounds: Bounds,
+        columns: Columns,
+        source: Callable[[str], Node],
+        table: Callable[[str], Read | None],
+        within: Callable[[WindowPlan], Node],
+        emission: Emission,
+    ) -> None:
+        self.flow, self.bounds, self.columns, self.emission = flow, bounds, columns, emission
+        self.source, self.table, self.within = source, table, within
+        result = replaced(flow)
+        self.upserted: set[str] = set()
+        """The operator that is the result, if it puts its rows out as they are, and what is done with these row by row."""
+        if result is not None and result.key is not None:
+            self.upserted = {each.name for each in (result.operator, *result.path)}
+        self.key = None if result is None else result.key
+        self.state_names = {group.name: name for name, group in flow.groups.items()}
+        self.read: dict[str, Read] = {}
+        self.own: dict[str, list[str]] = {}
+        self.shared: dict[str, list[str]] = {}
+        taken: set[str] = set()
+        parts, self.rows_of = parts_and_rows(flow, bounds.ttl)
+        for operator in flow.operators:
+            mine = parts.get(operator.name, [])
+            self.own[operator.name] = [part for part in mine if part not in taken]
+            self.shared[operator.name] = [part for part in mine if part in taken]
+            taken.update(mine)
+
+    def root(self) -> Node:
+        """The node of the whole query."""
+        for operator in self.flow.operators:
+            self.read[operator.name] = self._read(operator)
+        return self.read[self.flow.root.name].node
+
+    def _read(self, operator: base.Operator) -> Read:
+        inputs = tuple(self.read[each.name].node for each in operator.inputs)
+        if isinstance(operator, base.Source):
+            return Read(self.source(operator.view))
+        if isinstance(operator, base.ChangelogNormalize):
+            keys: dict[exp.Expr, tuple[str, ...]] = {exp.column(each): () for each in operator.stage.key}
+            state = self._state(operator, "the last row of a key", self.bounds.of_keys(keys, exp.Select()))
+            notes = ("What a row replaces is retracted from what stands above.",)
+            return Read(
+                self._node(operator, "ChangelogNormalize", operator.label, inputs, state, notes=notes)
+            )
+        if isinstance(operator, base.WindowResults):
+            return Read(_at(self.within(operator.plan), operator.relation), lifted_in_windows(operator.plan))
+        if isinstance(operator, base.GroupAggregate):
+            return self._group(operator, inputs)
+        if isinstance(operator, base.Project):
+            return self._project(operator, inputs)
+        if isinstance(operator, base.UnionAll):
+            flat = tuple(
+                i for each in inputs for i in (each.inputs if each.operator == "UnionAll" else (each,))
+            )
+            return Read(self._node(operator, "UnionAll", f"of {len(flat)}", flat))
+        if isinstance(operator, base.WindowRows):
+            return Read(self._node(operator, "WindowTableFunction", str(operator.window), inputs))
+        if isinstance(operator, base.WindowChanges):
+            state = self._state(operator, "what a window gave last, to be retracted as it was", _WINDOW_END)
+            node = self._node(operator, "WindowChanges", "early and late firing", inputs, state=state)
+            return replace(self.read[operator.inputs[0].name], node=node)
+        if isinstance(operator, base.LateRows):
+            return self.read[operator.inputs[0].name]
+        if isinstance(operator, base.WindowClose):
+            return self._close(operator, inputs)
+        if isinstance(operator, base.Local):
+            return Read(self._local(operator), lifted(operator.sql, self.read[operator.inputs[0].name]))
+        if isinstance(operator, base.SetOperation):
+            state = self._state(operator, "how often a row is there, on either side")
+            return Read(self._node(operator, "SetOperation", operator.label, inputs, state=state))
+        if isinstance(operator, base.Join):
+            return self._join(operator, inputs)
+        if isinstance(operator, base.OuterIntervalJoin):
+            return self._outer_in_time(operator, inputs)
+        if isinstance(operator, base.Recompute):
+            return self._recompute(operator, inputs)
+        if isinstance(operator, base.TopN):
+            return self._top_n(operator, inputs)
+        if isinstance(operator, base.TemporalFilter):
+            return self._temporal_filter(operator, inputs)
+        if isinstance(operator, base.OverAggregate):
+            return Read(self._over(operator, inputs))
+        if isinstance(operator, base.MaterializedProject):
+            return Read(self._materialized(operator, inputs))
+        return Read(
+            self._node(
+                operator,
+                type(operator).__name__,
+                operator.label,
+                inputs,
+                state=self._state(operator, "a row"),
+            )
+        )
+
+    def _node(
+        self,
+        operator: base.Operator,
+        name: str,
+        description: str,
+        inputs: tuple[Node, ...],
+        state: tuple[State, ...] = (),
+        computing: Computing = CHANGES,
+        metrics: tuple[Metric, ...] = (),
+        notes: tuple[str, ...] = (),
+        key: tuple[str, ...] | None = None,
+        changelog: Changelog | None = None,
+    ) -> Node:
+        relation = operator.relation
+        return make(
+            name,
+            description,
+            changelog or self._mode(operator),
+            inputs,
+            identity=operator.name,
+            key=key or _key(relation),
+            event_time=_time(relation),
+            state=state,
+            shares=tuple(self.shared[operator.name]),
+            computing=computing,
+            metrics=metrics,
+            notes=notes,
+        )
+
+    def _mode(self, operator: base.Operator) -> Changelog:
+        key = _key(operator.relation) or self.key
+        if operator.name in self.upserted and key is not None:
+            return Changelog(UPSERT, key)
+        return Changelog(RETRACT if operator.relation.changes else APPEND)
+
+    def _after(self, operator: base.Operator, last: str) -> str | None:
+        """What the TTL says of an operator's state; None: nothing."""
+        if base.keeps(operator) or (after := self.bounds.after(last)) is None:
+            return None
+        if isinstance(operator, base.Recompute | base.SetOperation) and base.is_mixed(operator.inputs):
+            return f"{after}, those that stay below it when they go"
+        return after
+
+    def _clears(self, operator: base.Operator, last: str) -> str:
+        if base.keeps(operator):
+            return AS_ITS_INPUT
+        return self._after(operator, last) or (BOUNDED if len(operator.inputs) == 1 else ALL_BOUNDED)
+
+    def _state(self, operator: base.Operator, rows: str, clears: str | None = None) -> tuple[State, ...]:
+        if getattr(operator, "ends", ()):
+            clears = _WINDOW_END
+        clears = clears or self._clears(operator, "the last change")
+        return tuple(State(part, rows, clears, self.columns(part)) for part in self.own[operator.name])
+
+    # -- one by one --------------------------------------------------------------------------------
+
+    def _group(self, operator: base.GroupAggregate, inputs: tuple[Node, ...]) -> Read:
+        name = self.state_names[operator.name]
+        stage = in_authors_words(replace(operator.stage, name=name))
+        ttl = base.ttl_of(operator, self.bounds.ttl)
+        pieces = Groups(stage, ttl, fused=True)
+        clears = self._clears_groups(operator, stage)
+        state = list(state_of_groups(stage, pieces, self.columns, clears, ttl))
+        told = {each.part for each in state}
+        for part in self.own[operator.name]:
+            if part not in told:
+                what = "the row that a key gave last, to be retracted as it was"
+                state.append(State(part, what, "with its key", self.columns(part)))
+        below = Selects({base.input_name(0): Read(inputs[0])}.get).read(stage.written).node
+        node = self._node(
+            operator,
+            "GroupAggregate",
+            by_keys(stage),
+            (below,),
+            tuple(each for each in state if each.part in self.own[operator.name]),
+            metrics=metrics_of(stage, pieces),
+            key=key_of(stage),
+            changelog=Changelog(UPSERT, key_of(stage)) if operator.name in self.upserted else None,
+        )
+        return Read(node, written_of(stage), stage.keys)
+
+    def _clears_groups(self, operator: base.GroupAggregate, stage: GroupStage) -> str:
+        """What clears the groups' state."""
+        if operator.ends:
+            return f"window end + {intervals.format(operator.lasts)}" if operator.lasts else _WINDOW_END
+        if stage.keys and base.keeps(operator):
+            return AS_ITS_INPUT
+        if after := self._after(operator, "the key's last row"):
+            return after
+        keys = {expression(key.sql): self._aliases(operator, key.name) for key in stage.keys}
+        (below,) = operator.inputs
+        return self.bounds.of_keys(keys, select_of(stage.written), below.relation.bounded)
+
+    def _aliases(self, operator: base.Operator, column: str) -> set[str]:
+        """What the queries right above an operator call one of its columns, in lower case."""
+        return {
+            item.alias.lower()
+            for each in self.flow.operators
+            if isinstance(each, base.Project) and each.inputs[0].name == operator.name
+            for item in select_of(each.sql).expressions
+            if isinstance(item, exp.Alias) and item.this.name.lower() == column.lower()
+        }
+
+    def _project(self, operator: base.Project, inputs: tuple[Node, ...]) -> Read:
+        below = self.read[operator.inputs[0].name]
+        if not operator.label.upper().startswith("SELECT"):
+            return Read(self._node(operator, "Project", operator.label, inputs))
+        found = Selects(self._inputs(operator)).read(operator.sql)
+        node = found.node
+        if node.identity != below.node.identity:
+            node = replace(
+                node,
+                # That of what is the result is called as it calls its columns.
+                changelog=node.changelog if operator.name in self.upserted else self._mode(operator),
+                key=_key(operator.relation),
+                event_time=_time(operator.relation) or node.event_time,
+            )
+        return replace(found, node=node, written=lifted(operator.sql, below))
+
+    def _materialized(self, operator: base.MaterializedProject, inputs: tuple[Node, ...]) -> Node:
+        select = select_of(operator.sql)
+        if written := self.read[operator.inputs[0].name].written:
+            select = text.put_back(select, written, ())
+        rows = "a row that is there, and what it gave, to be retracted as it was"
+        state = self._state(
+            operator, rows, self._after(operator, "the row's last change") or "when the row goes"
+        )
+        name, what = "Project", text.shown(select)
+        if select.args.get("joins"):
+            name, what = "LookupJoin", text.joins(select)
+            tables = joined(select)[len(inputs) :]
+            inputs = (*inputs, *(Selects(self.table).relation(node).node for node, _ in tables))
+        return self._node(operator, name, what, inputs, state)
+
+    def _inputs(self, operator: base.Operator) -> Callable[[str], Read | None]:
+        """What stands for a name in an operator's text."""
+        found = {base.input_name(n): self.read[each.name] for n, each in enumerate(operator.inputs)}
+        return lambda name: found.get(name) or self.table(name)
+
+    def _close(self, operator: base.WindowClose, inputs: tuple[Node, ...]) -> Read:
+        complete, early = self.emission.complete, self.emission.first is not None
+        later = f" + {intervals.format(complete)} (complete_result_offset)" if complete else ""
+        if operator.lasts:
+            later = f" + {intervals.format(operator.lasts)}"
+        state = self._state(operator, "a change of an open window", f"window end{later}")
+        when = (
+            f"when the watermark is at {operator.window_end}{later}{', and at early firing' if early else ''}"
+        )
+        node = self._node(operator, "WindowClose", when, inputs, state=state)
+        return replace(self.read[operator.inputs[0].name], node=node)
+
+    def _over(self, operator: base.OverAggregate, inputs: tuple[Node, ...]) -> Node:
+        select, reach = select_of(operator.written or operator.sql), operator.reach
+        rows = "a row that frames of later rows reach back to"
+        if operator.waits:
+            rows = f"a row that waits for the watermark to pass its {operator.time}, or {rows[6:]}"
+        if operator.running:
+            rows = "a partition's last row with what its rows come to" + (
+                f", or {rows.partition(', or')[0]}" if operator.waits else ""
+            )
+        ends = (
+            [f"{reach.rows} later row{'' if reach.rows == 1 else 's'} of its partition"] if reach.rows else []
+        )
+        ends += [f"{intervals.format(reach.micros)} after its {operator.time}"] if reach.micros else []
+        idle = self.bounds.after("its partition's last row")
+        if operator.running:
+            ends = ["a later row of its partition, which takes its place"]
+        if operator.until:
+            ends = [*ends, f"when the watermark has passed {text.until(operator.until)}"]
+        clears = (
+            idle
+            if reach.everything and not (operator.until or operator.running)
+            else " or ".join(ends) or "when it is put out"
+        )
+        if idle and not reach.everything:
+            clears = f"{clears}, or {idle}"
+        return self._node(
+            operator,
+            "OverAggregate",
+            ", ".join(text.over_text(each, select) for each in text.over(select)),
+            inputs,
+            self._state(operator, rows, clears or "nothing: its input is bounded"),
+            notes=(f"A row comes out once, when the watermark has passed its {operator.time}.",)
+            if operator.waits
+            else (),
+        )
+
+    def _local(self, operator: base.Local) -> Node:
+        node = Selects(self._inputs(operator), windows=True).read(operator.sql).node
+        return _at(node, operator.relation)
+
+    def _recompute(self, operator: base.Recompute, inputs: tuple[Node, ...]) -> Read:
+        select = select_of(operator.sql)
+        if written := self.read[operator.inputs[0].name].written:
+            select = text.put_back(select, written, ())
+        computing = (
+            Computing(EVERYTHING, cost="reads all rows that it keeps, and what they gave before")
+            if operator.is_whole
+            else Computing(
+                PARTITIONS,
+                tuple(text.shown(expression(key)) for key in next(keys for keys in operator.keys if keys)),
+                "reads the kept rows of each partition that changed, and what they gave before",
+            )
+        )
+        clears = self._after(operator, "its partition's last change")
+        rows = _INPUT_ROWS
+        rank = None
+        if operator.label.startswith(("session(", "dynamic_cumulate(")):
+            name, what = "WindowTableFunction", operator.label
+            clears = self._after(operator, "the session's end")
+        elif over := text.over(select):
+            ranked = ranks.ranks(select)
+            name, what = "OverAggregate", ", ".join(text.over_text(each, select) for each in over)
+            if len(ranked) == len(over) == 1:
+                ((column, placed),) = ranked.items()
+                last = operator.top.rows if operator.top is not None else self._ended(operator, column)
+                kind = "RetractableTopN" if operator.top is None else "AppendOnlyTopN"
+                name, what = ranking(select, placed, last, operator=kind)
+                rank = None if last is None else (column, last)
+            if operator.top is not None:
+                rows = f"a row that is, or was, among the first {operator.top.rows} of its partition"
+                clears = clears or "when others take its place"
+        elif text.is_grouped(select):
+            name, what = "GroupAggregate", f"{text.grouped_by(select)}: {operator.label}"
+            metrics = tuple(
+                Metric(c, f, (), "computed from the kept rows") for c, f in text.aggregates(select)
+            )
+            node = self._node(
+                operator, name, text.grouped_by(select), inputs, self._state(operator, rows, clears), computing, metrics,
+                (f"Why rows are kept: {operator.label}.",), tuple(text.keys(select)),
+            )  # fmt: skip
+            return Read(node, lifted(operator.sql, self.read[operator.inputs[0].name]))
+        elif select.args.get("joins"):
+            name, what = "RegularJoin", text.joins(select)
+        else:
+            name, what = "Recompute", text.shown(select)
+        subqueries = [each for each in operator.inputs[len(joined(select)) :]]
+        if subqueries and not text.over(select):
+            name, what = ("RegularJoin" if select.args.get("joins") else "Recompute"), text.shown(select)
+        state = self._state(operator, rows, clears)
+        if operator.until:
+            name, state = "IntervalJoin", self._in_time(operator, state, operator.until)
+        if select.args.get("joins"):
+            state = self._of_sides(operator, state)
+        node = self._node(operator, name, what, inputs, state, computing=computing)
+        return Read(node, rank=rank)
+
+    def _top_n(self, operator: base.TopN, inputs: tuple[Node, ...]) -> Read:
+        select = select_of(operator.written)
+        if written := self.read[operator.inputs[0].name].written:
+            select = text.put_back(select, written, ())
+        made = ranked(operator, select, self.bounds)
+        state = self._state(operator, made.rows, made.clears)
+        node = self._node(operator, made.name, made.what, inputs, state, notes=made.notes)
+        if operator.final:
+            time = operator.inputs[0].relation.event_time
+            node = replace(node, event_time=f"{time}, emitted in its order")
+        return Read(node, rank=(operator.rank.lower(), operator.top.rows))
+
+    def _temporal_filter(self, operator: base.TemporalFilter, inputs: tuple[Node, ...]) -> Read:
+        condition = expression(operator.label)
+        length = operator.lasts - isinstance(condition, exp.GTE | exp.LTE)
+        known = self.bounds.after("it came")
+        end = (
+            f"watermark {'−' if length > 0 else '+'} {intervals.format(abs(length))}"
+            if length
+            else "watermark"
+        )
+        clears = f"{end}, or {known}" if known else end
+        state = self._state(operator, "a row for which it holds", clears)
+        notes = ("A row leaves the result when the watermark has passed it by that much.",)
+        node = self._node(operator, "TemporalFilter", text.shown(condition), inputs, state, notes=notes)
+        return replace(self.read[operator.inputs[0].name], node=node)
+
+    def _join(self, operator: base.Join, inputs: tuple[Node, ...]) -> Read:
+        select = select_of(operator.sql)
+        state = self._state(operator, _INPUT_ROWS)
+        if operator.until:
+            state = self._in_time(operator, state, operator.until)
+        elif not operator.ends:
+            state = self._for_good(operator, state)
+        name = "IntervalJoin" if operator.until else "RegularJoin"
+        node = self._node(operator, name, text.joins(select), inputs, self._of_sides(operator, state))
+        return Read(project(node, without_joins(select)))
+
+    def _for_good(self, operator: base.Join, state: tuple[State, ...]) -> tuple[State, ...]:
+        """The rows of a join's sides that nothing but a TTL clears, each of them by itself."""
+        clears = {}
+        for each in operator.inputs:
+            last = "its last change" if each.relation.changes else "it came"
+            clears[each.name] = AS_ITS_INPUT if base.stay(each) else self.bounds.after(last) or ALL_BOUNDED
+        return tuple(replace(each, clears=clears[self.rows_of[each.part]]) for each in state)
+
+    def _of_sides(
+        self, operator: base.Join | base.OuterIntervalJoin | base.Recompute, state: tuple[State, ...]
+    ) -> tuple[State, ...]:
+        """The rows of a join's sides, each called after the side that it is of."""
+        aliases: dict[str, list[str]] = {}
+        for node, _ in joined(select_of(operator.sql)):
+            for number, each in enumerate(operator.inputs):
+                if isinstance(node, exp.Table) and node.name == base.input_name(number):
+                    aliases.setdefault(each.name, []).append(node.alias_or_name)
+        named = {
+            part: " and ".join(alias for alias in aliases.get(name, ()) if not text.is_own_alias(alias))
+            for part, name in self.rows_of.items()
+        }
+        what = (
+            "that may still match"
+            if isinstance(operator, base.Join | base.OuterIntervalJoin)
+            else "that later changes need"
+        )
+        return tuple(
+            replace(each, rows=f"a row of {named[each.part]} {what}") if named.get(each.part) else each
+            for each in state
+        )
+
+    @staticmethod
+    def _in_time(
+        operator: base.Join | base.OuterIntervalJoin | base.Recompute,
+        state: tuple[State, ...],
+        until: tuple[base.Until, ...],
+    ) -> tuple[State, ...]:
+        """The rows of a join's sides, each with what clears it."""
+        ends = {
+            kept_until(each, last).part: f"when the watermark has passed {text.until(last)}"
+            for each, last in zip(operator.inputs, until, strict=True)
+        }
+        own = {each.part: each for each in state}
+        return tuple(replace(own[part], clears=ends[part]) for part in ends if part in own)
+
+    def _outer_in_time(self, operator: base.OuterIntervalJoin, inputs: tuple[Node, ...]) -> Read:
+        select = select_of(operator.sql)
+        state = self._in_time(operator, self._state(operator, _INPUT_ROWS), operator.until)
+        note = "A row that meets none comes once, when it can meet none any more."
+        state = self._of_sides(operator, state)
+        node = self._node(operator, "IntervalJoin", text.joins(select), inputs, state, notes=(note,))
+        return Read(project(node, without_joins(select)))
+
+    def _ended(self, operator: base.Operator, column: str) -> int | None:
+        """Where the queries above end a ranking."""
+        found = []
+        for each in self.flow.operators:
+            if any(below.name == operator.name for below in each.inputs) and isinstance(each, base.Project):
+                ends = [ranks.last_place(test, column) for test in filters(select_of(each.sql))]
+                found.append(min((end for end in ends if end is not None), default=None))
+        return None if None in found else max((end for end in found if end is not None), default=None)
+
+
+def _key(relation: Relation) -> tuple[str, ...] | None:
+    """The author's columns that identify a row; None: there are none."""
+    shown = replace(relation, keys=tuple(each for each in relation.keys if not text.is_hidden_key(each)))
+    return None if shown.key is None else tuple(sorted(shown.key))
+
+
+def _time(relation: Relation) -> str | None:
+    if relation.open_until is not None:
+        return f"{relation.open_until}, of windows that may be open"
+    if relation.together:
+        return f"{', '.join(relation.together)}, final when its rows come"
+    return None
+
+
+def _at(node: Node, relation: Relation) -> Node:
+    """A node with what is known of the relation that comes out of it."""
+    return replace(node, key=node.key or _key(relation), event_time=_time(relation) or node.event_time)

@@ -1,0 +1,80 @@
+"""Texts of a plan → what their author wrote: what the planner named, or took out of its place, is put back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from ..plan.plan import AggregateStage, GroupStage, WindowPlan
+from ..sql.clauses import relations
+from ..sql.dialect import parse
+from ..sql.nodes import every
+from . import text
+from .groups import written_of
+from .selects import Read
+
+_DISTINCT = "own"
+"""What the planner calls the rows of a DISTINCT."""
+
+
+def select_of(sql: str) -> exp.Select:
+    """The outermost SELECT of a text."""
+    made = parse(sql)
+    select = made if isinstance(made, exp.Select) else made.find(exp.Select)
+    assert select is not None
+    return select
+
+
+def lifted(sql: str, below: Read) -> Mapping[str, str]:
+    """What stands for columns that were made to take subqueries out of a GROUP BY (`operators.above_groups`)."""
+    select = select_of(sql)
+    if below.written:
+        select = text.put_back(select, below.written, below.keys)
+    made = (item for item in select.expressions if isinstance(item, exp.Alias))
+    return {item.alias: text.shown(item.this) for item in made if text.is_lifted(item.alias)}
+
+
+def lifted_in_windows(plan: WindowPlan) -> Mapping[str, str]:
+    """The same of groups within windows."""
+    found: dict[str, str] = {}
+    for stage in plan.stages:
+        if isinstance(stage, AggregateStage):
+            select = text.put_back(select_of(stage.output), written_of(stage), stage.keys)
+            made = (item for item in select.expressions if isinstance(item, exp.Alias))
+            found |= {item.alias: text.shown(item.this) for item in made if text.is_lifted(item.alias)}
+    return found
+
+
+def expression(sql: str) -> exp.Expr:
+    """An expression as a tree."""
+    made: exp.Expr = parse(f"select {sql} as made").expressions[0].unalias()
+    return made
+
+
+def in_authors_words(stage: GroupStage) -> GroupStage:
+    """A stage whose keys and aggregates have no alias that the planner gave the rows below."""
+    alias = relations(select_of(stage.written))[0].alias_or_name
+    if alias != _DISTINCT and not text.is_own_alias(alias):
+        return stage
+
+    def without(sql: str) -> str:
+        made = expression(sql)
+        for column in every(made, exp.Column):
+            if column.table == alias:
+                column.set("table", None)
+        return text.shown(made)
+
+    return replace(
+        stage,
+        keys=tuple(replace(key, sql=without(key.sql)) for key in stage.keys),
+        metrics=tuple(replace(metric, sql=without(metric.sql)) for metric in stage.metrics),
+    )
+
+
+def without_joins(select: exp.Select) -> exp.Select:
+    """A SELECT that joins without the joins."""
+    made = select.copy()
+    made.set("joins", None)
+    return made

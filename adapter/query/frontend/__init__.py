@@ -1,0 +1,1 @@
+"""A query text with what is known of it: streams, markers, kinds and types."""

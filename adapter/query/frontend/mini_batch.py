@@ -1,0 +1,103 @@
+"""``/*+ MINI_BATCH('5 seconds', 10000) */``: how long, or how many rows, a micro-batch is at most.
+
+It says when results come, not which: so it is taken off the text before that is planned, and a state
+goes on whether it is there or not. Spark passes it over.
+
+>>> from ..sql.dialect import parse, sql
+>>> text = "select /*+ MINI_BATCH('5 seconds', 10000) */ a from b"
+>>> tree = parse(text)
+>>> take(tree, text)
+MiniBatch(latency=5000000, rows=10000)
+>>> sql(tree)
+'SELECT a FROM b'
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..program import MiniBatch
+from ..sql import intervals
+from ..sql.dialect import parse, sql
+from . import hints
+
+NAME = "MINI_BATCH"
+_INSTEAD = "Write how long, how many rows, or both: /*+ MINI_BATCH('5 seconds', 10000) */"
+
+
+def take(tree: exp.Expr, text: str) -> MiniBatch | None:
+    """The hint of a text, which is taken off its tree; None if there is none. Before WITH is written out.
+
+    Raises:
+        QueryError: there are two, or one that can't be read, or stands where none is looked for.
+    """
+    found = [hint for _, hint in hints.take_hints(tree, _is_one)]
+    if len(found) > 1:
+        listed = " and ".join(map(_text, found))
+        raise QueryError(
+            f"The query has {len(found)} hints {NAME}, {listed}; it is one stream, so write one."
+        )
+    hints.check_places(NAME, f"{NAME}('5 seconds', 10000)", len(found), text)
+    return _read(found[0]) if found else None
+
+
+def check(text: str) -> None:
+    """Passes a text whose hint, if it has one, can be read.
+
+    Raises:
+        QueryError: as in `take`.
+    """
+    if NAME not in text.upper():
+        return
+    try:
+        tree = parse(text)
+    except QueryError:
+        return  # Spark's to judge
+    take(tree, text)
+
+
+def _is_one(hint: exp.Expr | str) -> bool:
+    name = hint.name if isinstance(hint, exp.Anonymous | exp.Var) else str(hint).partition("(")[0]
+    return name.strip().upper() == NAME
+
+
+def _text(hint: exp.Expr | str) -> str:
+    return hint if isinstance(hint, str) else sql(hint)
+
+
+def _read(hint: exp.Expr | str) -> MiniBatch:
+    shown = _text(hint)
+    arguments = hint.expressions if isinstance(hint, exp.Anonymous) else []
+    if isinstance(hint, str) or len(arguments) > 2:
+        raise QueryError(f"The hint {shown} can't be read. {_INSTEAD}.")
+    if not arguments:
+        raise QueryError(f"The hint {shown} says nothing. {_INSTEAD}.")
+    latency = rows = None
+    for argument in arguments:
+        if isinstance(argument, exp.Interval) or (isinstance(argument, exp.Literal) and argument.is_string):
+            if latency is not None:
+                raise QueryError(f"The hint {shown} has two lengths of time. {_INSTEAD}.")
+            latency = _latency(argument, shown)
+        else:
+            if rows is not None:
+                raise QueryError(f"The hint {shown} has two numbers of rows. {_INSTEAD}.")
+            rows = _rows(argument, shown)
+    return MiniBatch(latency, rows)
+
+
+def _latency(argument: exp.Expr, shown: str) -> int:
+    text = argument.name if isinstance(argument, exp.Literal) else sql(argument)
+    latency = intervals.parse(text, f"In the hint {shown},")
+    if latency <= 0:
+        raise QueryError(f"The hint {shown} has no time in it: '{text}' must be longer than nothing.")
+    return latency
+
+
+def _rows(argument: exp.Expr, shown: str) -> int:
+    text = sql(argument)
+    if not text.isdigit() or not int(text):
+        raise QueryError(
+            f"The hint {shown} has '{text}' for the number of rows; it must be a whole number of at least 1."
+        )
+    return int(text)

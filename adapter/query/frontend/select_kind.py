@@ -1,0 +1,46 @@
+"""What a SELECT over a stream does with its rows."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ..errors import NotInStages, QueryError
+from ..sql.clauses import aggregate
+from ..sql.dialect import sql
+from ..sql.nodes import every
+from . import hints
+from .streams import is_printed
+
+
+def is_grouped(select: exp.Select) -> bool:
+    """Whether it puts rows together."""
+    clauses = ("group", "distinct", "having")
+    return any(select.args.get(name) for name in clauses) or aggregate(select) is not None
+
+
+def is_row_by_row(select: exp.Select) -> bool:
+    """Whether a SELECT works row by row."""
+    return not is_grouped(select) and select.find(exp.Window) is None
+
+
+def write_distinct_as_group(select: exp.Select) -> None:
+    """SELECT DISTINCT as a GROUP BY of all its columns. Changes the tree it is given.
+
+    Raises:
+        QueryError: the columns aren't named, or it groups too.
+    """
+    if select.is_star:
+        raise QueryError(
+            f"'{hints.quoted(select)}': name the columns of a SELECT DISTINCT over a stream; each of them is kept."
+        )
+    if select.args.get("group") or aggregate(select):
+        raise QueryError(
+            "SELECT DISTINCT with GROUP BY over a stream: put one of the two into a query of its own."
+        )
+    over = next((each for each in every(select, exp.Window) if not is_printed(each)), None)
+    if over is not None:
+        raise NotInStages(
+            f"SELECT DISTINCT of '{sql(over)}' over a stream: put one of the two into a query of its own."
+        )
+    select.set("distinct", None)
+    select.set("group", exp.Group(expressions=[item.unalias().copy() for item in select.expressions]))

@@ -1,0 +1,278 @@
+"""What a GROUP BY reads, as a text that says the same after edits that change nothing of it.
+
+A state goes on with an edited query if the rows that go into it are the same. So tables and subqueries are called by
+their place, whatever aliases the author gives them, and what nobody asks for is left out of select lists: a column that
+a WITH query hands up for a new aggregate changes nothing for those that were there.
+
+>>> from ..sql.dialect import parse
+>>> one = SourceText(parse("select k, sum(a.v) from (select k, v, w from t as s where s.v > 0) as a group by k"))
+>>> two = SourceText(parse("select b.k, sum(v), max(x) from (select k, v, w as x from t where v > 0) b group by b.k"))
+>>> one.reads({"k", "v"})
+'SELECT * FROM (SELECT k, v FROM t WHERE v > 0)'
+>>> one.reads({"k", "v"}) == two.reads({"k", "v"}), one.reads({"w"}) == two.reads({"w"})
+(True, False)
+>>> three = SourceText(parse("select k, sum(v) from (select * from (select k, v from t where v > 0) as b) as c group by k"))
+>>> three.reads({"k", "v"}) == one.reads({"k", "v"})
+True
+>>> one.expression(parse("select sum(a.v)").expressions[0]), two.expression(parse("select SUM(V)").expressions[0])
+('SUM(v)', 'SUM(v)')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+
+from sqlglot import exp
+
+from ..sql.clauses import aggregate, conjuncts, relations
+from ..sql.dialect import canonical, parse, sql, with_clause
+from ..sql.functions import makes_rows
+from ..sql.nodes import every
+from . import hints
+
+_ALL = None
+"""In the place of the names that are asked for: all of them."""
+_WHOLE = (
+    "distinct",
+    "group",
+    "having",
+    "qualify",
+    "order",
+    "sort",
+    "cluster",
+    "distribute",
+    "limit",
+    "offset",
+)
+"""Clauses with which a select list can't be made shorter."""
+
+
+class SourceText:
+    """What is under a SELECT that groups.
+
+    Args:
+        select: it, with its relations as the planner found them. It stays as it is.
+    """
+
+    def __init__(self, select: exp.Query) -> None:
+        self._read = hints.user_tree(select)
+        self._names = _names_in(self._read, 0) if isinstance(self._read, exp.Select) else None
+        self._texts: dict[frozenset[str] | None, str] = {}
+
+    def reads(self, columns: Collection[str] | None) -> str:
+        """The rows, with some of their columns.
+
+        Args:
+            columns: their names, in lower case. Those of conditions among the rows come with them. None: all.
+        """
+        wanted = None if columns is None else frozenset(columns)
+        if wanted not in self._texts:
+            read = self._read.copy()
+            _query(read, wanted, {}, 0)
+            self._texts[wanted] = canonical(read)
+        return self._texts[wanted]
+
+    def expression(self, node: exp.Expr) -> str:
+        """An expression over the rows. Where several relations are read, each has the name of its place."""
+        holder = exp.Paren(this=node.copy())
+        if self._names is not None:
+            _rename(holder, self._names, len(self._names) == 1, {}, 1)
+        return canonical(holder.this)
+
+
+def without_names(query: exp.Query) -> str:
+    """A query as it is written, whatever the author calls its relations.
+
+    >>> from ..sql.dialect import parse
+    >>> one, other = (parse(f"select {name}.k from t as {name} where {name}.v > 0") for name in "ab")
+    >>> without_names(one) == without_names(other)
+    True
+    """
+    read = query.copy()
+    _query(read, _ALL, {}, 0)
+    return canonical(read)
+
+
+@lru_cache(maxsize=1024)
+def ordered(text: str) -> str:
+    """A query's text with the conditions of each WHERE, which all have to hold, in an order of their own.
+
+    >>> ordered("SELECT * FROM t WHERE b > 1 AND (a OR c)") == ordered("SELECT * FROM t WHERE (a OR c) AND b > 1")
+    True
+    """
+    if " AND " not in text:
+        return text
+    query = parse(text)
+    for where in every(query, exp.Where):
+        tests = sorted(conjuncts(where.this), key=sql)
+        where.set("this", exp.and_(*tests, copy=False))
+    return sql(query)
+
+
+def columns_of(*nodes: exp.Expr) -> set[str] | None:
+    """The names that may be columns in expressions, in lower case; None: any column is in one of them.
+
+    >>> from ..sql.dialect import parse
+    >>> select = parse("select sum(a.v.w), count(*), max(struct(*))")
+    >>> sorted(columns_of(select.expressions[0]) or ()), columns_of(select.expressions[1]), columns_of(select)
+    (['a', 'v', 'w'], set(), None)
+    """
+    for node in nodes:
+        for star in every(node, exp.Star):
+            if not isinstance(star.parent, exp.Count):
+                return None
+    # What stands before a point may be a column that holds a struct.
+    return {each.name.lower() for node in nodes for each in every(node, exp.Identifier)}
+
+
+def _names_in(select: exp.Select, depth: int) -> dict[str, str] | None:
+    """How the relations of a SELECT are called, and what they are called instead; None: they keep their names."""
+    if select.args.get("laterals") or with_clause(select) is not None:
+        return None
+    names = {}
+    for number, node in enumerate(relations(select)):
+        alias = node.args.get("alias")
+        plain = isinstance(node, exp.Table | exp.Subquery) and not any(
+            node.args.get(part) for part in ("pivots", "sample", "laterals", "joins")
+        )
+        if not plain or (alias is not None and alias.args.get("columns")):
+            return None
+        names[node.alias_or_name.lower()] = f"__{depth}_{number}"
+    # A name twice, or none for one of several: nothing tells which is meant.
+    return names if len(names) == len(relations(select)) and ("" not in names or len(names) == 1) else None
+
+
+def _query(node: exp.Expr, wanted: frozenset[str] | None, outer: Mapping[str, str], depth: int) -> None:
+    """Writes a query so, in place.
+
+    Args:
+        node: the query.
+        wanted: the columns of it that are asked for; None: all.
+        outer: relations of queries around it, by the names that it may use for them.
+        depth: how many queries are around it.
+    """
+    if isinstance(node, exp.Subquery):
+        _query(node.this, wanted, outer, depth)
+    elif isinstance(node, exp.SetOperation):
+        for side in (node.this, node.expression):
+            _query(side, _ALL, outer, depth)
+    elif isinstance(node, exp.Select):
+        _select(node, wanted, outer, depth)
+
+
+def _select(select: exp.Select, wanted: frozenset[str] | None, outer: Mapping[str, str], depth: int) -> None:
+    names = _names_in(select, depth)
+    whole = (
+        names is None or any(select.args.get(clause) for clause in _WHOLE) or aggregate(select) is not None
+    )
+    if wanted is not _ALL and not whole:
+        select.set("expressions", _asked_for(select, wanted) or [exp.Literal.number(1)])
+    below = _asked_below(select, _ALL if whole and _has_star(select) else wanted)
+    if names is None:
+        below = _ALL
+    read = relations(select)
+    for node in read:
+        _collapse(node)
+        # What stands in FROM sees nothing of its neighbours.
+        _query(node, below, outer if names is None else {}, depth + 1)
+    if names is None:
+        # Its own relations hide others of their names.
+        own = {node.alias_or_name.lower() for node in (*read, *(select.args.get("laterals") or ()))}
+        seen = {name: new for name, new in outer.items() if name not in own}
+        _rename(select, {}, False, seen, depth + 1)
+        return
+    single = len(names) == 1
+    for node in read:
+        new = None if single else exp.TableAlias(this=exp.to_identifier(names[node.alias_or_name.lower()]))
+        node.set("alias", new)
+    _rename(select, names, single, outer, depth + 1)
+
+
+def _collapse(node: exp.Expr) -> None:
+    """Has a relation be what a query reads that does nothing but hand that up, as a WITH query may."""
+    while isinstance(node, exp.Subquery) and isinstance(handed := node.this, exp.Select):
+        # Whatever else it says may be another meaning.
+        said = {clause for clause, value in handed.args.items() if value}
+        inner = (
+            relations(handed)[0] if said <= {"expressions", "from_", "from"} and relations(handed) else None
+        )
+        plain = isinstance(inner, exp.Subquery) and isinstance(inner.this, exp.Select)
+        if not plain or handed.expressions != [exp.Star()]:
+            return
+        assert isinstance(inner, exp.Subquery)
+        alias = inner.args.get("alias")
+        if any(value for clause, value in inner.args.items() if clause not in ("this", "alias")) or (
+            alias is not None and alias.args.get("columns")
+        ):
+            return
+        node.set("this", inner.this)
+
+
+def _asked_for(select: exp.Select, wanted: frozenset[str] | None) -> list[exp.Expr]:
+    """The items of a select list that make the columns asked for; also those that others of them are made of, which Spark
+    reads by their aliases."""
+    asked = wanted
+    while True:
+        items = [item for item in select.expressions if _is_asked_for(item, asked)]
+        named = frozenset(each.name.lower() for item in items for each in every(item, exp.Identifier))
+        if asked is _ALL or named <= asked:
+            return items
+        asked |= named
+
+
+def _is_asked_for(item: exp.Expr, wanted: frozenset[str] | None) -> bool:
+    name = item.output_name.lower()
+    return (
+        wanted is _ALL
+        or item.is_star
+        or not name
+        or name in wanted
+        or any(makes_rows(node) for node in item.walk())
+    )
+
+
+def _has_star(select: exp.Select) -> bool:
+    return any(item.is_star for item in select.expressions)
+
+
+def _asked_below(select: exp.Select, wanted: frozenset[str] | None) -> frozenset[str] | None:
+    """The columns that a SELECT needs of its relations."""
+    if any(join.method == "NATURAL" for join in select.args.get("joins") or ()):
+        return _ALL
+    if _has_star(select) and wanted is _ALL:
+        return _ALL
+    found = set(wanted or ()) if _has_star(select) else set()
+    below = {id(node) for node in relations(select)}
+    for node in select.walk(prune=lambda each: id(each) in below):
+        if isinstance(node, exp.Column | exp.Identifier):
+            found.add(node.name.lower())
+    return frozenset(found)
+
+
+def _rename(
+    node: exp.Expr, names: Mapping[str, str], single: bool, outer: Mapping[str, str], depth: int
+) -> None:
+    """Has the columns of a SELECT, or of an expression over its relations, call those by their new names."""
+    read = {id(each) for each in relations(node)} if isinstance(node, exp.Select) else set()
+    around = {**outer, **names}
+    inner: list[exp.Expr] = []
+
+    def is_other(each: exp.Expr) -> bool:
+        if id(each) in read:
+            return True
+        if each is not node and isinstance(each, exp.Query):
+            inner.append(each)
+            return True
+        return False
+
+    for each in node.walk(prune=is_other):
+        if not isinstance(each, exp.Column) or not each.table or each.args.get("db"):
+            continue
+        name = each.table.lower()
+        if name in names and single:
+            each.set("table", None)
+        elif name in around:
+            each.set("table", exp.to_identifier(around[name]))
+    for each in inner:
+        _query(each, _ALL, around, depth)

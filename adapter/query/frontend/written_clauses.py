@@ -1,0 +1,93 @@
+"""A query's clauses as its author wrote them, one by one: what an edited query is told apart by, in words.
+
+>>> from ..sql.dialect import parse
+>>> query = parse("select k, count(*) as n from (select * from a join b on a.k = b.k where a.v > 1 and b.u > 2) group by k")
+>>> for kind, text in written_clauses(query): print(f"{kind}: {text}")
+SELECT: k
+SELECT: COUNT(*) AS n
+GROUP BY: k
+SELECT: *
+FROM: a
+JOIN: JOIN b
+ON: a.k = b.k
+WHERE: a.v > 1
+WHERE: b.u > 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from ..sql.clauses import conjuncts, joined, without_queries
+from ..sql.dialect import sql
+from ..sql.names import unmarked
+from ..sql.nodes import every
+from . import hints
+
+_LISTED = {"group": "GROUP BY", "order": "ORDER BY"}
+_CONDITIONS = {"where": "WHERE", "having": "HAVING", "qualify": "QUALIFY"}
+
+
+def written_clauses(tree: exp.Query) -> list[tuple[str, str]]:
+    """The clauses of all SELECTs of a query, each as its keyword and its text, outermost first. Queries within a text are
+    left out of it: they have their own."""
+    found: list[tuple[str, str]] = []
+    for query in every(hints.as_quoted(tree), exp.Query):
+        if isinstance(query, exp.SetOperation):
+            kind = type(query).__name__.upper()
+            found.append(("SET", kind if query.args.get("distinct") is not False else f"{kind} ALL"))
+        elif isinstance(query, exp.Select):
+            found += [(kind, unmarked(text)) for kind, text in _of_select(query)]
+        if limit := query.args.get("limit"):
+            found.append(("LIMIT", sql(limit.expression or limit.args["count"])))
+    for window in _outermost(tree):
+        found += written_clauses(hints.input_of(window))
+    return found
+
+
+def _outermost(tree: exp.Query) -> Iterator[exp.Select]:
+    """The window functions that are in no other's input; of each its text stands in a FROM."""
+    todo: list[exp.Expr] = [tree]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, exp.Select) and hints.window_of(node) is not None:
+            yield node
+        else:
+            todo += node.iter_expressions()
+
+
+def _of_select(select: exp.Select) -> Iterator[tuple[str, str]]:
+    if select.args.get("distinct"):
+        yield "SELECT", "DISTINCT"
+    for item in select.expressions:
+        yield "SELECT", _outline(item)
+    for node, join in joined(select):
+        if join is not None:
+            yield from _of_join(join)
+        elif not isinstance(node, exp.Subquery):
+            yield "FROM", _outline(node)
+    for lateral in select.args.get("laterals") or ():
+        yield "LATERAL VIEW", _outline(lateral).removeprefix("LATERAL VIEW ")
+    for name, kind in _CONDITIONS.items():
+        if (clause := select.args.get(name)) is not None:
+            for each in conjuncts(clause.this):
+                yield kind, _outline(each)
+    for name, kind in _LISTED.items():
+        if (clause := select.args.get(name)) is not None:
+            yield kind, _outline(clause).removeprefix(kind).strip()
+
+
+def _of_join(join: exp.Join) -> Iterator[tuple[str, str]]:
+    alone = join.copy()
+    alone.set("on", None)
+    text = _outline(alone)
+    yield "JOIN", f"JOIN {text.removeprefix(',').strip()}" if text.startswith(",") else text
+    for each in conjuncts(join.args.get("on")):
+        yield "ON", _outline(each)
+
+
+def _outline(node: exp.Expr) -> str:
+    """A text with a mark in the place of each query in it."""
+    return sql(without_queries(exp.Paren(this=node.copy())).this).strip()

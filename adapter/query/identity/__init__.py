@@ -1,0 +1,1 @@
+"""What makes two plans the same: lineage, fingerprints, signatures."""

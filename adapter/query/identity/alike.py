@@ -1,0 +1,96 @@
+"""What the parts of a state are of, told by lineage, so that a query that only is written otherwise finds them again.
+
+A state is called by what its query said when it was made. Where an edited query has a part that is of the same rows, under
+another name, it takes that name (`stream.alike`): everything that is there stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..plan.base import Dataflow, GroupAggregate, Operator, TopN, WindowResults
+from ..plan.operators.buffered_rows import BufferedRows
+from ..plan.upserts import kept_root
+from ..sql.names import digest
+from .lineage import Lineage, lineages, placed, stage_rows
+from .lineage import of as lineage_of
+
+VERSION = 4
+"""Of how lineage is told: another version may tell the same otherwise."""
+
+
+def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> dict[str, object]:
+    """What a dataflow, and each part of its state, is of, as plain JSON.
+
+    Args:
+        flow: the dataflow.
+        keeps: by part of the state whose rows it has, or the operator that it is of.
+    """
+    known = lineages(flow)
+    root = known[kept_root(flow).name]
+    names = {group.name: name for name, group in flow.groups.items()}
+    parts = {
+        part: _of_part(of, known, flow) for part, of in keeps.items() if not isinstance(of, GroupAggregate)
+    }
+    rows = Counter(known[each].rows for each in names)
+    groups = {}
+    for operator, name in names.items():
+        its = known[operator]
+        # Two groupings of the same rows are told apart by their aggregates.
+        groups[name] = its.rows if rows[its.rows] == 1 else digest(its.means)
+    metrics = {
+        names[each.name]: {
+            metric.identity: dict(known[each.name].columns).get(metric.name, "")
+            for metric in each.stage.metrics
+        }
+        for each in flow.groups.values()
+    }
+    return {
+        "version": VERSION,
+        "parts": parts,
+        "groups": groups,
+        "metrics": metrics,
+        "stages": {
+            name: rows
+            for each in flow.operators
+            if isinstance(each, WindowResults)
+            for name, rows in stage_rows(each.plan, each.at_once).items()
+        },
+        "rows": root.rows,
+        "columns": [list(each) for each in root.columns],
+        "means": root.means,
+    }
+
+
+def _of_part(of: BufferedRows | Operator, known: Mapping[str, Lineage], flow: Dataflow) -> str:
+    if isinstance(of, TopN) and not of.inputs[0].relation.changes:
+        # Of a ranking of rows fewer may be asked for: those are there.
+        all_rows = lineage_of(replace(of, top=replace(of.top, rows=0)), known)
+        names = [name.lower() for name, _ in all_rows.columns]
+        return digest(
+            "first rows", all_rows.rows, [each for _, each in all_rows.columns], names, all_rows.star
+        )
+    if not isinstance(of, BufferedRows):
+        below = [known[each.name].means for each in of.inputs]
+        return digest(type(of).__name__, known[of.name].means, of.relation.changes, *below)
+    changes, expires = of.operator.relation.changes, of.ttl is not None
+    said: list[object] = [
+        known[of.operator.name].means,
+        changes,
+        expires,
+        of.ends,
+        of.lasts,
+        of.alone,
+        of.busy,
+    ]
+    if of.partitions is not None and expires and not of.alone:
+        # What expires together.
+        owner = next((each for each in flow.operators if each.name == of.partitions.owner), None)
+        said += [known[owner.name].rows if owner is not None else "each row"]
+        said += [placed(key, (of.alias,)) for key in of.keys]
+    if of.top is not None:
+        where = of.top.where and placed(of.top.where, (of.alias,))
+        said += ["top", placed(of.top.place, (of.alias,)), of.top.rows, where]
+    return digest("rows", *said)

@@ -1,0 +1,140 @@
+"""Takes the queries over streams in a GROUP BY's select list and HAVING, and OVER, into a query above it, which reads its
+result.
+
+>>> from ..sql.dialect import parse, sql
+>>> print(sql(lifted(parse("select upper(k) as k, sum(v) / (select max(v) from t) as s from t group by 1 having s > 2"))))
+SELECT `__key_0` AS k, `__aggregate_1` / (SELECT MAX(v) FROM t) AS s FROM (SELECT UPPER(k) AS `__key_0`, \
+SUM(v) AS `__aggregate_1` FROM t GROUP BY UPPER(k)) AS __groups WHERE (`__aggregate_1` / (SELECT MAX(v) FROM t)) > 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlglot import exp
+
+from ..aggregates.grouping import grouping
+from ..errors import QueryError
+from ..frontend import hints
+from ..sql.clauses import is_over, relations
+from ..sql.dialect import canonical, of_around, relation_of, unqualified
+from ..sql.nodes import every
+
+_ALIAS = "__groups"
+
+
+def lifted(select: exp.Select) -> exp.Select:
+    """A SELECT with GROUP BY as a plain one over the groups. The tree stays as it is.
+
+    Raises:
+        QueryError: it has grouping sets, or a query inside names a relation of its FROM.
+    """
+    found = grouping(select)
+    if found.sets is not None:
+        raise QueryError(
+            "OVER, LIMIT or a subquery over a stream stands in a SELECT with grouping sets; put the GROUP BY into a query "
+            "below."
+        )
+    return _Lifting(select, found.keys).made()
+
+
+class _Lifting:
+    def __init__(self, select: exp.Select, keys: tuple[exp.Expr, ...]) -> None:
+        self.select, self.keys = select, keys
+        self.same = unqualified(select)
+        self.columns: dict[str, str] = {}
+        self.items: list[exp.Expr] = []
+        self.aliases = {i.alias.lower(): i.this for i in select.expressions if isinstance(i, exp.Alias)}
+        self.outer = {node.alias_or_name.lower() for node in relations(select)} - {""}
+        names: set[str] = set()
+        for number, key in enumerate(keys):
+            # Under its own name a query inside finds a column that it is correlated by.
+            name = key.name if isinstance(key, exp.Column) else ""
+            if not name or name.lower() in names:
+                name = f"__key_{number}"
+            names.add(name.lower())
+            self._add(key, name)
+
+    def made(self) -> exp.Select:
+        """The query above, over the groups."""
+        outer = exp.Select()
+        for item in self.select.expressions:
+            above = self._above(item.unalias())
+            name = item.output_name
+            if not name:
+                raise QueryError(
+                    f"'{hints.quoted(item)}' stands beside OVER or a subquery over a stream, and has no name; write … AS "
+                    "name."
+                )
+            if not (isinstance(above, exp.Column) and above.name == name):
+                quoted = not isinstance(item, exp.Alias) or bool(item.args["alias"].quoted)
+                above = exp.alias_(above, name, quoted=quoted)
+            outer.append("expressions", above)
+        if self.select.args.get("distinct"):
+            outer.set("distinct", exp.Distinct())
+        having = self.select.args.get("having")
+        where = None if having is None else self._above(having.this, aliases=True)
+        below = self.select.copy()
+        for clause in ("having", "distinct", "order"):
+            below.set(clause, None)
+        below.set("expressions", self.items or [exp.alias_(exp.true(), "anything")])
+        if self.keys:
+            below.set("group", exp.Group(expressions=[key.copy() for key in self.keys]))
+        alias = exp.TableAlias(this=exp.to_identifier(_ALIAS))
+        outer = outer.from_(exp.Subquery(this=below, alias=alias), copy=False)
+        return outer if where is None else outer.where(where, copy=False)
+
+    def _text(self, node: exp.Expr) -> str:
+        return canonical(node, self.same)
+
+    def _add(self, node: exp.Expr, name: str) -> str:
+        self.columns[self._text(node)] = name
+        self.items.append(exp.alias_(node.copy(), name, quoted=True))
+        return name
+
+    def _above(self, node: exp.Expr, aliases: bool = False) -> exp.Expr:
+        """An expression over the groups' columns; where `aliases`, a name may be one of the select list's."""
+        if (name := self.columns.get(self._text(node))) is not None:
+            return exp.column(name, quoted=True)
+        if isinstance(node, exp.Query):
+            return self._over_keys(node, {id(column) for column in of_around(node)})
+        if isinstance(_unwrapped(node), exp.AggFunc) and not is_over(node):
+            if node.find(exp.Query):
+                raise QueryError(
+                    f"A subquery stands inside '{hints.quoted(node)}'; join it in a query below."
+                )
+            return exp.column(self._add(node, f"__aggregate_{len(self.items)}"), quoted=True)
+        if aliases and isinstance(node, exp.Column) and not node.table and node.name.lower() in self.aliases:
+            return exp.paren(self._above(self.aliases[node.name.lower()]))
+        made = node.copy()
+        for child, old in zip(list(made.iter_expressions()), list(node.iter_expressions()), strict=True):
+            child.replace(self._above(old, aliases))
+        return made
+
+    def _over_keys(self, node: exp.Expr, asked: Collection[int]) -> exp.Expr:
+        """A query inside, or a part of one, with the groups' keys in the place of what it asks of their rows.
+
+        Args:
+            node: the part.
+            asked: the columns that the whole query reads of queries around it.
+        """
+        columns = list(every(node, exp.Column))
+        if columns and all(id(column) in asked and relation_of(column) in self.outer for column in columns):
+            if (name := self.columns.get(self._text(node))) is not None:
+                return exp.column(exp.to_identifier(name, quoted=True), table=_ALIAS)
+            if isinstance(node, exp.Column):
+                raise QueryError(
+                    f"'{node.sql()}' of the groups stands in a subquery of their select list or HAVING, and is no key; put "
+                    "the GROUP BY into a query below, and write the subquery over that."
+                )
+        made = node.copy()
+        for child, old in zip(list(made.iter_expressions()), list(node.iter_expressions()), strict=True):
+            child.replace(self._over_keys(old, asked))
+        return made
+
+
+def _unwrapped(node: exp.Expr) -> exp.Expr:
+    """A call without what stands behind it: WITHIN GROUP, IGNORE NULLS, FILTER."""
+    while isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+        node = node.this
+    return node

@@ -1,0 +1,122 @@
+"""Queries in a SELECT's conditions that group, or put several together, as relations that it asks for rows: they are kept
+up to date as any other in FROM is, and rows that ask meet those of theirs that they are compared with.
+
+>>> from ..sql.dialect import parse, sql
+>>> tree = parse("select e.v from e where e.k in (select o.k from o group by o.k having sum(o.v) > 3)")
+>>> put_in_from(tree.find(exp.In).args["query"].this)
+True
+>>> print(sql(tree))
+SELECT e.v FROM e WHERE e.k IN (SELECT __asked.`k` FROM (SELECT o.k FROM o GROUP BY o.k HAVING SUM(o.v) > 3) AS __asked)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from ..frontend.select_kind import is_grouped
+from ..sql.clauses import conjuncts, filters
+from ..sql.dialect import is_of
+from ..sql.nodes import every, with_notes_of
+from . import conditions
+
+_ALIAS, _COLUMN = "__asked", "__asked_column_"
+
+
+def put_in_from(query: exp.Query) -> bool:
+    """Puts a query in an expression into the FROM of one that asks it row by row, if it asks nothing of the rows around.
+    Changes the tree.
+
+    Returns:
+        Whether it did: not what is row by row itself, or is the one row of an aggregate.
+    """
+    several = isinstance(query, exp.SetOperation) or (
+        isinstance(query, exp.Select)
+        and (
+            is_grouped(query)
+            or query.args.get("distinct")
+            or any(conditions.windows_of(query))
+            or any(conditions.inner_queries(query))
+        )
+    )
+    if not several or conditions.is_one_row(query) or _asks_around(query):
+        return False
+    items = query.selects
+    if any(item.is_star for item in items):
+        return False
+    if isinstance(query, exp.Select):
+        for number, item in enumerate(items):
+            if not isinstance(item, exp.Alias | exp.Column):
+                item.replace(exp.alias_(item.copy(), f"{_COLUMN}{number}", quoted=True))
+    names = [item.alias_or_name for item in query.selects]
+    if not all(names) or len({*map(str.lower, names)}) < len(names):
+        return False
+    columns = [
+        with_notes_of(exp.column(exp.to_identifier(name, quoted=True), table=_ALIAS), item)
+        for name, item in zip(names, query.selects, strict=True)
+    ]
+    below = exp.Subquery(this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier(_ALIAS)))
+    query.replace(exp.Select(expressions=columns).from_(below, copy=False))
+    return True
+
+
+def count_rows(query: exp.Query) -> None:
+    """Has EXISTS of a query that asks nothing of the rows around count its rows: a count is kept in the place of all of
+    them. Changes the tree.
+
+    >>> from ..sql.dialect import parse, sql
+    >>> tree = parse("select exists (select o.k from o where o.v > 3) as e from s")
+    >>> count_rows(tree.find(exp.Exists).this)
+    >>> sql(tree.expressions[0])
+    '((SELECT COUNT(*) AS `__asked_column_0` FROM o WHERE o.v > 3) > 0) AS e'
+    """
+    place = query.parent
+    if not isinstance(place, exp.Exists) or _asks_around(query):
+        return
+    if any(query.args.get(clause) for clause in ("limit", "offset", "fetch")):
+        return
+    count = exp.alias_(exp.Count(this=exp.Star()), f"{_COLUMN}0", quoted=True)
+    is_plain = isinstance(query, exp.Select) and not (
+        is_grouped(query) or query.args.get("distinct") or conditions.explodes(query)
+    )
+    if is_plain:
+        counted = query.copy()
+        counted.set("expressions", [count])
+        counted.set("order", None)
+    else:
+        alias = exp.TableAlias(this=exp.to_identifier(_ALIAS))
+        counted = exp.Select(expressions=[count]).from_(
+            exp.Subquery(this=query.copy(), alias=alias), copy=False
+        )
+    place.replace(
+        exp.paren(exp.GT(this=exp.Subquery(this=counted), expression=exp.Literal.number(0)), copy=False)
+    )
+
+
+def _asks_around(query: exp.Query) -> bool:
+    """Whether a query may ask for columns of the rows around it. One without a relation's name is taken for one of these
+    where it is compared with another."""
+    # What has a name before it that no relation in here has may be a field of a column of the rows around.
+    if any(len(column.parts) > 1 and not is_of(query, column) for column in every(query, exp.Column)):
+        return True
+    for test in (test for select in every(query, exp.Select) for test in _tests(select)):
+        names = {column.name.lower() for column in every(test, exp.Column)}
+        if len(names) > 1 and not all(column.table for column in every(test, exp.Column)):
+            return True
+    return False
+
+
+def _tests(select: exp.Select) -> Iterator[exp.Expr]:
+    for clause in ("where", "having"):
+        if (found := select.args.get(clause)) is not None:
+            yield from conjuncts(found.this)
+
+
+def tests_with_queries(select: exp.Select) -> list[exp.Expr]:
+    """The conditions of a WHERE that ask streams, where nothing else of a SELECT does."""
+    tests = filters(select)
+    inner = {id(each) for each in conditions.inner_queries(select)}
+    found = [test for test in tests if any(id(query) in inner for query in every(test, exp.Query))]
+    asked = {id(query) for test in found for query in every(test, exp.Query)}
+    return found if inner <= asked else []

@@ -1,0 +1,236 @@
+"""Of which types what is compared is, as Spark says: '1' and '01' both equal the number 1, and are two values of a key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from ..aggregates.types import question
+from ..errors import QueryError
+from ..sql.clauses import aggregate, conjuncts, filters, joined
+from ..sql.dialect import DIALECT, read_alone, relation_names, relation_of, sql
+from ..sql.functions import QueryRunner
+from ..sql.nodes import every
+from .names.qualified import asking
+from .names.stars import types_of
+
+_TYPE, _MIXED = "type_of_compared", "of_mixed_types"
+_EXACT = re.compile(r"(?:TINYINT|SMALLINT|INT|BIGINT|DECIMAL\b.*)")
+_TEXT = re.compile(r"(?:STRING|VARCHAR|CHAR)\b.*")
+
+
+def note(selects: Iterable[exp.Select], ask: QueryRunner | None) -> tuple[str, ...]:
+    """Notes of what SELECTs say is equal of which types it is. Changes no text.
+
+    Args:
+        selects: in which columns have the names of their relations (`qualified`).
+        ask: carries out a query of one row; None: there is nobody who knows what a table has.
+
+    Returns:
+        The columns of which it isn't known though it would matter, for nobody can be asked.
+    """
+    session = None if ask is None else _Session(ask)
+    unknown: dict[str, None] = {}
+    for select in selects:
+        for node, scope in _compared(select):
+            if session is not None:
+                note_type(node, session.type_of(node, scope))
+            elif asking(select) is not None and (aggregate(select) is not None or select.args.get("limit")):
+                unknown |= dict.fromkeys(column.name for column in every(node, exp.Column))
+        for asked in every(select, exp.In) if session is not None else ():
+            _note_set_operation(asked)
+        if session is not None:
+            for name, sides in _used(select):
+                kinds = [session.kind(side, name.name) for side in sides]
+                name.meta[_MIXED] = len({_is_text(kind) for kind in kinds if kind is not None}) > 1
+    return tuple(unknown)
+
+
+def note_type(node: exp.Expr, kind: str | None) -> None:
+    """Notes of which type something is; None: it isn't known."""
+    for each in {id(node): node, id(node.unnest()): node.unnest()}.values():
+        each.meta[_TYPE] = kind
+
+
+def are_of_one_type(one: exp.Expr, other: exp.Expr, unasked: bool = False) -> bool:
+    """Whether two expressions are known to be of one type, so that where they are equal nothing else equals either: exact
+    numbers are.
+
+    Args:
+        one: the first.
+        other: the second.
+        unasked: what to take where there was no session to ask: such a plan is for looking at.
+    """
+    if _TYPE not in one.meta and _TYPE not in other.meta:
+        return unasked
+    kinds = [each.meta.get(_TYPE) for each in (one, other)]
+    return (
+        None not in kinds and len({"exact" if _EXACT.fullmatch(str(each)) else each for each in kinds}) == 1
+    )
+
+
+def equated(test: exp.Expr, around: Collection[int]) -> tuple[exp.Expr, exp.Expr] | None:
+    """What a test of a query says is equal: something of its own rows, and something of the row around it, of one type.
+    None: it says something else.
+
+    Args:
+        test: the test.
+        around: the columns of the row around, by their identity.
+    """
+    if not isinstance(test, exp.EQ) or not are_of_one_type(test.this, test.expression, unasked=True):
+        return None
+    for own, other in ((test.this, test.expression), (test.expression, test.this)):
+        columns = [{id(column) in around for column in every(side, exp.Column)} for side in (own, other)]
+        if columns == [{False}, {True}]:
+            return own, other
+    return None
+
+
+def is_mixed(one: exp.Expr, other: exp.Expr) -> bool:
+    """Whether one may be a text and the other is not, as far as a session could tell: rows in which they are equal have no
+    key in common then."""
+    kinds = [each.meta.get(_TYPE, "") for each in (one, other)]
+    return "" not in kinds and (None in kinds or _is_text(kinds[0]) != _is_text(kinds[1]))
+
+
+def compares_mixed(query: exp.Expr) -> bool:
+    """Whether there is such a comparison in a query."""
+    for test in (*every(query, exp.EQ), *every(query, exp.NullSafeEQ)):
+        if is_mixed(test.this, test.expression):
+            return True
+    for asked in every(query, exp.In):
+        inner = asked.args["query"].unnest() if asked.args.get("query") is not None else None
+        if (
+            isinstance(inner, exp.Select)
+            and inner.expressions
+            and is_mixed(asked.this, inner.expressions[0].unalias())
+        ):
+            return True
+    joins = every(query, exp.Join)
+    return any(is_of_mixed_types(name) for join in joins for name in join.args.get("using") or ())
+
+
+def is_of_mixed_types(name: exp.Expr) -> bool:
+    """The same of a name in USING."""
+    return bool(name.meta.get(_MIXED))
+
+
+def _is_text(kind: object) -> bool:
+    return _TEXT.fullmatch(str(kind)) is not None
+
+
+class _Session:
+    """What a session says of relations."""
+
+    def __init__(self, ask: QueryRunner) -> None:
+        self._ask = ask
+        self._columns: dict[int, dict[str, str]] = {}
+
+    def type_of(self, node: exp.Expr, select: exp.Select) -> str | None:
+        """The type of what is made of one relation's columns, of a SELECT or one around it; None: it isn't known."""
+        if node.find(exp.AggFunc, exp.Window):
+            return None  # it is of many rows
+        relation = _relation(node, select)
+        if relation is None:
+            return self._value_of_several(node, select)
+        if isinstance(node, exp.Column) and len(node.parts) <= 2:
+            return self.kind(relation, node.name)
+        return self._value(node, exp.Select().from_(relation.copy(), copy=False))
+
+    def kind(self, relation: exp.Expr, column: str) -> str | None:
+        """The type of a column."""
+        if id(relation) not in self._columns:
+            try:
+                found = types_of(relation, self._ask) or {}
+            except QueryError:
+                found = {}  # what is wrong with it is said by who plans it
+            self._columns[id(relation)] = {name.lower(): kind for name, kind in found.items()}
+        return self._columns[id(relation)].get(column.lower())
+
+    def _value_of_several(self, node: exp.Expr, select: exp.Select) -> str | None:
+        names = {relation_of(column) for column in every(node, exp.Column)}
+        scope: exp.Select | None = select
+        while scope is not None and not names <= relation_names(scope):
+            scope = asking(scope)
+        return None if scope is None or node.find(exp.Query) else self._value(node, read_alone(scope))
+
+    def _value(self, node: exp.Expr, rows: exp.Select) -> str | None:
+        try:
+            (kind,) = self._ask(question(rows, [f"any_value({sql(node)})"]))
+            made: str = exp.DataType.build(str(kind), dialect=DIALECT).sql(dialect=DIALECT)
+        except (QueryError, SqlglotError):
+            return None  # of a NULL it is none that sqlglot has
+        return made
+
+
+def _compared(select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Select]]:
+    """What a SELECT says is equal of different relations, each with the SELECT in which it stands."""
+    tests = filters(select)
+    for join in select.args.get("joins") or ():
+        tests += conjuncts(join.args.get("on"))
+    for test in tests:
+        if isinstance(test, exp.EQ | exp.NullSafeEQ):
+            sides = (test.this, test.expression)
+            of = [{relation_of(column) for column in every(side, exp.Column)} for side in sides]
+            if all(of) and of[0] != of[1] and not test.find(exp.Query):
+                yield from ((side, select) for side in sides)
+    for asked in every(select, exp.In):
+        if asked.args.get("query") is not None and asked.find_ancestor(exp.Select) is select:
+            branches = _branches(asked.args["query"])
+            if all(len(each.expressions) == 1 for each in branches):
+                yield asked.this, select
+                # What a set operation gives has the first one's name.
+                yield from ((each.expressions[0].unalias(), each) for each in reversed(branches))
+
+
+def _note_set_operation(asked: exp.In) -> None:
+    """Has the first SELECT of a set operation in IN be of a type that isn't known where the others are of another kind."""
+    items = (
+        [each.expressions[0].unalias() for each in _branches(asked.args["query"])]
+        if asked.args.get("query")
+        else []
+    )
+    kinds = {
+        None if (kind := each.meta.get(_TYPE)) is None else _is_text(kind)
+        for each in items
+        if _TYPE in each.meta
+    }
+    if len(kinds) > 1:
+        note_type(items[0], None)
+
+
+def _branches(query: exp.Expr) -> list[exp.Select]:
+    """The SELECTs of a query and its set operations."""
+    query = query.unnest()
+    if isinstance(query, exp.SetOperation):
+        return [*_branches(query.this), *_branches(query.expression)]
+    return [query] if isinstance(query, exp.Select) else []
+
+
+def _used(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]]:
+    """The names in USING, each with the relations up to there."""
+    sides = joined(select)
+    for place, (node, join) in enumerate(sides):
+        for name in (join.args.get("using") or ()) if join is not None else ():
+            yield name, [*(each for each, _ in sides[:place]), node]
+
+
+def _relation(node: exp.Expr, select: exp.Select) -> exp.Expr | None:
+    """The relation of which all columns of an expression are; None: it is of several, or of none."""
+    names = {relation_of(column) for column in every(node, exp.Column)}
+    if len(names) != 1 or node.find(exp.Query):
+        return None
+    (name,) = names
+    scope: exp.Select | None = select
+    while scope is not None:
+        sides = [each for each, _ in joined(scope)]
+        if not name:
+            return sides[0] if len(sides) == 1 else None
+        for each in sides:
+            if each.alias_or_name.lower() == name:
+                return each
+        scope = asking(scope)
+    return None

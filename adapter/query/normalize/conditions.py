@@ -1,0 +1,766 @@
+"""What a SELECT's clauses say of its inputs: which columns it hands on, what its joins equate, what it reads inside
+expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sqlglot import exp
+
+from ..aggregates.aggregates import TYPED
+from ..aggregates.types import types_of
+from ..errors import NotMeant, QueryError
+from ..frontend import hints
+from ..plan.relation import Relation
+from ..planner.locality import in_each_row
+from ..rewrites.refusals import is_random
+from ..sql.clauses import aggregate, conjuncts, filters, joined, only_asks, relations
+from ..sql.dialect import (
+    DIALECT,
+    arguments,
+    canonical,
+    function_name,
+    is_distinct,
+    of_around,
+    sql,
+    walk_same_query,
+)
+from ..sql.functions import builtin, makes_rows
+from ..sql.nodes import every
+from ..sql.tie_breaking import break_ties, is_decided
+from . import event_clock
+from .compared_types import is_mixed, is_of_mixed_types
+from .rankings.orders import CUTS
+
+INPUT = "__input_"
+
+_CLOCKS = frozenset(
+    {
+        "current_timestamp",
+        "now",
+        "localtimestamp",
+        "current_date",
+        "curdate",
+        "unix_timestamp",
+        "current_time",
+    }
+)
+_BY_ORDER = frozenset(
+    {
+        "collect_list",
+        "array_agg",
+        "first",
+        "first_value",
+        "last",
+        "last_value",
+        "listagg",
+        "string_agg",
+        "any_value",
+    }
+)
+_BY_CHANCE = frozenset(
+    """
+    mode min_by max_by approx_percentile percentile_approx histogram_numeric approx_top_k approx_top_k_accumulate
+    approx_top_k_combine hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float
+    kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float theta_intersection_agg theta_sketch_agg
+    theta_union_agg
+    """.split()
+)
+"""Of rows that tie any may be taken, or of many values those that came first."""
+INEXACT = frozenset(
+    """
+    sum avg mean variance var_samp var_pop stddev std stddev_samp stddev_pop try_sum try_avg corr covar_pop covar_samp
+    skewness kurtosis regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
+    """.split()
+)
+"""Of floating-point numbers their value depends on the order in which rows are added up, so that computing again what
+was given before may give another last digit."""
+_LISTS = frozenset({"listagg", "string_agg"})
+_ORDER_LOST = frozenset({"array_sort", "sort_array", "size", "cardinality", "array_size"})
+_T = TypeVar("_T")
+_CLAUSES = ("expressions", "where", "having", "group", "qualify")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The columns of an input that a SELECT hands on as they are."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Column → output column, in lower case."""
+    star: bool = False
+    """All others too, under their own names."""
+    hidden: frozenset[str] = frozenset()
+    """But not these."""
+    of: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Of a join: alias and column → output column."""
+    together: Mapping[str, str] = field(default_factory=dict)
+    """Of a join: the columns of its result by whose values rows come together."""
+    ends: Mapping[str, str] = field(default_factory=dict)
+    """Of a join: by alias the column with the end of the windows that its rows are of, where each row has one."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names or (self.star and name not in self.hidden)
+
+    def __getitem__(self, name: str) -> str:
+        return self.names.get(name, name)
+
+    def carry(self, columns: Mapping[str, _T]) -> dict[str, _T]:
+        """What is known of columns, by their names after the SELECT."""
+        return {self[name]: what for name, what in columns.items() if name in self}
+
+    def carry_keys(self, keys: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        """The keys that are handed on whole, by their columns' names after the SELECT."""
+        return tuple(
+            frozenset(self[name] for name in key) for key in keys if all(name in self for name in key)
+        )
+
+
+def is_repeatable(select: exp.Expr) -> bool:
+    """Whether a query over the same rows gives the same rows each time."""
+    return select.find(exp.TableSample) is None and not any(map(_is_another, every(select, exp.Func)))
+
+
+def _is_another(node: exp.Func) -> bool:
+    """Whether a function or cast gives another value each time, or at another time."""
+    if isinstance(node, exp.Connector | exp.Cast | exp.Case):
+        return event_clock.is_word(node)
+    is_clock = function_name(node) in _CLOCKS and not event_clock.is_watermark(node)
+    return is_random(node) or is_clock or event_clock.is_word(node)
+
+
+def why_not_again(select: exp.Query, to_the_digit: bool) -> str | None:
+    """Why a query that aggregates the same rows may give another value than before, so that what it gave can't be taken
+    back; None: it gives the same.
+
+    Args:
+        select: the query.
+        to_the_digit: whether another last digit is another value, or what it gave is found by its key.
+    """
+    reasons = (_why_not_again(node, to_the_digit) for node in every(select, exp.AggFunc))
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def why_not_over_again(select: exp.Select, keys: Sequence[frozenset[str]], to_the_digit: bool) -> str | None:
+    """The same of the OVER clauses of a SELECT for which `order_all` was called.
+
+    Args:
+        select: whose OVER clauses.
+        keys: columns that identify a row of its input.
+        to_the_digit: as of `why_not_again`.
+    """
+    for window in windows_of(select):
+        order = window.args.get("order")
+        node = _function_of(window)
+        if not isinstance(node, exp.AggFunc) or (order is not None and order.meta_get("by_row")):
+            continue
+        by = [
+            *(window.args.get("partition_by") or ()),
+            *(each.this for each in (order.expressions if order else ())),
+        ]
+        columns = {each.name.lower() for each in by if isinstance(each, exp.Column)}
+        if any(key <= columns for key in keys):
+            continue  # no two rows stand in one place
+        if (reason := _why_not_again(node, to_the_digit)) is not None:
+            return f"{reason}, or give the window ROWS BETWEEN …, in which equal rows stand in one order"
+    return None
+
+
+def _why_not_again(node: exp.Expr, to_the_digit: bool) -> str | None:
+    name = function_name(node)
+    if name in _BY_ORDER and not _is_sorted(node):
+        return (
+            "its value depends on the order of rows, which is another each time; sort it: array_sort(collect_list(…)), or "
+            "LISTAGG(…) WITHIN GROUP (ORDER BY …)"
+        )
+    if name in _BY_CHANCE and not is_decided(node):
+        return f"{name}() takes other values of the same rows each time; compute it in a model of its own"
+    if isinstance(node, exp.AnonymousAggFunc) and builtin(name) is None:
+        return (
+            f"whether {name}(), which isn't Spark's own, gives the same value for the same rows can't be told; "
+            "compute it in a model of its own"
+        )
+    if to_the_digit and _is_rounded(node):
+        return (
+            f"{name}() of floating-point numbers has other last digits when they are added up in another order; compute "
+            "it in a GROUP BY of its own, or of decimals"
+        )
+    return None
+
+
+def _function_of(window: exp.Window) -> exp.Expr:
+    node: exp.Expr = window.this
+    while isinstance(node, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        node = node.this
+    return node
+
+
+def _is_rounded(node: exp.Expr) -> bool:
+    """Whether an aggregate rounds at each value it takes in."""
+    name = function_name(node)
+    if name not in TYPED:
+        return name in INEXACT
+    types = types_of(node)
+    return types is not None and types.argument in ("float", "double", "string")
+
+
+def order_lists(query: exp.Expr) -> None:
+    """Adds its value to the order of each LISTAGG … WITHIN GROUP, so that it gives the same of rows that are equal by that
+    order. Changes the tree."""
+    for within in every(query, exp.WithinGroup):
+        # Of DISTINCT values Spark takes no other order than theirs.
+        if function_name(within.this) in _LISTS and not is_distinct(within.this) and not _is_ordered(within):
+            value = arguments(within.this)[0].copy()
+            within.expression.append("expressions", exp.Ordered(this=value, nulls_first=True))
+
+
+def _is_ordered(within: exp.WithinGroup) -> bool:
+    """Whether what is put into a list is among what that is ordered by."""
+    value = arguments(within.this)[0]
+    return any(each.this == value for each in within.expression.expressions)
+
+
+def _is_sorted(node: exp.Expr) -> bool:
+    """Whether an aggregate is sorted right away, or as it is made."""
+    over = node.parent
+    if isinstance(over, exp.WithinGroup):
+        return function_name(node) in _LISTS and (is_distinct(node) or _is_ordered(over))
+    while isinstance(over, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.Window):
+        over = over.parent
+    return isinstance(over, exp.Func) and function_name(over) in _ORDER_LOST
+
+
+def windows_of(select: exp.Select) -> list[exp.Window]:
+    """The OVER clauses of a select list."""
+    return [
+        node for item in select.expressions for node in walk_same_query(item) if isinstance(node, exp.Window)
+    ]
+
+
+_UNNAMED, _WHOLE = "__unnamed_", "__whole"
+_RANKS_OF_EQUALS = (exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)
+"""The functions for which rows that are equal by the order stand in one place, whatever frame they are given."""
+
+
+def order_windows(query: exp.Expr) -> None:
+    """Has OVER in each SELECT of a query give the same each time, of equal rows too. Changes the tree."""
+    for select in every(query, exp.Select):
+        if not windows_of(select):
+            continue
+        for number, node in enumerate(relations(select)):
+            if not node.alias_or_name:
+                node.set("alias", exp.TableAlias(this=exp.to_identifier(f"{_UNNAMED}{number}")))
+        break_ties(select)
+        order_all(select, *(node.alias_or_name for node in relations(select)))
+
+
+def order_limits(query: exp.Expr) -> None:
+    """Has each LIMIT in a query leave the same rows each time: those that are equal by its order stand by what they give.
+    Changes the tree.
+
+    Raises:
+        QueryError: one has no order.
+    """
+    for select in list(every(query, exp.Select)):
+        if not any(select.args.get(clause) for clause in CUTS):
+            continue
+        if not select.args.get("order"):
+            raise QueryError(
+                f"'{hints.quoted(select)}': without ORDER BY any rows could be the first; say which."
+            )
+        items = select.expressions
+        # What is called by its name; a number without one would be a place in the list.
+        values = [
+            exp.column(item.alias, quoted=True) if isinstance(item, exp.Alias) else item for item in items
+        ]
+        values = [value for value in values if not isinstance(value, exp.Literal)]
+        if any(value.is_star for value in values):
+            # Spark takes no '*' in ORDER BY.
+            row = exp.Anonymous(this="STRUCT", expressions=[item.unalias().copy() for item in items])
+            values = [exp.column(_WHOLE, quoted=True)]
+            below = select.copy()
+            below.append("expressions", exp.alias_(row, _WHOLE, quoted=True))
+            alias = exp.TableAlias(this=exp.to_identifier("ordered"))
+            star = exp.Star(except_=[exp.to_identifier(_WHOLE, quoted=True)])
+            select.replace(
+                exp.Select(expressions=[star]).from_(exp.Subquery(this=below, alias=alias), copy=False)
+            )
+            select = below
+        for value in values:
+            select.args["order"].append("expressions", exp.Ordered(this=value.copy(), nulls_first=True))
+
+
+def order_all(select: exp.Select, *aliases: str) -> None:
+    """Adds the whole row to the ORDER BY of functions that depend on the order of equal rows, such as LAG, so that they
+    give the same each time. Changes the tree.
+
+    Args:
+        select: has OVER.
+        aliases: of what it reads.
+    """
+    for window in windows_of(select):
+        if not window.args.get("order") and _why_not_again(_function_of(window), to_the_digit=True):
+            whole = exp.WindowSpec(
+                kind="ROWS",
+                start="UNBOUNDED",
+                start_side="PRECEDING",
+                end="UNBOUNDED",
+                end_side="FOLLOWING",
+            )
+            window.set("order", exp.Order(expressions=[]))
+            window.set("spec", whole)
+        order = window.args.get("order")
+        spec = window.args.get("spec")
+        by_row = (
+            spec is not None
+            and str(spec.args.get("kind")).upper() == "ROWS"
+            and not isinstance(window.this, _RANKS_OF_EQUALS)
+        )
+        if order is None or order.meta_get("by_row") or not (by_row or _is_by_row(window.this)):
+            continue
+        if not by_row and _asks_frame(window.this, spec):
+            raise NotMeant(
+                f"'{sql(window)}' depends on the order of rows that are equal by its ORDER BY; say which rows of them it "
+                "sees, as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW."
+            )
+        order.meta["by_row"] = True
+        for alias in aliases:
+            star = exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True))
+            row = exp.Anonymous(this="STRUCT", expressions=[star])
+            order.append("expressions", exp.Ordered(this=row, nulls_first=True))
+
+
+def _asks_frame(node: exp.Expr, spec: exp.Expr | None) -> bool:
+    """Whether a function takes a row out of its frame which isn't the first of all, so that it matters where a frame in
+    values ends among equal rows."""
+    if isinstance(node, exp.RespectNulls):
+        node = node.this
+    if isinstance(node, exp.FirstValue):
+        return spec is not None and str(spec.args.get("start")).upper() != "UNBOUNDED"
+    return isinstance(node, exp.NthValue) or (
+        isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.FirstValue | exp.NthValue)
+    )
+
+
+def _is_by_row(node: exp.Expr) -> bool:
+    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+        node = node.this
+    return (
+        isinstance(node, exp.Lag | exp.Lead | exp.FirstValue | exp.NthValue) or function_name(node) == "ntile"
+    )
+
+
+def explodes(select: exp.Select) -> bool:
+    """Whether one row may become several in the select list."""
+    return any(makes_rows(node) for item in select.expressions for node in every(item, exp.Expr))
+
+
+def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list[exp.Query]:
+    """The outermost queries inside expressions, of joins' conditions, and in LATERAL, that read streams or inputs."""
+    found: list[exp.Query] = []
+
+    def look(node: exp.Expr) -> None:
+        if isinstance(node, exp.Subquery):
+            look(node.this)
+        elif isinstance(node, exp.Query):
+            if reads_input(node):
+                found.append(node)
+        else:
+            for child in node.iter_expressions():
+                look(child)
+
+    for clause in clauses:
+        value = select.args.get(clause)
+        for node in value if isinstance(value, list) else [value] if value is not None else []:
+            look(node)
+    if "where" in clauses:
+        for join in select.args.get("joins") or ():
+            if (on := join.args.get("on")) is not None:
+                look(on)
+            if isinstance(join.this, exp.Lateral):
+                look(join.this.this)
+    return found
+
+
+def _is_streaming(table: exp.Table) -> bool:
+    return hints.is_streamed(table) or table.name.startswith(INPUT)
+
+
+def reads_input(node: exp.Expr) -> bool:
+    """Whether a query or relation reads a stream, or an input."""
+    return any(map(_is_streaming, every(node, exp.Table)))
+
+
+def reads_tables(template: exp.Expr) -> bool:
+    """Whether a query over inputs reads tables beside them, inside expressions or in FROM."""
+    # What stands in for a clock reads the watermark.
+    clocks = {id(table) for each in hints.stand_ins(template) for table in every(each, exp.Table)}
+    return any(not _is_streaming(table) and id(table) not in clocks for table in every(template, exp.Table))
+
+
+def is_inner(join: exp.Join | None) -> bool:
+    """Whether a join gives only pairs."""
+    return join is None or (not join.side and (join.kind or "").upper() in ("", "INNER", "CROSS"))
+
+
+def always_there(select: exp.Select) -> list[str]:
+    """The aliases of those relations of a join of which each row of it has one.
+
+    >>> from ..sql.dialect import parse
+    >>> [always_there(parse(f"select 1 from a {each}")) for each in (", b", "left join b", "semi join b", "right join b")]
+    [['a', 'b'], ['a'], ['a'], ['b']]
+    """
+    found: list[str] = []
+    for node, join in joined(select):
+        if join is not None and only_asks(join):
+            continue
+        side = "" if join is None else (join.side or "").upper()
+        if side in ("RIGHT", "FULL"):
+            found = []
+        if side not in ("LEFT", "FULL"):
+            found.append(node.alias_or_name)
+    return found
+
+
+# -- columns ---------------------------------------------------------------------------------------
+
+
+def carried(node: exp.Expr | None, alias: str, columns: Mapping[str, _T]) -> _T | None:
+    """What is known of the column that an expression is, if it is one of an input."""
+    node = node.unnest() if node is not None else None
+    if not isinstance(node, exp.Column) or node.table.lower() not in ("", alias.lower()):
+        return None
+    return columns.get(node.name.lower())
+
+
+def outputs(select: exp.Select, alias: str) -> Outputs:
+    """The columns of the only input that a SELECT hands on."""
+    names: dict[str, str] = {}
+    star, hidden = False, set()
+    for item in select.expressions:
+        column = item.unalias()
+        inner = (
+            column
+            if isinstance(column, exp.Star)
+            else column.this
+            if isinstance(column, exp.Column)
+            else None
+        )
+        if isinstance(inner, exp.Star):
+            if isinstance(column, exp.Column) and column.table.lower() != alias.lower():
+                continue
+            star = True
+            hidden |= {each.name.lower() for each in inner.args.get("except_") or ()}
+            if inner.args.get("replace") or inner.args.get("rename"):
+                star = False
+        elif isinstance(column, exp.Column) and column.table.lower() in ("", alias.lower()):
+            names.setdefault(column.name.lower(), item.alias_or_name.lower())
+    return Outputs(names, star, frozenset(hidden))
+
+
+def outputs_of_join(select: exp.Select, inputs: Sequence[tuple[str, Relation]]) -> Outputs:
+    """The columns of several inputs that a SELECT hands on. Names without an alias are looked for among what is
+    known of the inputs."""
+    of: dict[tuple[str, str], str] = {}
+    together: dict[str, str] = {}
+    ends: dict[str, str] = {}
+    joins = {join.this.alias_or_name.lower(): join for join in select.args.get("joins") or ()}
+    there = in_each_row([joins.get(alias.lower()) for alias, _ in inputs])
+    for (alias, relation), is_there in zip(inputs, there, strict=True):
+        known = {*relation.together, *relation.times, *(name for key in relation.keys for name in key)}
+        found = outputs(select, alias)
+        for name in known:
+            if name in found:
+                of[(alias.lower(), name)] = found[name]
+        if is_there:
+            together |= found.carry(relation.together)
+            if relation.ends is not None and relation.ends in found:
+                ends[alias.lower()] = found[relation.ends]
+    return Outputs(of=of, together=together, ends=ends)
+
+
+# -- joins -----------------------------------------------------------------------------------------
+
+
+def equal_columns(select: exp.Select, aliases: Sequence[str]) -> list[dict[str, exp.Expr]]:
+    """What a SELECT's joins and WHERE equate: classes of equal expressions, one of each alias (lower case)."""
+    names = [alias.lower() for alias in aliases]
+    classes: list[dict[str, exp.Expr]] = []
+    pairs: list[tuple[str, exp.Expr, str, exp.Expr]] = []
+    for join in select.args.get("joins") or ():
+        place = (
+            names.index(join.this.alias_or_name.lower()) if join.this.alias_or_name.lower() in names else None
+        )
+        for column in join.args.get("using") or ():
+            if place and not is_of_mixed_types(column):
+                pairs.append(
+                    (
+                        names[0],
+                        exp.column(column.name, table=aliases[0], quoted=True),
+                        names[place],
+                        exp.column(column.name, table=aliases[place], quoted=True),
+                    )
+                )
+    pairs += _equalities(select, names)
+    for left, one, right, other in pairs:
+        texts = {left: canonical(one), right: canonical(other)}
+        joined = next(
+            (
+                each
+                for each in classes
+                if any(name in each and canonical(each[name]) == text for name, text in texts.items())
+            ),
+            None,
+        )
+        if joined is None:
+            joined = {}
+            classes.append(joined)
+        joined.setdefault(left, one)
+        joined.setdefault(right, other)
+    by_alias = {name: alias for name, alias in zip(names, aliases, strict=True)}
+    return [{by_alias[name]: node for name, node in each.items()} for each in classes]
+
+
+def _equalities(select: exp.Select, names: Sequence[str]) -> Iterator[tuple[str, exp.Expr, str, exp.Expr]]:
+    """The equalities of ON and WHERE that all rows which meet pass: of which alias each side is, and what it says.
+
+    Beside outer joins these are fewer. What a WHERE or a later ON says of a relation, it says of NULLs where that had no
+    match, too; only an equality of plain columns is never true of these. And what an ON says of earlier relations,
+    their rows needn't pass.
+    """
+    joins = select.args.get("joins") or ()
+    inner = all(map(is_inner, joins))
+    outer = has_outer(select)
+    where = select.args.get("where")
+    places = [(join.args.get("on"), join, number > 0) for number, join in enumerate(joins)]
+    for condition, join, later in [*places, (where.this if where else None, None, True)]:
+        own = None if join is None else join.this.alias_or_name.lower()
+        for test in conjuncts(condition):
+            if not isinstance(test, exp.EQ | exp.NullSafeEQ):
+                continue
+            sides = [(_side(node, names), node.unnest()) for node in (test.this, test.expression)]
+            (left, one), (right, other) = sides
+            if left is None or right is None or left == right or is_mixed(one, other):
+                continue
+            if not inner and own is not None and own not in (left, right):
+                continue
+            others = [node for alias, node in sides if alias != own]
+            if outer and later and not (isinstance(test, exp.EQ) and all(map(_is_column, others))):
+                continue
+            yield left, one, right, other
+
+
+def as_inner(template: exp.Select) -> exp.Select:
+    """An outer join of two relations as an inner join: its pairs."""
+    made = template.copy()
+    (join,) = made.args["joins"]
+    join.set("side", None)
+    join.set("kind", "INNER")
+    return made
+
+
+def rows_alone(template: exp.Select, place: int) -> exp.Select:
+    """The rows of one of two joined relations that meet none of the other.
+
+    Args:
+        template: the join, over ``__input_n``.
+        place: which of them.
+    """
+    return _rows_of(template, place, "ANTI")
+
+
+def rows_that_meet(template: exp.Select, place: int) -> exp.Select:
+    """The same of those that meet some."""
+    return _rows_of(template, place, "SEMI")
+
+
+def _rows_of(template: exp.Select, place: int, kind: str) -> exp.Select:
+    nodes = relations(template)
+    own, other = nodes[place].copy(), nodes[1 - place].copy()
+    (join,) = template.args["joins"]
+    star = exp.Column(this=exp.Star(), table=exp.to_identifier(own.alias_or_name, quoted=True))
+    on, using = join.args.get("on"), join.args.get("using")
+    meets = exp.Join(
+        this=other,
+        side="LEFT",
+        kind=kind,
+        on=None if on is None else on.copy(),
+        using=[each.copy() for each in using] if using else None,
+    )
+    made = exp.Select(expressions=[star]).from_(own)
+    made.set("joins", [meets])
+    return made
+
+
+def has_outer(select: exp.Select) -> bool:
+    """Whether rows of a join may have NULLs for those of a relation."""
+    return any(not is_inner(join) and not only_asks(join) for join in select.args.get("joins") or ())
+
+
+def _is_column(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column)
+
+
+def _side(node: exp.Expr, names: Sequence[str]) -> str | None:
+    """The only alias whose columns an expression is made of."""
+    if node.find(exp.Query):
+        return None
+    found = {column.table.lower() for column in every(node, exp.Column)}
+    return found.pop() if len(found) == 1 and found <= set(names) else None
+
+
+def partitions(
+    select: exp.Select, template: exp.Select, aliases: Sequence[str], inputs: int
+) -> tuple[tuple[str, ...], ...]:
+    """For each input the expressions that rows which meet have in common; empty where there are none for all.
+
+    Args:
+        select: as its author wrote it.
+        template: over ``__input_n``.
+        aliases: of the inputs in FROM.
+        inputs: how many there are; the others stand inside expressions.
+    """
+    nothing: tuple[tuple[str, ...], ...] = tuple(() for _ in range(inputs))
+    classes = equal_columns(template, aliases)
+    if len(aliases) > 1:
+        classes = [each for each in classes if len(each) == len(aliases)]
+    own: list[list[exp.Expr]] = [[each[alias] for each in classes] for alias in aliases]
+    inner = [_correlation(query, aliases) for query in inner_queries(template)]
+    if not inner:
+        return tuple(tuple(map(sql, keys)) for keys in own) if all(own) else nothing
+    if any(each is None for each in inner) or len(inner) + len(aliases) != inputs:
+        return nothing
+    # The expressions of the rows around that every inner query is correlated by.
+    if len(aliases) == 1:
+        shared = [text for text in (inner[0] or {}) if all(text in (each or {}) for each in inner)]
+        if not shared:
+            return nothing
+        outer = tuple(shared)
+        return (outer, *(tuple((each or {})[text] for text in shared) for each in inner))
+    keys: list[list[str]] = [[] for _ in range(inputs)]
+    for each in classes:
+        nodes = [node for node in each.values() if _is_column(node) or not has_outer(template)]
+        texts = {canonical(node) for node in nodes}
+        of_inner = []
+        for correlated in inner:
+            found = next((k for text, k in (correlated or {}).items() if _canonical(text) in texts), None)
+            of_inner.append(found)
+        if all(found is not None for found in of_inner):
+            for place, alias in enumerate(aliases):
+                keys[place].append(sql(each[alias]))
+            for place, found in enumerate(of_inner):
+                keys[len(aliases) + place].append(str(found))
+    return tuple(map(tuple, keys)) if all(keys) else nothing
+
+
+def _canonical(text: str) -> str:
+    return canonical(exp.maybe_parse(text, dialect=DIALECT))
+
+
+def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | None:
+    """Expressions of the rows around an inner query → those of its own rows that they must equal. None: what it is
+    worth for a row may depend on any of its rows."""
+    over = query.parent
+    while isinstance(over, exp.Subquery | exp.Paren):
+        over = over.parent
+    # LATERAL gives rows of those that its WHERE passes, whatever it makes of them.
+    others = (
+        () if isinstance(over, exp.Lateral) else ("group", "distinct", "having", "limit", "offset", "order")
+    )
+    if not isinstance(query, exp.Select) or any(query.args.get(c) for c in ("laterals", "joins", *others)):
+        return None
+    nodes = relations(query)
+    names = [each.lower() for each in aliases]
+    if len(nodes) != 1 or not isinstance(nodes[0], exp.Table) or not nodes[0].name.startswith(INPUT):
+        return None
+    alias = nodes[0].alias_or_name
+    if alias.lower() in names:
+        return None  # which it hides
+    found: dict[str, str] = {}
+    wanted = filters(query)
+    if any(node.find(exp.Query) for node in wanted):
+        return None
+    for test in wanted:
+        if isinstance(test, exp.EQ):
+            for mine, others in ((test.this, test.expression), (test.expression, test.this)):
+                # A name without an alias is one of the inner query's own columns, if it has such a column.
+                if _side(mine, [alias.lower()]) and _side(others, names) and not is_mixed(mine, others):
+                    found[sql(others)] = sql(mine)
+    if isinstance(over, exp.In) and over.find_ancestor(exp.Not, exp.Or, exp.Case) is None:
+        if over.find_ancestor(exp.Where) is None:
+            return found or None
+        outer = _outer_side(over.this, names)
+        item = query.expressions[0].unalias() if len(query.expressions) == 1 else None
+        if (
+            outer is not None
+            and item is not None
+            and not item.find(exp.Star, exp.AggFunc)
+            and not is_mixed(over.this, item)
+        ):
+            columns = list(every(item, exp.Column))
+            if columns and all(column.table.lower() in ("", alias.lower()) for column in columns):
+                copy = item.copy()
+                for column in [copy] if isinstance(copy, exp.Column) else list(every(copy, exp.Column)):
+                    column.set("table", exp.to_identifier(alias))
+                found[outer] = sql(copy)
+    elif isinstance(over, exp.In):
+        return None  # what it is worth depends on whether there are NULLs among all rows
+    return found or None
+
+
+def is_one_row(query: exp.Query) -> bool:
+    """Whether an inner query is an aggregate over all of its rows that nothing around it is looked at for.
+
+    A name without an alias may be a column of the rows around it. It is taken for one where it is compared with another.
+    """
+    if not isinstance(query, exp.Select) or aggregate(query) is None:
+        return False
+    if any(
+        query.args.get(c) for c in ("group", "having", "distinct", "limit", "offset", "laterals", "joins")
+    ):
+        return False
+    nodes = (*query.expressions, *filters(query))
+    if any(node.find(exp.Query) for node in nodes) or of_around(query):
+        return False
+    own = {each.alias_or_name.lower() for each in relations(query)}
+    columns = [list(every(node, exp.Column)) for node in nodes]
+    if not all(column.table.lower() in own or not column.table for each in columns for column in each):
+        return False
+    compared = columns[len(query.expressions) :]
+    return all(
+        len({column.name.lower() for column in each}) < 2 or all(column.table for column in each)
+        for each in compared
+    )
+
+
+def _outer_side(node: exp.Expr, names: Sequence[str]) -> str | None:
+    """The left side of IN, if it is made of columns of one relation around it."""
+    if node.find(exp.Query):
+        return None
+    columns = [node] if isinstance(node, exp.Column) else list(every(node, exp.Column))
+    tables = {column.table.lower() for column in columns}
+    if not columns:
+        return None
+    if tables == {""} and len(names) == 1:
+        return sql(node)
+    return sql(node) if len(tables) == 1 and tables <= set(names) else None
+
+
+def inner_aliases(template: exp.Select, start: int, inputs: int) -> tuple[str, ...]:
+    """What inner queries call the inputs from `start` on."""
+    found = {}
+    for query in inner_queries(template):
+        for table in every(query, exp.Table):
+            if table.name.startswith(INPUT):
+                found[int(table.name.removeprefix(INPUT))] = table.alias_or_name
+    return tuple(found[number] for number in range(start, inputs))
+
+
+def row_source(template: exp.Select) -> str:
+    """The rows that a SELECT groups: what stands below its GROUP BY."""
+    copy = template.copy()
+    for clause in ("group", "having", "order", "distinct", "hint"):
+        copy.set(clause, None)
+    copy.set("expressions", [exp.Star()])
+    return canonical(copy)

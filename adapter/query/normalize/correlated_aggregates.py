@@ -1,0 +1,249 @@
+"""Scalar subqueries that aggregate the rows which equal something of the row around them, as joins with groups: an aggregate
+of each group is kept up to date, where it would be computed anew out of its rows.
+
+>>> from ..sql.dialect import parse, sql
+>>> from .compared_types import note_type
+>>> def told(text):
+...     tree = parse(text)
+...     for column in tree.find_all(exp.Column):
+...         note_type(column, "bigint")
+...     return tree
+>>> tree = told("select e.k from e where e.v > (select 2 * avg(o.v) from o where o.k = e.k and o.w > 1)")
+>>> put_in_joins(tree, list(tree.find_all(exp.Select))[1:])
+True
+>>> print(sql(tree))
+SELECT e.k FROM e JOIN (SELECT o.k AS `k_2`, AVG(o.v) AS `avg_v` FROM o WHERE o.w > 1 GROUP BY o.k) AS groups_of_o \
+ON groups_of_o.`k_2` = e.k WHERE e.v > (2 * groups_of_o.`avg_v`)
+>>> tree = told("select e.k, (select count(*) from o where o.k = e.k) as n from e")
+>>> put_in_joins(tree, list(tree.find_all(exp.Select))[1:])
+True
+>>> print(sql(tree))
+SELECT e.k, (COALESCE(groups_of_o.`count`, 0)) AS n FROM e LEFT JOIN (SELECT o.k AS `k_2`, COUNT(*) AS `count` FROM o \
+GROUP BY o.k) AS groups_of_o ON groups_of_o.`k_2` = e.k
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ..sql.clauses import filters, joined, only_asks, set_filters
+from ..sql.dialect import of_around, relation_of, sql, walk_same_query
+from ..sql.nodes import every
+from .compared_types import are_of_one_type
+
+_CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
+AGGREGATES = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)
+"""Those that are NULL over no rows; or 0, as a count is."""
+_STRICT = (
+    exp.Mul,
+    exp.Add,
+    exp.Sub,
+    exp.Div,
+    exp.Neg,
+    exp.Paren,
+    exp.Subquery,
+    exp.Cast,
+    exp.Literal,
+    exp.Column,
+)
+"""What is NULL where a part of it is."""
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+
+
+@dataclass(frozen=True)
+class _Correlated:
+    """A scalar subquery, taken apart."""
+
+    keys: Sequence[exp.Expr]
+    """What of its rows equals …"""
+    equal: Sequence[exp.Expr]
+    """… these of the row around."""
+    own: Sequence[exp.Expr]
+    """Its conditions on its own rows alone."""
+    aggregates: Sequence[exp.Expr]
+
+
+def put_in_joins(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
+    """Puts such subqueries into joins. Changes the tree.
+
+    Args:
+        select: it neither groups nor ranks.
+        inner: queries in its expressions.
+
+    Returns:
+        Whether there were any.
+    """
+    around = {node.alias_or_name.lower() for node, _ in joined(select)}
+    names = {each.name.lower() for each in every(select, exp.Identifier)}
+    found = [
+        (query, parts)
+        for query in inner
+        if not _is_in_join(query, select) and (parts := _taken_apart(query, around)) is not None
+    ]
+    if not found or not _names_stars(select):
+        return False
+    for query, parts in found:
+        assert isinstance(query, exp.Select)
+        _join(select, query, parts, names)
+    return True
+
+
+def _names_stars(select: exp.Select) -> bool:
+    """Has the stars of a SELECT say which relations they are of, so that what is joined isn't among their columns; whether
+    they can. Changes the tree."""
+    stars = [item for item in select.expressions if isinstance(item, exp.Star)]
+    inside = [
+        star
+        for item in select.expressions
+        for star in walk_same_query(item)
+        if isinstance(star, exp.Star) and star is not item and not isinstance(item, exp.Column)
+    ]
+    if not stars and not inside:
+        return True
+    sides = joined(select)
+    merges = any(
+        join is not None and (join.args.get("using") or join.args.get("method")) for _, join in sides
+    )
+    names = [node.alias_or_name for node, join in sides if join is None or not only_asks(join)]
+    hides = len(names) > 1 and any(star != exp.Star() for star in stars)
+    if inside or merges or hides or not all(names) or select.args.get("laterals"):
+        return False
+    items: list[exp.Expr] = []
+    for item in select.expressions:
+        of_all = [exp.Column(this=item.copy(), table=exp.to_identifier(name)) for name in names]
+        items += of_all if isinstance(item, exp.Star) else [item]
+    select.set("expressions", items)
+    return True
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name that nothing has yet, which has it then."""
+    names = (name, *(f"{name}_{number}" for number in range(2, 1000)))
+    found = next(each for each in names if each.lower() not in taken)
+    taken.add(found.lower())
+    return found
+
+
+def _is_in_join(query: exp.Query, select: exp.Select) -> bool:
+    join = query.find_ancestor(exp.Join)
+    return join is not None and join.find_ancestor(exp.Select) is select
+
+
+def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
+    """The parts of a subquery of that form; None: it is of another one, or a column doesn't say whose it is."""
+    place = query.parent
+    if not isinstance(query, exp.Select) or not isinstance(place, exp.Subquery):
+        return None
+    if isinstance(place.parent, exp.In | exp.Exists | exp.Any | exp.All | exp.From | exp.Join | exp.Lateral):
+        return None
+    if {name for name, value in query.args.items() if value} - _CLAUSES or len(query.expressions) != 1:
+        return None
+    read = joined(query)
+    alias = read[0][0].alias_or_name.lower() if len(read) == 1 else ""
+    if not alias or alias in around:
+        return None
+    below = read[0][0].unnest()
+    if isinstance(below, exp.Query) and of_around(below):
+        return None
+    item = query.expressions[0].unalias()
+    aggregates = [each for each in every(item, exp.AggFunc) if each.find_ancestor(exp.AggFunc) is None]
+    in_aggregates = {id(column) for each in aggregates for column in every(each, exp.Column)}
+    columns = list(every(item, exp.Column))
+    if (
+        not aggregates
+        or not all(type(each) in AGGREGATES for each in aggregates)
+        or item.find(exp.Query, exp.Window, exp.Filter, exp.WithinGroup)
+        or not all(id(column) in in_aggregates and relation_of(column) == alias for column in columns)
+    ):
+        return None
+    keys, equal, own = [], [], []
+    for test in filters(query):
+        if test.find(exp.Query):
+            return None
+        owners = {relation_of(column) for column in every(test, exp.Column)}
+        if owners == {alias}:
+            own.append(test)
+            continue
+        if not isinstance(test, exp.EQ):
+            return None
+        sides = {
+            side: {relation_of(column) for column in every(side, exp.Column)}
+            for side in (test.this, test.expression)
+        }
+        mine = [side for side, of in sides.items() if of == {alias}]
+        others_side = [side for side, of in sides.items() if of and of <= around]
+        if len(mine) != 1 or len(others_side) != 1 or not are_of_one_type(mine[0], others_side[0]):
+            return None  # of another type several groups may equal one value
+        keys += mine
+        equal += others_side
+    return _Correlated(keys, equal, own, aggregates) if keys else None
+
+
+def _join(select: exp.Select, query: exp.Select, found: _Correlated, taken: set[str]) -> None:
+    alias = _free(f"groups_of_{joined(query)[0][0].alias_or_name}", taken)
+    # A name without a relation's may be an alias of the select list, or what USING joins.
+    of_keys = [_free(_called(key), taken) for key in found.keys]
+    of_values = [_free(_called(each), taken) for each in found.aggregates]
+    keys = [
+        exp.alias_(each.copy(), name, quoted=True) for each, name in zip(found.keys, of_keys, strict=True)
+    ]
+    values = [
+        exp.alias_(each.copy(), name, quoted=True)
+        for each, name in zip(found.aggregates, of_values, strict=True)
+    ]
+    groups = query.copy()
+    groups.set("expressions", [*keys, *values])
+    set_filters(groups, found.own)
+    groups.set("group", exp.Group(expressions=[key.copy() for key in found.keys]))
+    is_needed = _is_needed(select, query, found)
+
+    def of_group(name: str) -> exp.Column:
+        return exp.column(exp.to_identifier(name, quoted=True), table=alias)
+
+    on = [
+        exp.EQ(this=of_group(name), expression=each.copy())
+        for name, each in zip(of_keys, found.equal, strict=True)
+    ]
+    for name, each in zip(of_values, found.aggregates, strict=True):
+        value: exp.Expr = of_group(name)
+        if isinstance(each, exp.Count):
+            value = exp.Coalesce(this=value, expressions=[exp.Literal.number(0)])
+        each.replace(value)
+    assert query.parent is not None
+    query.parent.replace(exp.paren(query.expressions[0].unalias()))
+    relation = exp.Subquery(this=groups, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+    join = exp.Join(this=relation, side="" if is_needed else "LEFT", on=exp.and_(*on, copy=False))
+    select.append("joins", join)
+
+
+def _called(node: exp.Expr) -> str:
+    """What a key or an aggregate is called, in its author's words.
+
+    >>> from ..sql.dialect import parse
+    >>> [_called(each) for each in parse("select o.k, count(*), sum(distinct o.v * 2)").expressions]
+    ['k', 'count', 'sum_distinct_v_2']
+    """
+    copy = node.copy()
+    for column in every(copy, exp.Column):
+        column.set("table", None)
+    return re.sub(r"\W+", "_", sql(copy)).strip("_").lower()[:40]
+
+
+def _is_needed(select: exp.Select, query: exp.Select, found: _Correlated) -> bool:
+    """Whether a row without a group passes no WHERE: one of its conditions is a comparison with what is NULL then."""
+    if any(isinstance(each, exp.Count) for each in found.aggregates):
+        return False
+    for test in filters(select):
+        if any(each is query for each in every(test, exp.Query)):
+            node = query.expressions[0].unalias()
+            inside = (each for each in node.walk(prune=lambda each: isinstance(each, exp.AggFunc)))
+            above, strict = query.parent, all(isinstance(each, (*_STRICT, exp.AggFunc)) for each in inside)
+            while above is not test and above is not None:
+                strict = strict and isinstance(above, _STRICT)
+                above = above.parent
+            return strict and isinstance(test, _COMPARISONS)
+    return False

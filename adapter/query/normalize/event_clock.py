@@ -1,0 +1,388 @@
+"""`current_timestamp()` in a predicate on event time: event time's own clock, the watermark, so that a replay gives the
+same rows.
+
+Without windows rows leave again as the watermark moves on (`operators.recent_rows`). In a query with
+a window function a row is judged when it comes in, by the watermark before its micro-batch, as late rows are. What can't be
+told of a row by then is refused.
+Everywhere else, as in a select list, the clock is that of the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sqlglot import exp
+
+from ...util.quoting import is_path, path_of, quote_time, shown_time
+from ..errors import QueryError
+from ..frontend import hints
+from ..frontend.streams import Known
+from ..program import now
+from ..sql import intervals
+from ..sql.clauses import aggregate, conjuncts, filters, output_names, relations
+from ..sql.dialect import DIALECT, canonical, function_name, sql, walk_same_query
+from ..sql.nodes import every
+from ..windows.expansion import WINDOW_COLUMNS
+
+_CLOCKS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
+_NAMES = frozenset({"now", "current_timestamp", "current_date", "curdate", "current_time", "localtimestamp"})
+# What Spark takes for a time that goes by where a string of it is made a date or timestamp; a zone may follow.
+_WORDS = frozenset({"now", "today", "yesterday", "tomorrow"})
+_IS_EVENT_TIME = "event time"
+
+# Before any time, so that without a watermark every row passes.
+WATERMARK = f"coalesce({now('now_before')}, timestamp_micros(-62135596800000000))"
+READS_CLOCK = "FROM clock).now_before"
+"""Stands in a text that judges rows by the watermark."""
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Where a column comes from."""
+
+    base: frozenset[tuple[str, str]] = frozenset()
+    """The columns of streams that it is computed from, with their relations."""
+    same: frozenset[object] = frozenset()
+    """What it is, row by row; nothing where that can't be told."""
+
+
+_NOTHING = Lineage()
+
+
+def lower_bound(node: exp.Expr) -> tuple[exp.Column, exp.Expr, int, bool] | None:
+    """Of ``ts > current_timestamp() - interval '1' day``: the column, the clock, the length in microseconds, and whether
+    rows exactly so old are in; None for any other condition."""
+    node = node.unnest()
+    if not isinstance(node, exp.GT | exp.GTE | exp.LT | exp.LTE):
+        return None
+    time, since = node.this.unnest(), node.expression.unnest()
+    greater = isinstance(node, exp.GT | exp.GTE)
+    if not isinstance(time, exp.Column):
+        time, since, greater = since, time, not greater
+    if not greater or not isinstance(time, exp.Column) or not isinstance(since, exp.Sub):
+        return None
+    clock = since.this.unnest()
+    is_now = isinstance(clock, exp.CurrentTimestamp) or _called(clock) in ("now", "current_timestamp")
+    length = interval(since.expression) if is_now else None
+    return None if length is None else (time, clock, length, isinstance(node, exp.GTE | exp.LTE))
+
+
+def interval(node: exp.Expr) -> int | None:
+    """Microseconds of an INTERVAL, or of one of several parts; None: it is none.
+
+    Raises:
+        QueryError: it has no fixed length.
+    """
+    node = node.unnest()
+    if isinstance(node, exp.Add):
+        parts = [interval(node.this), interval(node.expression)]
+        known = [part for part in parts if part is not None]
+        return sum(known) if len(known) == len(parts) else None
+    if not isinstance(node, exp.Interval):
+        return None
+    unit = node.args.get("unit")
+    text = f"{node.this.name} {unit.name}" if unit is not None and node.this is not None else sql(node)
+    return intervals.parse(text, f"'{sql(node)}':")
+
+
+def is_watermark(node: exp.Expr) -> bool:
+    """Whether a node of a marked tree is a clock that is the watermark."""
+    return bool(node.meta_get(_IS_EVENT_TIME))
+
+
+def bounds(select: exp.Select) -> list[exp.Expr]:
+    """The conditions of a SELECT's WHERE in a marked tree that rows are judged by: their clock is the watermark."""
+    return [
+        test
+        for test in filters(select)
+        if any(is_watermark(node) or hints.is_stand_in(node) for node in walk_same_query(test))
+    ]
+
+
+def column_of(test: exp.Expr) -> exp.Column:
+    """The column of event time in one of `bounds`."""
+    return next(
+        each for side in (test.this, test.expression) if isinstance(each := side.unnest(), exp.Column)
+    )
+
+
+def written(test: exp.Expr) -> str:
+    """A condition as its author wrote it."""
+    return sql(hints.as_written(exp.Paren(this=test.copy())).this)
+
+
+def mark(tree: exp.Query, known: Mapping[str, Known]) -> None:
+    """Marks the clocks of a tree that are the watermark.
+
+    Args:
+        tree: whose streams are marked.
+        known: what the project says of relations.
+
+    Raises:
+        QueryError: a predicate compares event time with a clock in a way that no row can be judged by.
+    """
+    if not any(is_clock(node) for node in tree.walk()):
+        return
+    _Marker(tree, known).mark()
+
+
+class _Marker:
+    def __init__(self, tree: exp.Query, known: Mapping[str, Known]) -> None:
+        self.tree = tree
+        self.windowed = next(hints.windows_under(tree), None) is not None
+        self.known = {relation.lower(): what for relation, what in known.items()}
+        self.untold: set[str] = set()
+        """The streams of which nothing says what their event time is."""
+        self.times: set[object] = set()
+        base: set[tuple[str, str]] = set()
+        for select in hints.windows_under(tree):
+            window = hints.window_of(select)
+            assert window is not None
+            path = path_of(window.time)
+            found = self._of(hints.input_of(select), path[0])
+            base |= found.base
+            if len(path) == 1:
+                self.times |= found.same
+        for table in every(tree, exp.Table):
+            if hints.is_stream(table):
+                relation = hints.relation_name(table).lower()
+                time = self.known.get(relation, Known()).event_time
+                if time is not None:
+                    column = path_of(quote_time(time))[0].lower()
+                    base.add((relation, column))
+                    if not is_path(time):
+                        self.times.add((relation, column))
+                elif not any(relation == other for other, _ in base):
+                    self.untold.add(relation)
+        self.base = frozenset(base)
+
+    def mark(self) -> None:
+        for select in list(every(self.tree, exp.Select)):
+            bounds = [test for test in filters(select) if self._bounds(test, select)]
+            if len(bounds) > 1 and not self.windowed:
+                raise QueryError(
+                    f"'{sql(bounds[0])}' and '{sql(bounds[1])}' both bound event time from below; keep the narrower one."
+                )
+            for node in self._predicates(select):
+                if node not in bounds and (clock := self._compares(node, select)):
+                    self._refuse(node, clock, select)
+
+    def _bounds(self, test: exp.Expr, select: exp.Select) -> bool:
+        """Whether a condition is one that a row can be judged by; its clock is marked."""
+        found = lower_bound(test)
+        if found is None:
+            return False
+        column, clock, _, _ = found
+        lineage = self._column(column, select)
+        if not lineage.same or not lineage.same <= self.times:
+            return False
+        if not self.windowed and len(_streams(select)) != 1:
+            return False
+        clock.meta[_IS_EVENT_TIME] = True
+        return True
+
+    def _predicates(self, select: exp.Select) -> Iterator[exp.Expr]:
+        """The conditions in a SELECT, and the comparisons in its other parts."""
+        yield from filters(select)
+        clauses = [clause.this for name in ("having", "qualify") if (clause := select.args.get(name))]
+        clauses += [on for join in select.args.get("joins") or () if (on := join.args.get("on"))]
+        for clause in clauses:
+            yield from conjuncts(clause)
+        for item in select.expressions:
+            for node in walk_same_query(item):
+                if isinstance(node, exp.Predicate):
+                    yield node
+
+    def _compares(self, node: exp.Expr, select: exp.Select) -> exp.Expr | None:
+        """The clock that a condition compares event time with; None: it does not."""
+        clock = next((each for each in walk_same_query(node) if is_clock(each)), None)
+        base = self._under(node, select)
+        of_untold = any(relation in self.untold for relation, _ in base)
+        return clock if clock is not None and (base & self.base or of_untold) else None
+
+    def _under(self, node: exp.Expr, select: exp.Select) -> frozenset[tuple[str, str]]:
+        """The columns of streams under a condition, also under those that it calls by their aliases."""
+        columns = [each for each in walk_same_query(node) if isinstance(each, exp.Column)]
+        names = {column.name.lower() for column in columns if not column.table}
+        for item in select.expressions:
+            if isinstance(item, exp.Alias) and item.alias.lower() in names:
+                columns += [each for each in walk_same_query(item.this) if isinstance(each, exp.Column)]
+        return frozenset().union(*(self._column(each, select).base for each in columns if not is_clock(each)))
+
+    def _refuse(self, node: exp.Expr, clock: exp.Expr, select: exp.Select) -> None:
+        base = self._under(node, select)
+        if not base & self.base:
+            relation = next(relation for relation, _ in base if relation in self.untold)
+            raise QueryError(
+                f"'{sql(node)}' compares a column of {relation} with the clock, which is the watermark where that column is "
+                "the event time, and nothing says which column is; give it dbt's config event_time."
+            )
+        relation, time = sorted(base & self.base, key=lambda each: each[1])[0]
+        told = self.known.get(relation, Known()).event_time
+        if told is not None and is_path(told) and path_of(told)[0].lower() == time:
+            raise QueryError(
+                f"'{sql(node)}' compares event time with {sql(clock)}: {as_a_column(relation, told)}."
+            )
+        raise QueryError(
+            f"'{sql(node)}' compares event time with {sql(clock)}. In a streaming model that clock is the watermark, so "
+            "that a replay gives the same rows, and a row can only be judged by how far it lies behind: write "
+            f"{time} > current_timestamp() - INTERVAL '1' DAY in a WHERE over the stream itself, with its event time "
+            "as it is."
+        )
+
+    # -- lineage -----------------------------------------------------------------------------------
+
+    def _column(self, column: exp.Column, select: exp.Select) -> Lineage:
+        sources = relations(select)
+        first, *fields = [part.name for part in column.parts]
+        owners = [each for each in sources if each.alias_or_name.lower() == first.lower()]
+        if fields and owners:
+            sources, (first, *fields) = owners, fields
+        elif fields and any(each.alias_or_name.lower() == column.table.lower() for each in sources):
+            sources = [each for each in sources if each.alias_or_name.lower() == column.table.lower()]
+            first, fields = column.name, []
+        found = self._of_any(sources, first)
+        # A field of a column isn't the column.
+        return Lineage(found.base) if fields else found
+
+    def _of_any(self, sources: Sequence[exp.Expr], name: str) -> Lineage:
+        found = [lineage for each in sources if (lineage := self._of(each, name)).base]
+        if len(found) == 1:
+            return found[0]
+        return Lineage(frozenset().union(*(each.base for each in found)))
+
+    def _of(self, node: exp.Expr, name: str) -> Lineage:
+        """Of a column of something in FROM, or of a query."""
+        if isinstance(node, exp.Subquery):
+            if node.alias_column_names:
+                return Lineage(frozenset(self._all(node.this)))
+            return self._of(node.this, name)
+        if isinstance(node, exp.Table):
+            one = (hints.relation_name(node).lower(), name.lower())
+            return Lineage(frozenset({one}), frozenset({one})) if hints.is_stream(node) else _NOTHING
+        if isinstance(node, exp.SetOperation):
+            return self._of_branches(node, name)
+        return self._of_select(node, name) if isinstance(node, exp.Select) else _NOTHING
+
+    def _of_branches(self, node: exp.SetOperation, name: str) -> Lineage:
+        left, right = node.left, node.right
+        names, there = ([each.lower() for each in output_names(side)] for side in (left, right))
+        other = name
+        if name.lower() in names and "*" not in (*names, *there) and len(there) == len(names):
+            other = there[names.index(name.lower())]
+        one, two = self._of(left, name), self._of(right, other)
+        plain = isinstance(node, exp.Union) and not node.args.get("distinct")
+        # Without windows a bound over branches would have to keep the rows of each.
+        same = one.same | two.same if one.same and two.same and plain and self.windowed else frozenset()
+        return Lineage(one.base | two.base, same)
+
+    def _of_select(self, select: exp.Select, name: str) -> Lineage:
+        if window := hints.window_of(select):
+            below = hints.input_of(select)
+            if name.lower() in WINDOW_COLUMNS:
+                return Lineage(self._of(below, window.time_col).base)
+            return self._of(below, name)
+        for item in select.expressions:
+            if item.is_star or item.output_name.lower() != name.lower():
+                continue
+            made = item.unalias()
+            if isinstance(made, exp.Column):
+                return self._passed(select, self._column(made, select))
+            columns = [each for each in every(made, exp.Column) if each.find_ancestor(exp.Select) is select]
+            base = frozenset().union(*(self._column(each, select).base for each in columns))
+            same = frozenset({(canonical(made), base)}) if base else frozenset()
+            return self._passed(select, Lineage(base, same))
+        stars = [item for item in select.expressions if item.is_star]
+        tables = {item.table.lower() for item in stars if isinstance(item, exp.Column)}
+        of_all = any(isinstance(item, exp.Star) for item in stars)
+        sources = [each for each in relations(select) if of_all or each.alias_or_name.lower() in tables]
+        return self._passed(select, self._of_any(sources, name))
+
+    def _passed(self, select: exp.Select, lineage: Lineage) -> Lineage:
+        """What is left of it above a SELECT: only row by row a column stays what it is."""
+        clauses = ("group", "distinct", "having", "limit", "offset", "qualify")
+        stays = not any(select.args.get(clause) for clause in clauses)
+        stays = stays and aggregate(select) is None and select.find(exp.Window) is None
+        if not self.windowed:
+            # A bound below it, or a join of streams, keeps rows: above that nothing is a stream any more.
+            stays = (
+                stays
+                and len(_streams(select)) == 1
+                and not any(lower_bound(test) for test in filters(select))
+            )
+        return lineage if stays else Lineage(lineage.base)
+
+    def _all(self, query: exp.Expr) -> Iterator[tuple[str, str]]:
+        yield from self.base
+        for table in every(query, exp.Table):
+            if hints.is_stream(table):
+                yield hints.relation_name(table).lower(), ""
+
+
+def as_a_column(relation: str, time: str) -> str:
+    """Returns what to write where the event time of a stream has to be a column, and is a field of one."""
+    shown = shown_time(time)
+    return (
+        f"the event time {shown} of {relation} is a field of a struct, so read a model that hands it on as a column, as in "
+        f"SELECT *, {shown} AS event_time, and has dbt's config event_time: event_time"
+    )
+
+
+def show_watermark(tree: exp.Expr) -> None:
+    """Puts the watermark before the micro-batch in the place of the marked clocks. Changes the tree."""
+    for node in list(filter(is_watermark, tree.walk())):
+        made: exp.Expr = exp.maybe_parse(WATERMARK, dialect=DIALECT)
+        hints.stand_in(made, node)
+        node.replace(made)
+
+
+def check_output(query: exp.Expr) -> None:
+    """Passes the query over stages, which is evaluated when their windows close.
+
+    Raises:
+        QueryError: it judges rows by the watermark.
+    """
+    found = next(hints.stand_ins(query), None)
+    if found is not None:
+        test = found.find_ancestor(exp.Predicate)
+        assert test is not None
+        refuse_kept(test)
+
+
+def refuse_kept(test: exp.Expr) -> NoReturn:
+    """Refuses a predicate over rows that wait.
+
+    Raises:
+        QueryError: always.
+    """
+    raise QueryError(
+        f"'{written(test)}' would be asked of rows that are kept until their windows close, when the watermark has moved "
+        "on; put it below the window function, into a CTE."
+    )
+
+
+def _streams(select: exp.Select) -> list[exp.Expr]:
+    return [each for each in relations(select) if hints.reads_stream(each)]
+
+
+def _called(node: exp.Expr) -> str:
+    return function_name(node) if isinstance(node, exp.Anonymous) else ""
+
+
+def is_clock(node: exp.Expr) -> bool:
+    """Whether a node asks what time it is."""
+    # Some may be written without parentheses, and look like columns.
+    plain = isinstance(node, exp.Column) and not node.table and node.name.lower() in _NAMES
+    return isinstance(node, _CLOCKS) or _called(node) in _NAMES or plain or is_word(node)
+
+
+def is_word(node: exp.Expr) -> bool:
+    """Whether a node is ``TIMESTAMP 'now'``, ``DATE 'today'``, or makes a time of such a word otherwise."""
+    is_cast = isinstance(node, exp.Cast) and node.to.this in exp.DataType.TEMPORAL_TYPES
+    if not is_cast and not isinstance(node, exp.TsOrDsToDate):
+        return False
+    made_of = node.this.unnest()
+    words = made_of.name.lower().split() if isinstance(made_of, exp.Literal) else []
+    return bool(words) and words[0] in _WORDS

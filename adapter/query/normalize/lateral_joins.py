@@ -1,0 +1,253 @@
+"""LATERAL queries over streams, as joins: what such a query asks of the row before it is a condition of the join.
+
+>>> from ..sql.dialect import parse, sql
+>>> from .compared_types import note_type
+>>> def joined_in(text):
+...     tree = parse(text)
+...     for column in tree.find_all(exp.Column):
+...         note_type(column, "bigint")
+...     return put_in_joins(tree, lambda lateral: True), sql(tree)
+>>> changed, text = joined_in("select s.k, l.v from s, lateral (select o.v from o where o.k = s.k and o.w > 1) as l")
+>>> print(text)
+SELECT s.k, l.v FROM s JOIN (SELECT o.v, o.k AS `__lateral_0` FROM o WHERE o.w > 1) AS l ON l.`__lateral_0` = s.k
+>>> changed, text = joined_in('''select * from s left join lateral (
+...     select * from o where o.k = s.k order by o.v desc limit 3) as l on true''')
+>>> print(text)
+SELECT * EXCEPT (`__lateral_0`) FROM s LEFT JOIN (SELECT * EXCEPT (`__within_0`), __limited.`__within_0` AS `__lateral_0` \
+FROM (SELECT * EXCEPT (__rank) FROM (SELECT *, o.k AS `__within_0`, \
+ROW_NUMBER() OVER (PARTITION BY o.k ORDER BY o.v DESC) AS __rank FROM o) AS ranked WHERE __rank <= 3) AS __limited) AS l \
+ON l.`__lateral_0` = s.k
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..frontend import hints
+from ..sql.clauses import aggregate, conjuncts, filters, joined, set_filters
+from ..sql.dialect import canonical, of_around, relation_of, sql
+from ..sql.nodes import every, with_notes_of
+from .compared_types import equated
+from .correlated_aggregates import AGGREGATES
+from .names.same_names import name_relation
+from .rankings import limits, orders
+
+_COLUMN = "__lateral_"
+_CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "hint", "distinct", "group", "having"}
+
+
+def put_in_joins(tree: exp.Query, is_changing: Callable[[exp.Expr], bool]) -> bool:
+    """Puts LATERAL queries into joins: those that are rows of relations, the first of these rows, or their groups or
+    aggregates. Changes the tree.
+
+    Args:
+        tree: in which columns have the names of their relations, and it is noted of which types those are that are compared.
+        is_changing: whether something reads a stream.
+
+    Returns:
+        Whether there was one. Then there may be others, once it is noted of which types are what they compare with its
+        columns.
+    """
+    for select in reversed(list(every(tree, exp.Select))):
+        for join in select.args.get("joins") or ():
+            if (
+                isinstance(join.this, exp.Lateral)
+                and is_changing(join.this)
+                and _is_put_in(join, select, tree)
+            ):
+                return True
+    return False
+
+
+def _is_put_in(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
+    """Puts one into its join, if it can be. Changes the tree."""
+    if not _is_of_kind(join, select) or not _cut_off_within(join.this):
+        return False
+    query = join.this.this.unnest()
+    asked = {id(column) for column in of_around(query)}
+    tests = _tests_around(query, asked)
+    if tests is None:
+        return False
+    _check_order(join, select, tests, asked)
+    if tests and aggregate(query) is not None and not query.args.get("group"):
+        if not _can_be_left_out(query, join, select, tree):
+            return False
+        _tell_of_nothing(query, join, select)
+        query.set("group", exp.Group(expressions=[]))
+    names = {each.name.lower() for each in every(tree, exp.Identifier)}
+    _join(join, select, tests, asked, names)
+    return True
+
+
+def _is_of_kind(join: exp.Join, select: exp.Select) -> bool:
+    """Whether a join, and the query it stands in, can be another join."""
+    side, kind = (join.side or "").upper(), (join.kind or "").upper()
+    if join.args.get("using") or join.args.get("method") or side not in ("", "LEFT"):
+        return False
+    # A '*' in a call would have the columns of the join's conditions.
+    is_item = all(_is_item(star) or isinstance(star.parent, exp.Count) for star in _stars(select))
+    return kind in ("", "INNER", "CROSS", "OUTER") and is_item
+
+
+def _stars(select: exp.Select) -> list[exp.Star]:
+    stars = [star for item in select.expressions for star in every(item, exp.Star)]
+    return [star for star in stars if star.find_ancestor(exp.Select) is select]
+
+
+def _is_item(star: exp.Star) -> bool:
+    holder = star.parent if isinstance(star.parent, exp.Column) else star
+    return isinstance(holder, exp.Expr) and isinstance(holder.parent, exp.Select)
+
+
+def _cut_off_within(lateral: exp.Lateral) -> bool:
+    """Has a LATERAL query with LIMIT be one over rows that are cut off already, within what it compares; whether it can be,
+    or has none. Changes the tree."""
+    query = lateral.this.unnest() if isinstance(lateral.this, exp.Subquery) else None
+    columns = lateral.args["alias"].columns if lateral.args.get("alias") else []
+    if not isinstance(query, exp.Select) or (
+        columns and (query.is_star or len(columns) != len(query.expressions))
+    ):
+        return False
+    if not any(query.args.get(clause) for clause in orders.CUTS):
+        return True
+    made = limits.within_rows_around(query)
+    if made is not None:
+        query.replace(made)
+    return made is not None
+
+
+def _tests_around(query: exp.Select, asked: set[int]) -> list[exp.Expr] | None:
+    """The conditions of a query that ask columns of the row before it; None: it asks for them otherwise, or its rows depend
+    on which of them pass."""
+    if {name for name, value in query.args.items() if value} - _CLAUSES:
+        return None
+    if any(node.find(exp.Window) for node in query.expressions):
+        return None
+    tests = [test for test in filters(query) if _asks(test, asked)]
+    in_tests = sum(id(column) in asked for test in tests for column in every(test, exp.Column))
+    if in_tests < len(asked) or any(test.find(exp.Query) for test in tests):
+        return None
+    group = query.args.get("group")
+    if query.args.get("having") and group is None:
+        return None
+    if group is not None and {name for name, value in group.args.items() if value} - {"expressions"}:
+        return None
+    of_groups = group is not None or query.args.get("distinct") or aggregate(query) is not None
+    return None if of_groups and not all(equated(test, asked) for test in tests) else tests
+
+
+def _asks(node: exp.Expr, asked: set[int]) -> bool:
+    return any(id(column) in asked for column in every(node, exp.Column))
+
+
+def _check_order(join: exp.Join, select: exp.Select, tests: list[exp.Expr], asked: set[int]) -> None:
+    """Passes tests of a LATERAL query that ask columns of relations before it.
+
+    Raises:
+        QueryError: one asks those of a relation behind it, which Spark doesn't see there.
+    """
+    sides = joined(select)
+    place = next(number for number, (_, other) in enumerate(sides) if other is join)
+    later = {node.alias_or_name.lower() for node, _ in sides[place + 1 :]}
+    for test in tests:
+        for column in every(test, exp.Column):
+            if id(column) in asked and relation_of(column) in later:
+                raise QueryError(
+                    f"'{hints.quoted(join.this)}' asks for {sql(column)}, of a relation that stands behind it; put that "
+                    "first."
+                )
+
+
+def _can_be_left_out(query: exp.Select, join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
+    """Whether a query that has one row, of its aggregates, can be groups, of which there may be none."""
+    items = [item.unalias() for item in query.expressions]
+    if query.args.get("distinct") or not all(type(item) in AGGREGATES for item in items):
+        return False
+    if any(test != exp.true() for test in conjuncts(join.args.get("on"))):
+        return False
+    if not any(isinstance(item, exp.Count) for item in items):
+        return True
+    # Where there is no group a count is 0 wherever it is called: that has to be by its relation's name, and of nothing else.
+    alias = join.this.alias.lower()
+    others = [each for each in every(tree, exp.TableAlias) if each.name.lower() == alias]
+    tables = [each for each in every(tree, exp.Table) if each.name.lower() == alias]
+    is_named = bool(alias) and all(item.alias_or_name for item in query.expressions)
+    joins = select.args.get("joins") or ()
+    behind = joins[next(number for number, each in enumerate(joins) if each is join) + 1 :]
+    return (
+        is_named
+        and len(others) + len(tables) == 1
+        and not any(_is_item(star) for star in _stars(select))
+        and not any(each.args.get("using") or each.args.get("method") for each in joins)
+        and not any((each.side or "").upper() in ("RIGHT", "FULL") for each in behind)
+    )
+
+
+def _tell_of_nothing(query: exp.Select, join: exp.Join, select: exp.Select) -> None:
+    """Has a join keep rows that meet no group, and counts be 0 there. Changes the tree."""
+    join.set("side", "LEFT")
+    named = join.this.args.get("alias")
+    given = (named.columns if named is not None else []) or [None] * len(query.expressions)
+    counts = {
+        (item.alias_or_name if name is None else name.name).lower()
+        for item, name in zip(query.expressions, given, strict=False)
+        if isinstance(item.unalias(), exp.Count)
+    }
+    alias = join.this.alias.lower()
+    for column in list(every(select, exp.Column)):
+        if relation_of(column) == alias and len(column.parts) == 2 and column.name.lower() in counts:
+            value = exp.Coalesce(this=column.copy(), expressions=[exp.Literal.number(0)])
+            is_item = isinstance(column.parent, exp.Select)
+            column.replace(exp.alias_(value, column.this.copy()) if is_item else value)
+
+
+def _own(test: exp.Expr, asked: set[int]) -> list[exp.Expr]:
+    """What a test asks of the query's own rows: a side of it as a whole, or the columns in it."""
+    columns: list[exp.Expr] = [column for column in every(test, exp.Column) if id(column) not in asked]
+    for side in (test.this, test.expression) if isinstance(test, exp.EQ) else ():
+        if columns and columns == [*every(side, exp.Column)]:
+            return [side]
+    return columns
+
+
+def _join(
+    join: exp.Join, select: exp.Select, tests: list[exp.Expr], asked: set[int], names: set[str]
+) -> None:
+    query, alias = join.this.this.unnest(), join.this.args.get("alias")
+    if alias is not None and alias.columns:
+        named = zip(query.expressions, alias.columns, strict=False)
+        query.set("expressions", [exp.alias_(item.unalias(), name.copy()) for item, name in named])
+        alias.set("columns", None)
+    around = {id(test) for test in tests}
+    rest = [test for test in filters(query) if id(test) not in around]
+    relation = exp.Subquery(this=query, alias=alias)
+    if not relation.alias:
+        name_relation(relation, names)
+    group = query.args.get("group")
+    free = (name for number in range(1000) if (name := f"{_COLUMN}{number}") not in names)
+    hidden: dict[str, str] = {}
+    on = [test for test in conjuncts(join.args.get("on")) if test != exp.true()]
+    for test in tests:
+        for own in _own(test, asked):
+            text = canonical(own)
+            if text not in hidden:
+                hidden[text] = next(free)
+                query.append("expressions", exp.alias_(own.copy(), hidden[text], quoted=True))
+                if group is not None:
+                    group.append("expressions", own.copy())
+            key = exp.to_identifier(hidden[text], quoted=True)
+            own.replace(with_notes_of(exp.column(key, table=relation.args["alias"].this.copy()), own))
+        on.append(test)
+    set_filters(query, rest)
+    join.set("this", relation)
+    if on:
+        join.set("kind", None)
+        join.set("on", exp.and_(*on))
+    for star in _stars(select) if hidden else ():
+        is_of = not isinstance(star.parent, exp.Column) or star.parent.table.lower() == relation.alias.lower()
+        if is_of and not isinstance(star.parent, exp.Count):
+            left_out = [exp.to_identifier(name, quoted=True) for name in hidden.values()]
+            star.set("except_", [*(star.args.get("except_") or ()), *left_out])

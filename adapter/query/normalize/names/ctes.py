@@ -1,0 +1,146 @@
+"""WITH written out: each name replaced by its query, so that the planner sees one tree.
+
+A query that stands at two places is planned at both; equal stages are found again by their text.
+
+>>> from ...sql.dialect import parse, sql
+>>> sql(inline(parse("with a as (select 1 as x) select x from a")))
+'SELECT x FROM (SELECT 1 AS x) AS a'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlglot import exp
+
+from ...errors import QueryError
+from ...rewrites.refusals import is_random
+from ...sql.dialect import from_clause, remove_with, sql, with_clause
+from ...sql.nodes import every
+
+_RANDOM = "random"
+"""The mark of a query of WITH that gives other values each time: which it is."""
+
+Environment = Mapping[str, exp.Query]
+
+
+def inline(query: exp.Query, outer: Environment | None = None) -> exp.Query:
+    """The query without WITH. Changes the tree it is given.
+
+    Raises:
+        QueryError: a recursive WITH.
+    """
+    names = dict(outer or {})
+    if clause := with_clause(query):
+        if clause.recursive:
+            raise QueryError(
+                "WITH RECURSIVE can't be kept up to date from a stream; compute it in a table model."
+            )
+        for cte in clause.expressions:
+            columns = cte.args["alias"].args.get("columns") or []
+            names[cte.alias.lower()] = _named(inline(cte.this, names), columns, cte.alias)
+        remove_with(query)
+    _replace(query, names)
+    return query
+
+
+def _replace(node: exp.Expr, names: Environment) -> None:
+    for child in list(node.iter_expressions()):
+        if isinstance(child, exp.Query) and with_clause(child):
+            inline(child, names)
+        elif isinstance(child, exp.Table) and not child.db and child.name.lower() in names:
+            alias = child.args.get("alias") or exp.TableAlias(this=exp.to_identifier(child.name))
+            beside = {name: child.args.get(name) for name in ("joins", "pivots", "sample", "laterals")}
+            made = exp.Subquery(this=names[child.name.lower()].copy(), alias=alias.copy(), **beside)
+            if _is_random(made):
+                made.meta[_RANDOM] = f"{child.name.lower()} {sql(made.this)}"
+            child.replace(made)
+            _name_columns(made)
+        else:
+            _replace(child, names)
+            if isinstance(child, exp.Subquery):
+                _name_columns(child)
+
+
+def check_read_once(tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = lambda query: True) -> None:
+    """Passes a tree without WITH in which no query that was there, and gives other values each time, is read twice: as
+    one query it gave both the same.
+
+    Args:
+        tree: out of `inline`.
+        concerned: of which of these queries that is so.
+
+    Raises:
+        QueryError: one is.
+    """
+    read: set[str] = set()
+    for query in every(tree, exp.Subquery):
+        if (found := query.meta_get(_RANDOM)) is None or not concerned(query):
+            continue
+        if found in read:
+            raise QueryError(
+                f"WITH {found.partition(' ')[0]} holds a function that gives another value each time, and is read twice, "
+                "which would be two queries here; read it once, or put it into a model of its own."
+            )
+        read.add(found)
+
+
+def _is_random(query: exp.Expr) -> bool:
+    return any(is_random(call) for call in every(query, exp.Func))
+
+
+def _name_columns(query: exp.Subquery) -> None:
+    """Writes the column names of an alias, as in `(…) as t(a, b)`, into the query."""
+    alias = query.args.get("alias")
+    if isinstance(alias, exp.TableAlias) and alias.columns and isinstance(query.this, exp.Query):
+        query.set("this", _named(query.this, alias.columns, alias.name))
+        alias.set("columns", None)
+
+
+def _named(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Query:
+    """A query with other names for its columns."""
+    if not columns:
+        return query
+    items = query.selects
+    values = _values_of(query)
+    width = len(items) if values is None else len(values.expressions[0].expressions)
+    if values is None and any(item.is_star for item in items):
+        raise _unclear(name, columns, "that has '*'")
+    if width != len(columns):
+        raise _unclear(name, columns, f"that has {width} of them")
+    if values is not None:
+        alias = values.args.get("alias") or exp.TableAlias(this=exp.to_identifier("named"))
+        alias.set("columns", [column.copy() for column in columns])
+        values.set("alias", alias)
+        return query
+    first = query
+    while not isinstance(first, exp.Select):
+        first = first.this
+    for place, item in enumerate(items):
+        if not item.alias_or_name:
+            first.expressions[place].replace(exp.alias_(item.copy(), f"column_{place}"))
+    had = [item.alias_or_name for item in query.selects]
+    if len({*map(str.lower, had)}) < len(had):
+        raise _unclear(name, columns, "of which two have one name")
+    renamed = [
+        exp.alias_(exp.column(old, quoted=True), new.name, quoted=True)
+        for old, new in zip(had, columns, strict=True)
+    ]
+    return exp.select(*renamed).from_(
+        exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("named")))
+    )
+
+
+def _values_of(query: exp.Query) -> exp.Values | None:
+    """VALUES whose columns have no names, where that is all of a query."""
+    if not isinstance(query, exp.Select) or query.expressions != [exp.Star()]:
+        return None
+    said = {name for name, value in query.args.items() if value} - {"expressions", "from", "from_", "kind"}
+    source = from_clause(query)
+    values = source.this if source is not None and not said else None
+    return values if isinstance(values, exp.Values) and not values.alias_column_names else None
+
+
+def _unclear(name: str, columns: Sequence[exp.Expr], what: str) -> QueryError:
+    named = f"{name}({', '.join(map(sql, columns))})"
+    return QueryError(f"'{named}' names the columns of a query {what}; name them in its select list.")

@@ -1,0 +1,61 @@
+"""NATURAL JOIN, written out with USING: what two relations have in common is told by what each of them has.
+
+>>> from ...sql.dialect import parse, sql
+>>> tree = parse("select * from (select k, v from t) as a natural left join (select w, K from u) as b")
+>>> write_out(tree.find_all(exp.Select))
+>>> sql(tree).partition(" AS a ")[2]
+'LEFT JOIN (SELECT w, K FROM u) AS b USING (`k`)'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from ...errors import QueryError
+from ...sql.clauses import joined, only_asks
+from ...sql.functions import QueryRunner
+from .stars import names_of
+
+
+def write_out(selects: Iterable[exp.Select], ask: QueryRunner | None = None) -> None:
+    """Has joins say which columns they join, where it is known what both sides have. Changes the tree.
+
+    Args:
+        selects: those of its SELECTs that may be changed.
+        ask: carries out a query of one row; None: there is nobody who knows what a table has.
+    """
+    for select in selects:
+        if any(join.args.get("method") == "NATURAL" for join in select.args.get("joins") or ()):
+            _write_out(select, ask)
+
+
+def _write_out(select: exp.Select, ask: QueryRunner | None) -> None:
+    before: list[str] = []
+    for relation, join in joined(select):
+        names = _names(relation, ask)
+        if names is None:
+            return
+        using = {each.name.lower() for each in join.args.get("using") or ()} if join is not None else set()
+        if join is not None and join.args.get("method") == "NATURAL":
+            there = {name.lower() for name in names}
+            common = [name for name in before if name.lower() in there]
+            using = {*map(str.lower, common)}
+            if len(using) < len(common):
+                return  # two of the relations before it have one
+            join.set("method", None)
+            join.set("using", [exp.to_identifier(name, quoted=True) for name in common])
+            if not common:
+                join.set("on", exp.true())
+        elif join is not None and join.args.get("method"):
+            return
+        if join is None or not only_asks(join):
+            before += [name for name in names if name.lower() not in using]
+
+
+def _names(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
+    try:
+        return names_of(relation, ask)
+    except QueryError:
+        return None  # what is wrong with it is said by who plans it

@@ -1,0 +1,99 @@
+"""What columns of the result without a name are called: as Spark calls them in batch, `count(1)` of a ``count(*)``.
+
+>>> from ...sql.dialect import parse
+>>> tree = parse("select k, count(*), sum(t.v) + 1, max(v), count(distinct v), a and b from t")
+>>> nameless = give(tree)
+>>> [item.alias for item in tree.expressions]
+['', 'count(1)', '(sum(v) + 1)', 'max(v)', 'count(DISTINCT v)', '']
+>>> nameless is tree.expressions[-1]
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from ...errors import QueryError
+from ...sql.dialect import arguments, function_name, is_distinct
+from ...sql.functions import makes_rows
+
+_OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_PLAIN = {
+    "count",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "upper",
+    "lower",
+    "trim",
+    "length",
+    "abs",
+    "concat",
+    "coalesce",
+    "date_trunc",
+    "min_by",
+    "max_by",
+}
+"""Functions that Spark prints with the arguments that they are given, and no others."""
+
+
+def results(query: exp.Expr) -> Iterator[exp.Select]:
+    """The SELECTs whose rows are those of a query."""
+    query = query.unnest()
+    if isinstance(query, exp.SetOperation):
+        yield from results(query.left)
+        yield from results(query.right)
+    elif isinstance(query, exp.Select):
+        yield query
+
+
+def give(tree: exp.Query) -> exp.Expr | None:
+    """Gives names to the columns of a query that have none. Changes the tree.
+
+    Returns:
+        One of which it isn't known here what Spark calls it; None: there is none.
+
+    Raises:
+        QueryError: two have the same name.
+    """
+    first = next(results(tree), None)
+    nameless, seen = None, set[str]()
+    for item in list(first.expressions) if first is not None else ():
+        name = item.output_name
+        if not name and not item.is_star and not isinstance(item, exp.Aliases) and not makes_rows(item):
+            made = _in_spark(item)
+            if made is not None:
+                item.replace(exp.alias_(item.copy(), made, quoted=True))
+            elif not isinstance(item, exp.Func) or isinstance(item, exp.Connector | exp.Case | exp.If):
+                nameless = nameless or item
+            name = made or ""
+        if name.lower() in seen:
+            raise QueryError(
+                f"The query has two columns called '{name}'. Give one of the two another name with AS, or leave it out."
+            )
+        seen |= {name.lower()} - {"", "*"}
+    return nameless
+
+
+def _in_spark(node: exp.Expr) -> str | None:
+    """What Spark calls an expression that has no name; None: that isn't known here."""
+    if isinstance(node, exp.Column):
+        return None if node.is_star else node.name
+    if isinstance(node, exp.Literal):
+        return node.name
+    if isinstance(node, exp.Paren):
+        return _in_spark(node.this)
+    if isinstance(node, exp.Binary) and type(node) in _OPERATORS:
+        left, right = _in_spark(node.this), _in_spark(node.expression)
+        return None if left is None or right is None else f"({left} {_OPERATORS[type(node)]} {right})"
+    if not isinstance(node, exp.Func) or (function := function_name(node)) not in _PLAIN:
+        return None
+    if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
+        return "count(1)"
+    listed = [_in_spark(each) for each in arguments(node)]
+    if not listed or None in listed:
+        return None
+    return f"{function}({'DISTINCT ' if is_distinct(node) else ''}{', '.join(filter(None, listed))})"

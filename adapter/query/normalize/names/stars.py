@@ -1,0 +1,196 @@
+"""`*` inside of a call, as in ``to_json(struct(*))``, or beside GROUP BY ALL, written out: what a query is planned as has
+columns of its own beside those that its author sees.
+
+>>> from ...sql.dialect import parse, sql
+>>> tree = parse("select hash(*) as h, struct(g.* except (k)) as s from (select k, count(*) as N from t group by k) as g")
+>>> write_out(tree)
+>>> sql(tree.expressions[0]), sql(tree.expressions[1])
+('HASH(`g`.`k`, `g`.`N`) AS h', 'STRUCT(`g`.`N`) AS s')
+>>> tree = parse("select hash(*) as h from (select k, v from t) as a join (select v, k from u) as b using (k)")
+>>> write_out(tree) or sql(tree.expressions[0])
+'HASH(`a`.`k`, `a`.`v`, `b`.`v`) AS h'
+>>> sql(write_out(parse("select struct(*) from t")))
+'STRUCT(*)'
+>>> tree = parse("select struct(*) as s from t")
+>>> write_out(tree, ask=lambda query: ["struct<a:int,b:array<string>>"]) or sql(tree)
+'SELECT STRUCT(`t`.`a`, `t`.`b`) AS s FROM t'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from ...aggregates.types import question
+from ...sql.clauses import hands_on_columns, joined, left_out, only_asks
+from ...sql.dialect import DIALECT
+from ...sql.functions import QueryRunner
+from ...sql.nodes import every
+
+
+def write_out(
+    tree: exp.Expr,
+    concerned: Callable[[exp.Expr], bool] = lambda star: True,
+    ask: QueryRunner | None = None,
+    renamed: Collection[str] = (),
+) -> exp.Expr | None:
+    """Names the columns of each `*` inside of a call, or beside GROUP BY ALL. Changes the tree.
+
+    Args:
+        tree: of a query.
+        concerned: which of these.
+        ask: carries out a query of one row; None: there is nobody who knows what a table has.
+        renamed: columns that their author calls otherwise (`same_names`).
+
+    Returns:
+        One of which nothing says which they are, with its call; None: there is none.
+    """
+    unknown = None
+    for star in list(every(tree, exp.Star)):
+        holder = star.parent if isinstance(star.parent, exp.Column) else star
+        call = holder.parent
+        if call is None or not _is_written_out(holder, call) or not concerned(holder):
+            continue
+        columns = columns_of(holder, ask)
+        if isinstance(call, exp.Struct) and any(column.name in renamed for column in columns or ()):
+            columns = None  # their names are values in it
+        if columns is None:
+            unknown = unknown or (holder if isinstance(call, exp.Select) else call)
+        elif isinstance(call, exp.Count):
+            call.set("this", columns[0])
+            call.set("expressions", columns[1:])
+        else:
+            listed = call.args[holder.arg_key or ""]
+            place = next(number for number, each in enumerate(listed) if each is holder)
+            call.set(holder.arg_key or "", [*listed[:place], *columns, *listed[place + 1 :]])
+    return unknown
+
+
+def _is_written_out(holder: exp.Expr, call: exp.Expr) -> bool:
+    if isinstance(call, exp.Select):
+        group = call.args.get("group")
+        return group is not None and bool(group.args.get("all"))
+    if isinstance(call, exp.Count):
+        return isinstance(holder, exp.Column) and not call.expressions
+    listed = call.args.get(holder.arg_key or "")
+    return isinstance(call, exp.Func | exp.Distinct) and isinstance(listed, list)
+
+
+def columns_of(holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | None:
+    """What a star stands for, in order.
+
+    Args:
+        holder: a star in a query, with what it is of, as in ``t.*``.
+        ask: carries out a query of one row; None: there is nobody who knows what a table has.
+
+    Returns:
+        Its columns; None: nothing says which they are, or what is read has no name to call them by.
+    """
+    select = holder.find_ancestor(exp.Select)
+    star = holder if isinstance(holder, exp.Star) else holder.this
+    if select is None or not hands_on_columns(star):
+        return None
+    qualifier = holder.table.lower() if isinstance(holder, exp.Column) else ""
+    sides = [(each, join) for each, join in joined(select) if join is None or not only_asks(join)]
+    if qualifier:
+        sides = [(each, None) for each, _ in sides if each.alias_or_name.lower() == qualifier]
+    found: list[exp.Column] = []
+    for each, join in sides:
+        names = names_of(each, ask)
+        if names is None or not (each.alias_or_name or len(sides) == 1):
+            return None
+        own = [exp.column(name, table=each.alias_or_name or None, quoted=True) for name in names]
+        together = own if join is None else _brought_together(join, found, own)
+        if together is None:
+            return None
+        found = together
+    made = _of_laterals(select.args.get("laterals") or (), qualifier)
+    if made is None:
+        return None
+    gone = left_out(star)
+    return [column for column in [*found, *made] if column.name.lower() not in gone] or None
+
+
+def _of_laterals(laterals: Sequence[exp.Lateral], qualifier: str) -> list[exp.Column] | None:
+    """The columns of LATERAL VIEWs, all or those of one; None: they have no names in the text."""
+    found: list[exp.Column] = []
+    for each in laterals:
+        alias = each.args.get("alias")
+        table = alias.name if alias is not None else ""
+        if qualifier and table.lower() != qualifier:
+            continue
+        if alias is None or not alias.columns:
+            return None
+        found += [exp.column(column.name, table=table or None, quoted=True) for column in alias.columns]
+    return found
+
+
+def _brought_together(
+    join: exp.Join, left: list[exp.Column], right: list[exp.Column]
+) -> list[exp.Column] | None:
+    """The columns of both sides of a join, in the order that Spark gives them: those of USING come once, and first. None:
+    one of them can't be called by its name."""
+    if join.args.get("method"):
+        return None
+    using = [each.name.lower() for each in join.args.get("using") or ()]
+    side = (join.side or "").upper()
+    first = []
+    for name in using:
+        each, other = ([column for column in of if column.name.lower() == name] for of in (left, right))
+        if len(each) != 1 or len(other) != 1:
+            return None
+        # Of a FULL JOIN it is that of either side, which neither's name says.
+        first.append(
+            exp.column(name, quoted=True) if side == "FULL" else (other if side == "RIGHT" else each)[0]
+        )
+    rest = [column for column in [*left, *right] if column.name.lower() not in using]
+    merged = {column.name.lower() for column in [*left, *first] if not column.table}
+    if merged & {column.name.lower() for column in right} - {*using}:
+        return None  # without the name of a relation it could be either
+    return [*first, *rest]
+
+
+def names_of(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
+    """The columns of what stands in FROM or JOIN, in order; None: they aren't known, or two have one name."""
+    names = _names(relation)
+    if names is not None or ask is None:
+        return names
+    types = types_of(relation, ask)
+    return None if types is None else [*types]
+
+
+def _names(relation: exp.Expr) -> list[str] | None:
+    if isinstance(relation, exp.Lateral) and not (
+        relation.args.get("alias") and relation.args["alias"].columns
+    ):
+        relation = relation.this
+    if not isinstance(relation, exp.Subquery) or relation.args.get("pivots"):
+        return None
+    query = relation.unnest()
+    if not isinstance(query, exp.Query) or any(item.is_star for item in query.selects):
+        return None
+    return _plain([item.alias_or_name for item in query.selects])
+
+
+def types_of(relation: exp.Expr, ask: QueryRunner) -> dict[str, str] | None:
+    """The types of the columns of what stands in FROM or JOIN, in order; None: as of `names_of`."""
+    if not isinstance(relation, exp.Subquery | exp.Table):
+        return None
+    (kind,) = ask(question(exp.Select().from_(relation.copy()), ["any_value(struct(*))"]))
+    try:
+        made = exp.DataType.build(str(kind), dialect=DIALECT)
+    except SqlglotError:
+        return None
+    names = _plain([each.name for each in made.expressions])
+    if names is None:
+        return None
+    return {
+        name: each.args["kind"].sql(dialect=DIALECT)
+        for name, each in zip(names, made.expressions, strict=True)
+    }
+
+
+def _plain(names: list[str]) -> list[str] | None:
+    return names if all(names) and len({*map(str.lower, names)}) == len(names) else None

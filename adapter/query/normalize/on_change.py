@@ -1,0 +1,154 @@
+"""`emit='on_change'` as plain SQL: a GROUP BY over a window that grows leaves out the steps in which no row of it is new.
+
+Aggregates that are kept per slice know such steps by themselves (`sliced`). Wherever else the rows are grouped, each says
+whether it came in the step, and HAVING counts those.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..frontend import hints
+from ..frontend.select_kind import is_grouped, write_distinct_as_group
+from ..sql.clauses import aggregate, only_asks
+from ..sql.dialect import parse, sql
+from ..sql.nodes import every
+from ..windows.windows import OPTIONS, Window
+from .names import ctes
+
+EMIT = "on_change"
+NEW = "__new_row"
+_ROWS, _SLICE, _FIRST = "__steps", "__slice_end", "__first_end"
+
+
+def told(tree: exp.Query) -> exp.Query:
+    """A copy of a tree in which each GROUP BY over such windows leaves their silent steps out; without WITH where there are
+    any.
+
+    Raises:
+        QueryError: rows of one are read in another way, so that nothing says what is new.
+    """
+    made = exp.Subquery(this=tree.copy())
+    if any(is_silent(over) for over in hints.windows_under(made)):
+        ctes.inline(made.this)
+        # The innermost first: what stands around one is made of copies.
+        for over in reversed(list(hints.windows_under(made))):
+            if is_silent(over):
+                _tell(over, None)
+    found: exp.Query = made.this
+    return found.pop()
+
+
+def tell_of(group: exp.Select) -> bool:
+    """The same of the windows that a GROUP BY reads the rows of; whether there are any. Changes the tree."""
+    found = [over for over in hints.windows_under(group) if is_silent(over) and _group_of(over) is group]
+    for over in reversed(found):
+        _tell(over, group)
+    return bool(found)
+
+
+def refusal(window: Window) -> str:
+    """Why a window's rows can't be read."""
+    return (
+        f"{window.kind}() with emit='on_change' leaves out steps without new rows of a key, and only a GROUP BY over its "
+        "rows has keys: group them by window_start, window_end, or leave emit out."
+    )
+
+
+def is_told(select: exp.Select) -> bool:
+    """Whether a query only tells of each row whether it is new at its step."""
+    return any(
+        isinstance(item, exp.Alias)
+        and item.alias in (NEW, _SLICE, _FIRST)
+        and not isinstance(item.this, exp.Column)
+        for item in select.expressions
+    )
+
+
+def is_silent(over: exp.Select) -> bool:
+    """Whether a window function has such steps."""
+    window = hints.window_of(over)
+    return window is not None and window.emit == EMIT
+
+
+def _group_of(over: exp.Expr) -> exp.Select | None:
+    """The GROUP BY over a window's rows, which come to it one by one; None: there is none."""
+    for select in _above(over):
+        if is_grouped(select):
+            return None if select.args.get("distinct") and select.is_star else select
+        if any(select.args.get(clause) for clause in ("limit", "qualify")) or _has_over(select):
+            return None
+    return None
+
+
+def _above(node: exp.Expr) -> list[exp.Select]:
+    """The queries that stand over a query's rows one above the other, as long as each reads them in FROM."""
+    found = []
+    while isinstance(node.parent, exp.Subquery) and isinstance(node.parent.parent, exp.From):
+        select = node.parent.parent.parent
+        if not isinstance(select, exp.Select) or node.parent.args.get("joins"):
+            break
+        joins = select.args.get("joins") or ()
+        if any((join.side or "").upper() not in ("", "LEFT") and not only_asks(join) for join in joins):
+            break
+        found.append(select)
+        node = select
+    return found
+
+
+def _has_over(select: exp.Select) -> bool:
+    return any(item.find(exp.Window) for item in select.expressions)
+
+
+def _tell(over: exp.Select, group: exp.Select | None) -> None:
+    window, group = hints.window_of(over), group or _group_of(over)
+    assert window is not None
+    if group is None:
+        raise QueryError(refusal(window))
+    if group.args.get("distinct") and not group.args.get("group") and aggregate(group) is None:
+        write_distinct_as_group(group)
+    rows = over.copy()
+    for hint in rows.args["hint"].expressions:
+        if isinstance(hint, exp.Anonymous):
+            said = [each for each in hint.expressions if not each.name.startswith(OPTIONS["emit"])]
+            hint.set("expressions", said)
+    told = parse(_with_new(window))
+    next(every(told, exp.Table)).replace(
+        exp.Subquery(this=rows, alias=exp.TableAlias(this=exp.to_identifier(_ROWS)))
+    )
+    node: exp.Expr = over
+    for select in _above(over):
+        source = node.parent
+        assert isinstance(source, exp.Subquery)
+        column = exp.column(NEW, table=source.alias or None, quoted=True)
+        if select is group:
+            new = parse(f"select count(case when {sql(column)} then 1 end) > 0").expressions[0]
+            having = select.args.get("having")
+            test = exp.and_(having.this.copy(), new, copy=False) if having is not None else new
+            select.set("having", exp.Having(this=test))
+            break
+        if not any(_hands_on(item, source.alias) for item in select.expressions):
+            select.append("expressions", exp.alias_(column, NEW, quoted=True))
+        node = select
+    over.replace(told)
+
+
+def _with_new(window: Window) -> str:
+    """SQL of a window's rows, each with whether it is new at the step."""
+    slice_end = window.slice_end(window.micros(window.time))
+    if not window.time_zone:
+        return f"select *, window_end = {window.latest_instant(slice_end)} as {NEW} from {_ROWS}"
+    # Of a step that the clock leaves out, the next one that it shows. One by one: each is written many times in the next.
+    shown = f"least({window.end_after(f'({window.next_shown(_SLICE)} - 1)')}, {window.last_end(_SLICE)})"
+    return (
+        f"select * except ({_SLICE}, {_FIRST}), window_end = {window.latest_instant(_FIRST)} as {NEW} from ("
+        f"select *, {shown} as {_FIRST} from (select *, {slice_end} as {_SLICE} from {_ROWS}))"
+    )
+
+
+def _hands_on(item: exp.Expr, alias: str) -> bool:
+    """Whether a select item is a star over a relation's columns."""
+    return item.is_star and (
+        isinstance(item, exp.Star) or (isinstance(item, exp.Column) and item.table.lower() == alias.lower())
+    )

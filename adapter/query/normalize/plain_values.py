@@ -1,0 +1,83 @@
+"""Subqueries without FROM, written as the expressions of the row around them that they are.
+
+>>> from ..sql.dialect import parse, sql
+>>> tree = parse("select (select s.k + (select v)) as x, (select v where v > 1) as w from s where exists(select 1 where k)")
+>>> write_out([tree])
+>>> sql(tree)
+'SELECT (s.k + (v)) AS x, CASE WHEN v > 1 THEN v END AS w FROM s WHERE COALESCE(k, FALSE)'
+>>> tree = parse("select v in ((select k)) as x, (select max(v)) as y, (select k) from s, ((select 1)) group by (select 1)")
+>>> text = sql(tree)
+>>> write_out([tree])
+>>> sql(tree) == text
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from ..sql.dialect import from_clause
+from ..sql.functions import makes_rows
+from ..sql.nodes import every, holds
+
+_ITEM = frozenset({"expressions", "where"})
+"""The clauses of a SELECT of one row, or none, for each row around it."""
+
+
+def write_out(selects: Iterable[exp.Select]) -> None:
+    """Puts what SELECTs without FROM give in the place of them. Changes the trees.
+
+    What IN asks stays: in a select list Spark has false there, where a comparison is NULL.
+
+    Args:
+        selects: those that may be changed.
+    """
+    for select in selects:
+        # The innermost first: what stands around one is made of copies of it.
+        for node in reversed(list(every(select, exp.Subquery, exp.Exists))):
+            if (value := _value(node)) is not None:
+                node.replace(value)
+
+
+def _value(node: exp.Expr) -> exp.Expr | None:
+    """What a subquery, or EXISTS, stands for, if that is an expression of the row around it."""
+    select = node.this
+    if not isinstance(select, exp.Select) or not _is_of_the_row(select) or _gives_its_name(node):
+        return None
+    value, where = select.expressions[0].unalias(), select.args.get("where")
+    condition = None if where is None else where.this
+    if isinstance(node, exp.Exists):
+        return exp.true() if condition is None else exp.func("coalesce", condition, exp.false())
+    place = node
+    while isinstance(place, exp.Subquery):
+        if place.alias or place.arg_key == "query":
+            return None
+        assert place.parent is not None
+        place = place.parent
+    if isinstance(place, _OF_QUERIES):
+        return None
+    return exp.paren(value) if condition is None else exp.Case(ifs=[exp.If(this=condition, true=value)])
+
+
+_OF_QUERIES = (exp.From, exp.Join, exp.Lateral, exp.SetOperation, exp.CTE, exp.Exists, exp.Any, exp.All)
+
+
+def _gives_its_name(node: exp.Expr) -> bool:
+    """Whether an expression stands in an item of a select list that has no name: it is called after what it is."""
+    while node.parent is not None and not isinstance(node.parent, exp.Select):
+        node = node.parent
+    reads = isinstance(node.parent, exp.Select) and from_clause(node.parent) is not None
+    return reads and node.arg_key == "expressions" and not isinstance(node, exp.Alias)
+
+
+def _is_of_the_row(select: exp.Select) -> bool:
+    """Whether a SELECT gives one value for each row around it, or none. (A number that is the same for all would be a place
+    in GROUP BY.)"""
+    if {name for name, arg in select.args.items() if arg} - _ITEM or len(select.expressions) != 1:
+        return False
+    if not holds(select, exp.Column):
+        return False
+    own = (each for each in every(select, exp.Expr) if each.find_ancestor(exp.Select) is select)
+    return not any(isinstance(each, exp.AggFunc | exp.Window | exp.Star) or makes_rows(each) for each in own)

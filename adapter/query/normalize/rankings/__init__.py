@@ -1,0 +1,1 @@
+"""Rules about LIMIT, QUALIFY and ranking functions."""

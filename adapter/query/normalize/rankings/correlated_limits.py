@@ -1,0 +1,118 @@
+"""ORDER BY … LIMIT in a query that is asked for each row around it, of what equals that row, as one over all rows: cut off
+within what is compared, and compared then.
+
+>>> from ...sql.dialect import parse, sql
+>>> from ..compared_types import note_type
+>>> tree = parse("select e.k, (select o.v from o where o.k = e.k and o.w > 1 order by o.ts desc limit 1) as last from e")
+>>> for column in tree.find_all(exp.Column):
+...     note_type(column, "bigint")
+>>> found = taken_apart(tree.expressions[1].this.this)
+>>> sql(found.below), [sql(each) for each in found.within]
+('SELECT o.v AS `v`, o.k AS `__within_0` FROM o WHERE o.w > 1 ORDER BY o.ts DESC LIMIT 1', ['o.k'])
+>>> print(sql(found.over(parse("select v, __within_0 from ranked"))))
+SELECT MAX(__limited.`v`) FROM (SELECT v, __within_0 FROM ranked) AS __limited WHERE __limited.`__within_0` = e.k
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ...sql.clauses import aggregate, filters, set_filters
+from ...sql.dialect import of_around
+from ...sql.nodes import every, with_notes_of
+from ..compared_types import equated
+
+_LIMITED, _WITHIN, _ITEM = "__limited", "__within_", "__item_"
+_CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "order", "limit", "offset", "hint"}
+
+
+@dataclass(frozen=True)
+class Correlated:
+    """Such a query, taken apart."""
+
+    below: exp.Select
+    """It without what it asks of the rows around, and with what it compares with them among its columns."""
+    names: Sequence[str]
+    """Its columns without these; none: nothing says what a '*' among them stands for."""
+    within: Sequence[exp.Expr]
+    """What it compares: within this rows are cut off."""
+    equal: Sequence[exp.Expr]
+    """What of the rows around equals that."""
+    is_value: bool
+    """Whether it stands for its one value."""
+
+    def over(self, ranked: exp.Select) -> exp.Select:
+        """The query over the rows of `below` that aren't cut off."""
+        items: list[exp.Expr] = [
+            with_notes_of(_column(name), item)
+            for name, item in zip(self.names, self.below.expressions, strict=False)
+        ]
+        if not items:
+            hidden = [exp.to_identifier(f"{_WITHIN}{n}", quoted=True) for n in range(len(self.within))]
+            items = [exp.Star(except_=hidden) if hidden else exp.Star()]
+        if self.is_value:
+            # There is one row of each, as Spark wants to be told.
+            items = [exp.Max(this=item) for item in items]
+        tests = [
+            exp.EQ(this=_column(f"{_WITHIN}{number}"), expression=each.copy())
+            for number, each in enumerate(self.equal)
+        ]
+        alias = exp.TableAlias(this=exp.to_identifier(_LIMITED))
+        made = exp.Select(expressions=items).from_(exp.Subquery(this=ranked, alias=alias), copy=False)
+        return made.where(*tests, copy=False)
+
+
+def taken_apart(query: exp.Select) -> Correlated | None:
+    """The parts of a query with a LIMIT that asks for what equals the row around it; None: it asks for something else, of
+    another type, or groups."""
+    place = query.parent
+    while isinstance(place, exp.Subquery | exp.Paren):
+        place = place.parent
+    is_value = not isinstance(place, exp.In | exp.Exists | exp.Any | exp.All | exp.Lateral)
+    if isinstance(place, exp.SetOperation | exp.From | exp.Join) or (is_value and not _is_one(query)):
+        return None
+    if {name for name, value in query.args.items() if value} - _CLAUSES or aggregate(query) is not None:
+        return None
+    stars = [item for item in query.expressions if item.is_star]
+    if query.find(exp.Window) or (stars and is_value):
+        return None
+    asked = {id(column) for column in of_around(query)}
+    own: list[exp.Expr] = []
+    within: list[exp.Expr] = []
+    equal: list[exp.Expr] = []
+    found = 0
+    for test in filters(query):
+        columns = sum(id(column) in asked for column in every(test, exp.Column))
+        found += columns
+        if not columns:
+            own.append(test)
+        elif (sides := equated(test, asked)) is not None:
+            within.append(sides[0])
+            equal.append(sides[1])
+        else:
+            return None
+    if found < len(asked):
+        return None
+    below = query.copy()
+    set_filters(below, own)
+    items, names = list(below.expressions), list[str]()
+    for number, item in enumerate(() if stars else list(items)):
+        name = item.alias_or_name
+        names.append(name if name and name.lower() not in map(str.lower, names) else f"{_ITEM}{number}")
+        items[number] = exp.alias_(item.unalias().copy(), names[-1], quoted=True)
+    keys = [exp.alias_(each.copy(), f"{_WITHIN}{number}", quoted=True) for number, each in enumerate(within)]
+    below.set("expressions", [*items, *keys])
+    return Correlated(below, names, within, equal, is_value)
+
+
+def _is_one(query: exp.Select) -> bool:
+    limit = query.args.get("limit")
+    count = None if limit is None else limit.expression
+    return isinstance(count, exp.Literal) and count.name == "1" and not query.args.get("offset")
+
+
+def _column(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), table=_LIMITED)

@@ -1,0 +1,161 @@
+"""ORDER BY … LIMIT N over a stream, written as a filter on ROW_NUMBER().
+
+>>> from ...sql.dialect import parse, sql
+>>> tree = parse("select a, b as c from t order by c desc limit 3")
+>>> sql(as_rank(tree))
+'SELECT a, c FROM (SELECT a, b AS c, ROW_NUMBER() OVER (ORDER BY b DESC) AS __rank FROM t) AS ranked WHERE __rank <= 3'
+>>> sql(as_rank(parse("select b + 1 from t order by b limit 3")))
+'SELECT * EXCEPT (__rank) FROM (SELECT b + 1, ROW_NUMBER() OVER (ORDER BY b) AS __rank FROM t) AS ranked WHERE __rank <= 3'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from ...errors import QueryError
+from ...frontend import hints
+from ...sql.dialect import canonical, of_around, sql
+from ...sql.nodes import every, with_notes_of
+from . import correlated_limits, orders
+
+RANK = "__rank"
+
+
+def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> exp.Query:
+    """A tree with every LIMIT of the queries concerned written as a rank. Changes the tree it is given.
+
+    Raises:
+        QueryError: one has no order, or counts something else than rows.
+    """
+    for united in reversed(list(every(tree, exp.SetOperation))):
+        if any(united.args.get(name) for name in orders.CUTS) and concerned(united):
+            around = _around(united)
+            tree = around if united is tree else tree
+            united.replace(around)
+    for select in reversed(list(every(tree, exp.Select))):
+        # What a LATERAL reads for each row is refused, as it was written.
+        if select.find_ancestor(exp.Lateral) is not None:
+            continue
+        if any(select.args.get(name) for name in orders.CUTS) and concerned(select):
+            if _is_needless(select):
+                for clause in ("limit", "fetch", "order"):
+                    select.set(clause, None)
+                continue
+            if asked := of_around(select):
+                within = within_rows_around(select)
+                if within is None:
+                    raise QueryError(
+                        f"'{hints.quoted(select)}' cuts off rows of a query that is asked for each row around it, whose "
+                        f"{sql(asked[0])} it reads. Rank them in a query of their own, with row_number() over (partition by "
+                        "what is compared with that order by …) and a filter on the place, and join it; or put it into "
+                        "FROM, with LEFT JOIN LATERAL (…) AS l ON true."
+                    )
+                made = within
+            else:
+                made = as_rank(select.copy())
+            if select is tree:
+                tree = made
+            else:
+                select.replace(made)
+    return tree
+
+
+def within_rows_around(select: exp.Select) -> exp.Select | None:
+    """A query with LIMIT that is asked for each row around it as one over rows that are cut off within what it compares;
+    None: it can't be.
+
+    Raises:
+        QueryError: it has no order, or counts something else than rows.
+    """
+    found = correlated_limits.taken_apart(select)
+    return None if found is None else found.over(as_rank(found.below, [each.copy() for each in found.within]))
+
+
+def _is_needless(select: exp.Select) -> bool:
+    """Whether it is only asked whether there are rows, and the limit leaves one."""
+    limit = select.args.get("limit") or select.args.get("fetch")
+    cut = None if limit is None or select.args.get("offset") else _number(limit)
+    place = select.parent
+    while isinstance(place, exp.Subquery | exp.Paren):
+        place = place.parent
+    return isinstance(place, exp.Exists) and cut is not None and cut > 0
+
+
+def as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
+    """One SELECT with LIMIT as a rank, within expressions if there are any. Changes the tree it is given."""
+    limit: exp.Expr | None = select.args.get("limit")
+    offset: exp.Expr | None = select.args.get("offset")
+    order = select.args.get("order")
+    count = _number(limit) if limit is not None else None
+    skipped = 0 if offset is None else _number(offset)
+    if count is None or skipped is None:
+        found = " ".join(sql(clause).strip() for clause in (limit, offset) if clause is not None)
+        raise QueryError(f"'{found}' over a stream sets no upper bound; write LIMIT and a number.")
+    if order is None:
+        raise QueryError(
+            f"'{sql(limit or select).strip()}' over a stream without ORDER BY: any rows could be the first; say which."
+        )
+    order = orders.written_out(order, select)
+    for clause in (*orders.CUTS, "order"):
+        select.set(clause, None)
+    if select.args.get("distinct"):
+        select, order = _over_distinct(select, order)
+    elif any(item.find(exp.Window) for item in select.expressions):
+        # What has OVER can't stand in another's ORDER BY.
+        select, order = orders.put_above(select, order, "windowed")
+    ordered = orders.in_columns(order, select)
+    names = [item.output_name for item in select.expressions]
+    rank = exp.Window(
+        this=exp.RowNumber(), partition_by=[*within] or None, order=exp.Order(expressions=ordered)
+    )
+    select.append("expressions", exp.alias_(rank, RANK))
+    if select.is_star or not all(names):
+        # What Spark calls an item without a name, it says.
+        columns: list[exp.Expr] = [exp.Star(except_=[exp.to_identifier(RANK)])]
+    else:
+        columns = [
+            with_notes_of(exp.column(name, quoted=not name.isidentifier()), item)
+            for name, item in zip(names, select.expressions, strict=False)
+        ]
+    outer = exp.Select(expressions=columns).from_(
+        exp.Subquery(this=select, alias=exp.TableAlias(this=exp.to_identifier("ranked")))
+    )
+    outer = outer.where(f"{RANK} <= {count + skipped}")
+    return outer.where(f"{RANK} > {skipped}") if skipped else outer
+
+
+def _around(united: exp.SetOperation) -> exp.Select:
+    """A SELECT from a set operation, which has its order and its limit."""
+    below = united.copy()
+    names = [item.alias_or_name for item in united.selects]
+    is_named = all(names) and not any(item.is_star for item in united.selects)
+    items: list[exp.Expr] = [exp.column(exp.to_identifier(name, quoted=True)) for name in names]
+    made = exp.Select(expressions=items if is_named else [exp.Star()])
+    for clause in ("order", *orders.CUTS):
+        made.set(clause, below.args.pop(clause, None))
+    alias = exp.TableAlias(this=exp.to_identifier("united"))
+    return made.from_(exp.Subquery(this=below, alias=alias), copy=False)
+
+
+def _over_distinct(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp.Expr]:
+    """A SELECT from one with DISTINCT, whose rows are ranked once duplicates are gone, and the order over its columns."""
+    by_text = {canonical(item.unalias()): item.output_name for item in select.expressions if not item.is_star}
+    copy = order.copy()
+    for each in copy.expressions:
+        if (name := by_text.get(canonical(each.this))) is not None:
+            each.set("this", exp.column(name, quoted=True))
+        for column in every(each, exp.Column):
+            column.set("table", None)
+    items = [exp.column(item.output_name, quoted=True) for item in select.expressions]
+    alias = exp.TableAlias(this=exp.to_identifier("different"))
+    made = exp.Select(expressions=[exp.Star()] if select.is_star else items)
+    return made.from_(exp.Subquery(this=select, alias=alias)), copy
+
+
+def _number(node: exp.Expr) -> int | None:
+    if node.args.get("limit_options"):
+        return None  # PERCENT, which Spark doesn't have
+    value = node.args.get("expression") or node.args.get("count")
+    return int(value.name) if isinstance(value, exp.Literal) and value.is_int else None

@@ -1,0 +1,141 @@
+"""What ORDER BY means: numbers and ALL are items of the select list; a name is an item's first, and then a column."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ...errors import QueryError
+from ...sql.dialect import canonical
+from ...sql.nodes import every, with_notes_of
+from ..names.stars import columns_of
+
+CUTS = ("limit", "offset", "fetch")
+"""What cuts off the rows behind the first ones."""
+_ITEM = "item_of_select_list"
+
+
+def written_out(order: exp.Expr, select: exp.Select) -> exp.Expr:
+    """An ORDER BY with the items of a select list in the place of numbers and ALL.
+
+    >>> from ...sql.dialect import parse, sql
+    >>> tree = parse("select -v as v, t.* from (select a, b from u) as t order by 1 desc, 3")
+    >>> sql(written_out(tree.args["order"], tree)).strip()
+    'ORDER BY -v DESC, `t`.`b`'
+
+    Raises:
+        QueryError: there is no such item, or nothing says what a '*' stands for.
+    """
+    (first, *_) = order.expressions
+    made: list[exp.Expr] = []
+    if isinstance(first.this, exp.Var) and first.name.upper() == "ALL":
+        if any(item.is_star for item in select.expressions):
+            raise QueryError("ORDER BY ALL … LIMIT over a stream beside '*'; name the columns to order by.")
+        for item in select.expressions:
+            made.append(first.copy())
+            made[-1].set("this", _marked(item))
+    for each in order.expressions if not made else ():
+        made.append(each.copy())
+        if isinstance(each.this, exp.Literal) and each.this.is_int:
+            made[-1].set("this", _marked(_item(select, int(each.this.name))))
+    return exp.Order(expressions=made)
+
+
+def in_columns(order: exp.Expr, select: exp.Select) -> list[exp.Expr]:
+    """What an ORDER BY that is `written_out` is by, with the items of a select list in the place of their names."""
+    by_name = _by_name(select)
+    found = []
+    for each in order.expressions:
+        copy = each.copy()
+        if not _is_item(copy.this):
+            copy.set("this", _with_items(copy.this, by_name))
+        found.append(copy)
+    return found
+
+
+def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Select, exp.Expr]:
+    """A SELECT from one that hands on its columns, and an ORDER BY that is `written_out` over them: with what else it is by
+    in columns that are handed on no further. Changes the tree.
+
+    >>> from ...sql.dialect import parse, sql
+    >>> tree = parse("select k, lag(v) over (order by ts) as p from t order by p + 1, w")
+    >>> outer, order = put_above(tree, tree.args["order"], "below")
+    >>> sql(outer.find(exp.Subquery).this.expressions[2]), sql(order).strip()
+    ('w AS `__sorted_by_0`', 'ORDER BY p + 1, `__sorted_by_0`')
+    """
+    by_name = _by_name(select)
+    by_text = {canonical(item.unalias()): item.output_name for item in select.expressions if item.output_name}
+    names = {item.output_name.lower() for item in select.expressions} - {""}
+    visible = list(select.expressions)
+    hidden: list[exp.Expr] = []
+    copy = order.copy()
+    for each in copy.expressions:
+        columns = list(every(each.this, exp.Column))
+        is_by_names = all(not column.table and column.name.lower() in names for column in columns)
+        if is_by_names and not _is_item(each.this):
+            continue
+        name = by_text.get(canonical(each.this))
+        if name is None:
+            name = f"__sorted_by_{len(hidden)}"
+            value = each.this if _is_item(each.this) else _with_items(each.this, by_name)
+            select.append("expressions", exp.alias_(value.copy(), name, quoted=True))
+            hidden.append(exp.to_identifier(name, quoted=True))
+        each.set("this", exp.column(exp.to_identifier(name, quoted=True)))
+    items: list[exp.Expr] = [handed_on(item) for item in visible]
+    if any(item.is_star or not item.output_name for item in visible):
+        items = [exp.Star(except_=hidden) if hidden else exp.Star()]
+    below = exp.Subquery(this=select, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+    return exp.Select(expressions=items).from_(below, copy=False), copy
+
+
+def handed_on(item: exp.Expr) -> exp.Column:
+    """The column of a query above that an item of a select list is, with what is known of it."""
+    return with_notes_of(exp.column(exp.to_identifier(item.output_name, quoted=True)), item)
+
+
+def _marked(item: exp.Expr) -> exp.Expr:
+    """A copy of an item: names in it are columns."""
+    copy = item.unalias().copy()
+    copy.meta[_ITEM] = True
+    return copy
+
+
+def _is_item(node: exp.Expr) -> bool:
+    return bool(node.meta.get(_ITEM))
+
+
+def _with_items(node: exp.Expr, by_name: dict[str, exp.Expr]) -> exp.Expr:
+    """An expression with items in the place of their names."""
+    made = exp.paren(node.copy())
+    for column in list(every(made, exp.Column)):
+        if not column.table and (item := by_name.get(column.name.lower())) is not None:
+            is_all = column.parent is made
+            column.replace(item.copy() if is_all or isinstance(item, exp.Column) else exp.paren(item.copy()))
+    return made.this
+
+
+def _by_name(select: exp.Select) -> dict[str, exp.Expr]:
+    """The items that names stand for. One that is a column by its own name is another relation's, too, where there are
+    several."""
+    items = (item for item in select.expressions if not item.is_star)
+    several = bool(select.args.get("joins"))
+    return {
+        item.output_name.lower(): item.unalias()
+        for item in items
+        if isinstance(item, exp.Alias) or (several and isinstance(item, exp.Column))
+    }
+
+
+def _item(select: exp.Select, place: int) -> exp.Expr:
+    """The item that a number stands for, from 1 on."""
+    items: list[exp.Expr] = []
+    for item in select.expressions:
+        columns = columns_of(item, None) if item.is_star else [item]
+        if columns is None:
+            raise QueryError(
+                f"ORDER BY {place} … LIMIT over a stream beside '*', of which nothing says how many columns it has; name "
+                "the column to order by."
+            )
+        items += columns
+    if not 0 < place <= len(items):
+        raise QueryError(f"ORDER BY {place} … LIMIT: there are {len(items)} columns.")
+    return items[place - 1]

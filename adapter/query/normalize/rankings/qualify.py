@@ -1,0 +1,82 @@
+"""QUALIFY, written as WHERE over a subquery.
+
+>>> from ...sql.dialect import parse, sql
+>>> print(sql(without_qualify(parse("select k from t qualify row_number() over (partition by k order by v) = 1"))))
+SELECT k FROM (SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS _w FROM t) AS _t WHERE _w = 1
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp, transforms
+
+from ...sql.dialect import canonical
+from ...sql.nodes import every
+from . import orders
+
+
+def without_qualify(tree: exp.Query) -> exp.Query:
+    """A tree with QUALIFY written as WHERE over a subquery, and what LIMIT cuts off beside it cut off above. Changes the
+    tree it is given."""
+    tree = _cut_off_above(tree)
+    # The innermost first: what stands around one is made of copies.
+    for select in reversed(list(every(tree, exp.Select))):
+        if not select.args.get("qualify"):
+            continue
+        had = set(select.named_selects)
+        _name_what_is_listed(select)
+        # Rows are compared once others have gone, without what these were told by.
+        distinct = select.args.get("distinct")
+        select.set("distinct", None)
+        made = transforms.eliminate_qualify(select.copy())
+        made.set("distinct", distinct)
+        inner = made.find(exp.Subquery)
+        assert inner is not None
+        helpers = [name for name in inner.this.named_selects if name not in had]
+        if select.is_star:
+            # What the filter compares with isn't among the columns.
+            star = exp.Star(except_=[exp.to_identifier(name) for name in helpers]) if helpers else exp.Star()
+            made.set("expressions", [star])
+        if select is tree:
+            tree = made  # type: ignore[assignment]
+        else:
+            select.replace(made)
+    return tree
+
+
+def _cut_off_above(tree: exp.Query) -> exp.Query:
+    """A tree with each LIMIT beside QUALIFY in a SELECT above it: rows are cut off once others have gone. Changes the tree
+    it is given.
+
+    >>> from ...sql.dialect import parse, sql
+    >>> print(sql(_cut_off_above(parse("select k from t qualify row_number() over (order by v) = 1 order by w limit 3"))))
+    SELECT `k` FROM (SELECT k, w AS `__sorted_by_0` FROM t QUALIFY ROW_NUMBER() OVER (ORDER BY v) = 1) AS qualified \
+ORDER BY `__sorted_by_0` LIMIT 3
+    """
+    for select in reversed(list(every(tree, exp.Select))):
+        if select.args.get("qualify") and any(select.args.get(clause) for clause in orders.CUTS):
+            below = select.copy()
+            order = below.args.get("order")
+            cuts = {clause: below.args.get(clause) for clause in orders.CUTS}
+            for clause in ("order", *cuts):
+                below.set(clause, None)
+            written = exp.Order(expressions=[]) if order is None else orders.written_out(order, below)
+            made, above = orders.put_above(below, written, "qualified")
+            for clause, value in cuts.items():
+                made.set(clause, value)
+            made.set("order", None if order is None else above)
+            tree = made if select is tree else tree
+            select.replace(made)
+    return tree
+
+
+def _name_what_is_listed(select: exp.Select) -> None:
+    """Has QUALIFY name the rankings that the select list has, too, and it writes out once more. Changes the tree."""
+    qualify = select.args["qualify"]
+    listed = {
+        canonical(item.this): item.alias
+        for item in select.expressions
+        if isinstance(item, exp.Alias) and isinstance(item.this, exp.Window)
+    }
+    for window in list(every(qualify, exp.Window)):
+        if (name := listed.get(canonical(window))) is not None:
+            window.replace(exp.column(name, quoted=True))

@@ -1,0 +1,174 @@
+"""Rankings of which a GROUP BY above only looks at the first places: each of its aggregates passes over all other rows.
+
+>>> from ...sql.dialect import parse
+>>> ranked = "select k, v, row_number() over (partition by k order by v) as rn from t"
+>>> def places(items, group="group by k"):
+...     return places_asked_for(parse(f"select {items} from ({ranked}) as r {group}"))
+>>> places("k, sum(v) filter (where rn = 1) as s, max(case when r.rn <= 3 then v end) as m")
+{'rn': 3}
+>>> places("sum(if(rn < 3, v, null)) as s", group=""), places("k, count(v) as n")
+({'rn': 2}, {})
+>>> places("v, count_if(rn = 1) as n", "group by v")
+{}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import TypeVar
+
+from sqlglot import exp
+
+from ...aggregates.grouping import grouping
+from ...errors import QueryError
+from ...plan.identity import shown_as
+from ...sql.clauses import branches, filters, is_over, left_out, relations
+from ...sql.nodes import every
+from . import ranks
+from .rank_bounds import places_let_through
+
+_Column = TypeVar("_Column")
+_PASS_OVER_NULL = (
+    exp.Sum,
+    exp.Avg,
+    exp.Min,
+    exp.Max,
+    exp.Count,
+    exp.Variance,
+    exp.VariancePop,
+    exp.Stddev,
+    exp.StddevPop,
+    exp.StddevSamp,
+    exp.LogicalAnd,
+    exp.LogicalOr,
+    exp.ArrayAgg,
+    exp.ArrayUniqueAgg,
+    exp.PercentileCont,
+    exp.Quantile,
+)
+"""Aggregates of one argument to which a NULL is no row."""
+_LEAVES_OUT_ROWS = ("where", "group", "having", "distinct", "limit", "offset", "qualify", "joins", "laterals")
+
+
+def places_asked_for(select: exp.Select) -> dict[str, int]:
+    """The ranks, by their columns in what a SELECT that groups reads, of which only places up to some are looked at.
+
+    Without the other rows it has the same groups, and the same in each: each group has a row in the first place.
+    """
+    read = relations(select)
+    if len(read) != 1 or any(select.args.get(clause) for clause in ("joins", "laterals", "qualify")):
+        return {}
+    asked = _asked_by_all(select, read[0].alias_or_name.lower())
+    if not asked:
+        return {}
+    try:
+        keys = _columns(grouping(select).keys)
+    except QueryError:
+        return {}
+    if select.args.get("group"):
+        if any(not _columns([test]) <= keys for test in filters(select)):
+            return {}  # the first row of a group may be left out, and others not
+        asked = {name: last for name, last in asked.items() if last and _is_within(read[0], name, keys)}
+    return dict(list(asked.items())[:1])
+
+
+def _asked_by_all(select: exp.Select, alias: str) -> dict[str, int]:
+    """By column the last place that any of the aggregates looks at, of those that bound it."""
+    return _by_any(
+        {name: last for (table, name), last in _asked_by(call).items() if table in ("", alias)}
+        for call in _aggregates(select)
+    )
+
+
+def _by_any(asked: Iterable[dict[_Column, int]]) -> dict[_Column, int]:
+    """The last places that any of several looks at, of the columns that each of them bounds."""
+    listed = list(asked)
+    in_all = [column for column in listed[0] if all(column in each for each in listed)] if listed else []
+    return {column: max(each[column] for each in listed) for column in in_all}
+
+
+def _aggregates(select: exp.Select) -> Iterator[exp.Expr]:
+    """The aggregates of a SELECT; one that bounds nothing, where it holds what may look at other rows in another way."""
+    for clause in (*select.expressions, select.args.get("having"), select.args.get("order")):
+        for node in clause.walk() if clause is not None else ():
+            if isinstance(node, exp.Query | exp.Window):
+                yield exp.Null()
+            elif isinstance(node, exp.AggFunc) and not is_over(node):
+                yield node
+
+
+def _asked_by(call: exp.Expr) -> dict[tuple[str, str], int]:
+    """The last place that one aggregate looks at, by the column of the rank."""
+    found = _by_argument(call)
+    if isinstance(call.parent, exp.Filter):
+        for column, last in _last(call.parent.expression.this).items():
+            found[column] = min(last, found.get(column, last))
+    return found
+
+
+def _by_argument(call: exp.Expr) -> dict[tuple[str, str], int]:
+    if isinstance(call, exp.CountIf):
+        return _last(call.this)
+    if not isinstance(call, _PASS_OVER_NULL) or not isinstance(call.this, exp.Expr):
+        return {}
+    argument = call.this.unnest()
+    if isinstance(argument, exp.Distinct):
+        listed = argument.expressions
+        return _of_value(listed[0]) if len(listed) == 1 else {}
+    return {} if isinstance(call, exp.Count) and call.expressions else _of_value(argument)
+
+
+def _of_value(value: exp.Expr) -> dict[tuple[str, str], int]:
+    """The last places where a value isn't NULL."""
+    value = value.unnest()
+    if isinstance(value, exp.Cast):
+        return _of_value(value.this)
+    if not isinstance(value, exp.Case | exp.If) or (isinstance(value, exp.Case) and value.this is not None):
+        return {}
+    tests, default = branches(value)
+    if default is not None and not isinstance(default.unnest(), exp.Null):
+        return {}
+    return _by_any(_last(each.this) for each in tests if not isinstance(each.args["true"].unnest(), exp.Null))
+
+
+def _last(condition: exp.Expr) -> dict[tuple[str, str], int]:
+    return {
+        column: places.last
+        for column, places in places_let_through(condition).items()
+        if places.last is not None
+    }
+
+
+def _is_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
+    """Whether columns of a relation are among those that a rank of it is partitioned by, and no row of it is left out: so
+    each combination of theirs has a row in the first place."""
+    query = relation.unnest()
+    if not isinstance(relation, exp.Subquery) or not isinstance(query, exp.Select):
+        return False
+    alias = relation.args.get("alias")
+    if relation.args.get("pivots") or (alias is not None and alias.args.get("columns")):
+        return False
+    window = ranks.ranks(query).get(rank)
+    if window is not None:
+        if any(query.args.get(clause) for clause in ("limit", "offset")):
+            return False
+        return set(keys) <= {shown_as(query, key) for key in window.args.get("partition_by") or ()}
+    if len(relations(query)) != 1 or any(query.args.get(clause) for clause in _LEAVES_OUT_ROWS):
+        return False
+    below = relations(query)[0]
+    if len(query.expressions) == 1 and isinstance(query.expressions[0], exp.Star):
+        return not left_out(query.expressions[0]) and _is_within(below, rank, keys)
+    named = {
+        item.alias_or_name.lower(): item.unalias().name.lower()
+        for item in query.expressions
+        if isinstance(item.unalias(), exp.Column) and not item.is_star
+    }
+    if not {rank, *keys} <= named.keys():
+        return False
+    return _is_within(below, named[rank], {named[key] for key in keys})
+
+
+def _columns(nodes: Collection[exp.Expr]) -> set[str]:
+    """The columns that expressions are made of, by name; "" for a query, of which nobody knows."""
+    found = {column.name.lower() for node in nodes for column in every(node, exp.Column)}
+    return found | ({""} if any(node.find(exp.Query) for node in nodes) else set())

@@ -1,0 +1,253 @@
+"""Which places of a ranking a condition lets through, in whatever words it says so.
+
+>>> from ...sql.dialect import parse
+>>> def places(condition):
+...     found = places_let_through(parse(f"select 1 where {condition}").args["where"].this)
+...     return {name: (each.first, each.last) for (_, name), each in found.items()}
+>>> places("1 + rn <= 3"), places("rn - 1 between 0 and 2L"), places("not (rn > 3 or x)")
+({'rn': (None, 2)}, {'rn': (1, 3)}, {'rn': (None, 3)})
+>>> places("rn <=> 1"), places("rn < 3.5"), places("rn <= 3 or x"), places("rn <= 1 or coalesce(rn = 4, false)")
+({'rn': (1, 1)}, {'rn': (None, 3)}, {}, {'rn': (None, 4)})
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+
+from sqlglot import exp
+
+from ...sql.clauses import branches
+
+_INVERSE: Mapping[type[exp.Expr], type[exp.Expr]] = {
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+    exp.NEQ: exp.EQ,
+}
+_WHOLE: Mapping[exp.DType, int] = {
+    exp.DType.TINYINT: 2**7,
+    exp.DType.SMALLINT: 2**15,
+    exp.DType.INT: 2**31,
+    exp.DType.BIGINT: 2**63,
+}
+"""Types of whole numbers, and what is too large for each."""
+_LARGEST = 10**9
+"""What sums may reach at most, so that a rank added to one stays an INT."""
+_SLACK = Fraction(1, 10**6)
+"""By how much a number with a fraction may be another as a DOUBLE."""
+_PLACES_OF_FRACTIONS = 2**20
+
+Column = tuple[str, str]
+"""A column: its qualifier, which may be "", and its name, in lower case."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """The first and the last place that a condition lets through, or some before and after; None: it says nothing of it."""
+
+    first: int | None
+    last: int | None
+
+    def either(self, other: Places) -> Places:
+        """What one of two conditions lets through."""
+        first = None if self.first is None or other.first is None else min(self.first, other.first)
+        last = None if self.last is None or other.last is None else max(self.last, other.last)
+        return Places(first, last)
+
+    def both(self, other: Places) -> Places:
+        """What two conditions let through."""
+        return Places(
+            max((each for each in (self.first, other.first) if each is not None), default=None),
+            min((each for each in (self.last, other.last) if each is not None), default=None),
+        )
+
+
+_Found = dict[Column, Places] | None
+"""What is known of columns where a condition holds; None: it never does."""
+
+
+def places_let_through(condition: exp.Expr) -> dict[Column, Places]:
+    """The columns that a condition bounds: where it is TRUE they are no NULL, and within these places."""
+    return _where(condition, True) or {}
+
+
+def _where(condition: exp.Expr, holds: bool) -> _Found:
+    """What is known where a condition is TRUE, or where it is FALSE. Where it is NULL it is neither."""
+    condition = condition.unnest()
+    if isinstance(condition, exp.Boolean):
+        return {} if bool(condition.this) == holds else None
+    if isinstance(condition, exp.Null):
+        return None
+    if isinstance(condition, exp.Not):
+        return _where(condition.this, not holds)
+    if isinstance(condition, exp.And | exp.Or):
+        sides = [_where(side, holds) for side in condition.flatten()]
+        return _all(sides) if isinstance(condition, exp.And) == holds else _any(sides)
+    if isinstance(condition, exp.Coalesce):
+        return _any([_where(each, holds) for each in (condition.this, *condition.expressions)])
+    if isinstance(condition, exp.Case | exp.If):
+        return _any(_branches(condition, holds))
+    if (meant := _means(condition)) is not None:
+        inner, value = meant
+        return _where(inner, value) if holds else {}
+    if isinstance(condition, exp.Between):
+        sides = [
+            _where(exp.GTE(this=condition.this.copy(), expression=condition.args["low"].copy()), holds),
+            _where(exp.LTE(this=condition.this.copy(), expression=condition.args["high"].copy()), holds),
+        ]
+        return _all(sides) if holds else _any(sides)
+    if isinstance(condition, exp.In):
+        if not condition.expressions or not holds:
+            return {}
+        return _any([_compared(exp.EQ, condition.this, each) for each in condition.expressions])
+    kind = type(condition)
+    if isinstance(condition, exp.NullSafeEQ):
+        return _compared(exp.EQ, condition.this, condition.expression) if holds else {}
+    if kind in (exp.EQ, *_INVERSE):
+        meant_kind = kind if holds else _INVERSE.get(kind)
+        return {} if meant_kind is None else _compared(meant_kind, condition.this, condition.expression)
+    return {}
+
+
+def _means(condition: exp.Expr) -> tuple[exp.Expr, bool] | None:
+    """The condition that another one asks for, and as what: `(rn < 3) IS TRUE`, `true = (rn < 3)`."""
+    if not isinstance(condition, exp.Is | exp.EQ | exp.NullSafeEQ):
+        return None
+    sides = (condition.this.unnest(), condition.expression.unnest())
+    for value, inner in (sides, sides[::-1]):
+        if isinstance(value, exp.Boolean):
+            return inner, bool(value.this)
+    return None
+
+
+def _branches(case: exp.Case | exp.If, holds: bool) -> list[_Found]:
+    """What is known in each branch of a CASE or IF that has such a value. That those before aren't TRUE says nothing: they
+    may be NULL."""
+    tests, default = branches(case)
+    value = case.this if isinstance(case, exp.Case) else None
+    found = []
+    for branch in tests:
+        test = {} if value is not None else _where(branch.this, True)
+        found.append(_all([test, _where(branch.args["true"], holds)]))
+    return [*found, None if default is None else _where(default, holds)]
+
+
+def _all(sides: Sequence[_Found]) -> _Found:
+    found: dict[Column, Places] = {}
+    for side in sides:
+        if side is None:
+            return None
+        for column, places in side.items():
+            found[column] = places.both(found.get(column, Places(None, None)))
+    return found
+
+
+def _any(sides: Sequence[_Found]) -> _Found:
+    possible = [side for side in sides if side is not None]
+    if not possible:
+        return None
+    return {
+        column: reduce(Places.either, (side[column] for side in possible))
+        for column in set.intersection(*map(set, possible))
+    }
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A column, once, taken away, or not at all, and a number."""
+
+    column: Column | None
+    times: int
+    number: Fraction
+    exact: bool = True
+    """Whether the number is what SQL makes of it, whatever types it has on the way."""
+
+
+def _compared(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> _Found:
+    one, other = _sum(left), _sum(right)
+    difference = None if one is None or other is None else _added(one, other, -1, checked=False)
+    if difference is None or difference.column is None or kind is exp.NEQ:
+        return {}
+    limit, exact = -difference.number * difference.times, difference.exact
+    if kind is exp.EQ:
+        return {difference.column: Places(_first(limit, exact, False), _last(limit, exact, False))}
+    is_last = (kind in (exp.LT, exp.LTE)) == (difference.times > 0)
+    strict = kind in (exp.LT, exp.GT)
+    if is_last:
+        return {difference.column: Places(None, _last(limit, exact, strict))}
+    return {difference.column: Places(_first(limit, exact, strict), None)}
+
+
+def _last(limit: Fraction, exact: bool, strict: bool) -> int:
+    last = math.ceil(limit) - 1 if exact and strict else math.floor(limit if exact else limit + _SLACK)
+    return max(last, 0)
+
+
+def _first(limit: Fraction, exact: bool, strict: bool) -> int:
+    return math.floor(limit) + 1 if exact and strict else math.ceil(limit if exact else limit - _SLACK)
+
+
+def _sum(node: exp.Expr) -> _Sum | None:
+    node = node.unnest()
+    if isinstance(node, exp.Column):
+        return _Sum((node.table.lower(), node.name.lower()), 1, Fraction(0)) if node.name != "*" else None
+    if isinstance(node, exp.Literal):
+        return _literal(node)
+    if isinstance(node, exp.Neg | exp.Negative):
+        value = _sum(node.this)
+        return None if value is None else _added(_Sum(None, 0, Fraction(0)), value, -1)
+    if isinstance(node, exp.Add | exp.Sub):
+        left, right = _sum(node.this), _sum(node.expression)
+        if left is None or right is None:
+            return None
+        return _added(left, right, 1 if isinstance(node, exp.Add) else -1)
+    return _cast(node) if isinstance(node, exp.Cast) else None
+
+
+def _added(left: _Sum, right: _Sum, times: int, checked: bool = True) -> _Sum | None:
+    """A sum of two, the second of them so many times. `checked`: it is computed, so it must not be too large."""
+    if left.column is not None and right.column is not None:
+        return None
+    number, exact = left.number + times * right.number, left.exact and right.exact
+    if checked and max(abs(number), abs(left.number), abs(right.number)) > _LARGEST:
+        return None
+    if not exact and abs(number) > _PLACES_OF_FRACTIONS:
+        return None
+    return _Sum(left.column or right.column, left.times + times * right.times, number, exact)
+
+
+def _literal(literal: exp.Expr) -> _Sum | None:
+    """A number; text only if it is one whole number, as what it is compared with."""
+    try:
+        number = Fraction(literal.name)
+    except ValueError:
+        return None
+    if literal.is_string and not literal.name.isdecimal():
+        return None
+    whole = number.denominator == 1
+    return _Sum(None, 0, number, whole) if whole or abs(number) < _PLACES_OF_FRACTIONS else None
+
+
+def _cast(node: exp.Expr) -> _Sum | None:
+    """What a cast doesn't change, where it isn't NULL. Of a smaller type a rank may be another."""
+    inner, to = node.this.unnest(), node.args["to"]
+    if to.this in (exp.DType.DECIMAL, exp.DType.DOUBLE):
+        if isinstance(inner, exp.Literal) and inner.is_string:
+            inner = exp.Literal.number(inner.name)
+        value = _sum(inner)
+        if value is None or value.exact:
+            return value
+        # A fraction that has no place is rounded.
+        scale = int(to.expressions[1].name) if len(to.expressions) > 1 else 0
+        fits = to.this == exp.DType.DOUBLE or (value.number * 10**scale).denominator == 1
+        return value if fits and value.column is None else None
+    value = _sum(inner) if to.this in _WHOLE else None
+    if value is None or not value.exact or abs(value.number) >= _WHOLE[to.this]:
+        return None
+    holds_ranks = to.this in (exp.DType.INT, exp.DType.BIGINT)
+    return value if holds_ranks or value.column is None else None

@@ -1,0 +1,144 @@
+"""Brings a filter on a rank to the ranking that it is of, where plain queries stand between the two, or a join asks for it.
+
+>>> from ...sql.dialect import parse, sql
+>>> ranked = "select k, row_number() over (order by v) as rn from (select /*+ STREAM */ * from t)"
+>>> print(sql(brought_down(parse(f"select k from (select k, rn as place from ({ranked})) where place < 3 and k > 1"))))
+SELECT k FROM (SELECT k, rn AS place FROM (SELECT * FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY v) AS rn \
+FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `rn` <= 2)) WHERE place < 3 AND k > 1
+>>> print(sql(brought_down(parse(f"select u.k from u left join ({ranked}) as r on r.k = u.k and r.rn = 1"))))
+SELECT u.k FROM u LEFT JOIN (SELECT * FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY v) AS rn \
+FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `rn` = 1) AS r ON r.k = u.k AND r.rn = 1
+
+Through a set operation it goes into both sides: each is asked for the same places. Where no filter ends a ranking, but the
+aggregates above it pass over all other places, these end it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ...frontend import hints
+from ...sql.clauses import column_names, conjuncts, filters, joined, relations
+from ...sql.nodes import every
+from . import ranks
+from .rank_aggregates import places_asked_for
+from .rank_bounds import places_let_through
+
+_CHANGES_ROWS = ("group", "having", "distinct", "limit", "offset", "qualify", "pivots")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The places of a rank that are asked for."""
+
+    column: str
+    last: int
+    alone: bool
+    """Whether it is the last one only."""
+
+
+def brought_down(tree: exp.Query) -> exp.Query:
+    """A tree in which rankings that have no end in the query right around them have that of a query further up. Changes the
+    tree."""
+    for select in list(every(tree, exp.Select)):
+        for name, last in places_asked_for(select).items():
+            _bring(relations(select)[0], _Asked(name, last, False), here=True)
+        several = len(relations(select)) > 1
+        for node, join in joined(select):
+            alias = node.alias_or_name.lower()
+            for test in filters(select):
+                for asked in _asked(test, alias, several):
+                    _bring(node, asked, here=False)
+            # Of a side that is preserved a join's condition leaves out no row.
+            if join is not None and (join.side or "").upper() in ("", "LEFT"):
+                for test in conjuncts(join.args.get("on")):
+                    for asked in _asked(test, alias, True):
+                        _bring(node, asked, here=True)
+    return tree
+
+
+def _asked(test: exp.Expr, alias: str, several: bool) -> Iterator[_Asked]:
+    """What a condition asks of the columns of a relation; `several`: others stand beside it."""
+    for (table, name), places in places_let_through(test).items():
+        if places.last is not None and (table == alias or not (table or several)):
+            yield _Asked(name, places.last, ranks.is_of_one_place(test, places))
+
+
+def _bring(relation: exp.Expr, asked: _Asked, here: bool) -> None:
+    """Puts a filter around the ranking that makes a column of a relation; `here`: also where it is the relation itself."""
+    if not isinstance(relation, exp.Subquery) or relation.args.get("pivots") or _alias_columns(relation):
+        return
+    _bring_into(relation.unnest(), asked, here)
+
+
+def _bring_into(query: exp.Expr, asked: _Asked, here: bool) -> None:
+    """The same of a query."""
+    if isinstance(query, exp.SetOperation):
+        _bring_into_sides(query, asked)
+        return
+    if not isinstance(query, exp.Select):
+        return
+    rank = ranks.ranks(query).get(asked.column)
+    if rank is not None:
+        if here and asked.column not in ranks.ended(query) and not _is_within_windows(query, rank):
+            _filter(query, asked)
+        return
+    if any(query.args.get(clause) for clause in _CHANGES_ROWS) or _looks_at_others(query):
+        return
+    for item in query.expressions:
+        made = item.unalias()
+        if item.is_star:
+            if len(query.expressions) == len(relations(query)) == 1 and isinstance(item, exp.Star):
+                _bring(relations(query)[0], asked, here=True)
+            return
+        if item.alias_or_name.lower() == asked.column and isinstance(made, exp.Column):
+            for node in relations(query):
+                if made.table.lower() == node.alias_or_name.lower() or (
+                    not made.table and len(relations(query)) == 1
+                ):
+                    _bring(node, _Asked(made.name.lower(), asked.last, asked.alone), here=True)
+            return
+
+
+def _bring_into_sides(query: exp.SetOperation, asked: _Asked) -> None:
+    """Which rows are in both sides, or in one of them, is asked of rows in the same places."""
+    if any(query.args.get(clause) for clause in ("limit", "offset", "by_name", "on")):
+        return
+    left, right = (column_names(side.unnest()) for side in (query.this, query.expression))
+    if left is None or right is None or len(left) != len(right) or left.count(asked.column) != 1:
+        return
+    for side, names in ((query.this, left), (query.expression, right)):
+        column = names[left.index(asked.column)]
+        if names.count(column) == 1:
+            _bring_into(side.unnest(), _Asked(column, asked.last, asked.alone), here=True)
+
+
+def _looks_at_others(query: exp.Select) -> bool:
+    """Whether a query computes something of several rows."""
+    return any(item.find(exp.AggFunc, exp.Window) for item in query.expressions)
+
+
+def _alias_columns(relation: exp.Subquery) -> bool:
+    alias = relation.args.get("alias")
+    return alias is not None and bool(alias.args.get("columns"))
+
+
+def _is_within_windows(query: exp.Select, rank: exp.Window) -> bool:
+    """Whether a ranking ends with its window: it needs no other end."""
+    within = {key.name.lower() for key in rank.args.get("partition_by") or ()}
+    return bool(within & {"window_start", "window_end"}) and any(hints.windows_under(query))
+
+
+def _reads_stream(query: exp.Select) -> bool:
+    return any(map(hints.marked_as_stream, every(query, exp.Select))) or any(hints.windows_under(query))
+
+
+def _filter(query: exp.Select, asked: _Asked) -> None:
+    if not _reads_stream(query):
+        return  # it is read as it is
+    column, last = exp.column(asked.column, quoted=True), exp.Literal.number(asked.last)
+    kind = exp.EQ if asked.alone else exp.LTE
+    query.replace(ranks.within(query.copy(), [kind(this=column, expression=last)]))

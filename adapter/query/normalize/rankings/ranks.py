@@ -1,0 +1,281 @@
+"""Rankings: their order, the filter that ends them, and which rows can still be in one.
+
+>>> from ...sql.dialect import parse
+>>> tree = parse("select * from (select *, rank() over (order by b) as r from t) where r < 4 and 9 >= r")
+>>> bounds(tree)
+{'r': 3}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ...errors import QueryError
+from ...frontend import hints
+from ...planner.locality import Source, window_column
+from ...sql.clauses import filters, only_asks
+from ...sql.dialect import DIALECT, from_clause, function_name, parse, sql
+from ...sql.nodes import every
+from ...sql.tie_breaking import values
+from .rank_bounds import Places, places_let_through
+
+RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
+_WRITTEN = "written"
+
+
+@dataclass(frozen=True)
+class Top:
+    """The first rows of each group, over the column ``row`` of kept rows."""
+
+    function: str
+    partition: tuple[str, ...]
+    order: str
+    rows: int
+    """Of a group, or places where rows may share one."""
+    buckets: int | None = None
+    """How many parts new rows of a group are ranked in first; None: they are ranked at once."""
+
+
+def with_windows_written_out(text: str) -> str:
+    """A text whose WINDOW clauses are written out where they are used; without any it stays as it is.
+
+    Raises:
+        QueryError: a name means nothing.
+    """
+    if not re.search(r"\bwindow\b", text, re.IGNORECASE):
+        return text
+    try:
+        tree = parse(text)
+    except QueryError:
+        return text  # Spark says what is wrong
+    if not any(select.args.get("windows") for select in every(tree, exp.Select)):
+        return text
+    return sql(without_names(tree))
+
+
+def without_names(tree: exp.Query) -> exp.Query:
+    """A tree with every named window written out where it is used. Changes the tree it is given.
+
+    >>> from ...sql.dialect import parse, sql
+    >>> sql(without_names(parse("select lag(a) over w as b from t window w as (order by c)")))
+    'SELECT LAG(a) OVER (ORDER BY c) AS b FROM t'
+
+    Raises:
+        QueryError: a name means nothing.
+    """
+    for select in every(tree, exp.Select):
+        named = {window.name.lower(): window for window in select.args.get("windows") or ()}
+        select.set("windows", None)
+        for window in list(every(select, exp.Window)):
+            if window.args.get("alias") is None or window.find_ancestor(exp.Select) is not select:
+                continue
+            asked = window.args["alias"].name
+            meant = named.get(asked.lower())
+            for _ in named:
+                if meant is not None and (base := meant.args.get("alias")) is not None:
+                    meant = named.get(base.name.lower())
+            if meant is None or meant.args.get("alias") is not None:
+                raise QueryError(
+                    f"The window '{asked}' of '{sql(window)[:80]}' isn't in the query's WINDOW clause."
+                )
+            for part in ("partition_by", "order", "spec"):
+                if value := meant.args.get(part):
+                    window.set(
+                        part, [each.copy() for each in value] if isinstance(value, list) else value.copy()
+                    )
+            window.set("alias", None)
+    return tree
+
+
+def ranks(select: exp.Expr) -> dict[str, exp.Window]:
+    """The rankings in a select list, by output column (lower case)."""
+    return {
+        item.alias_or_name.lower(): item.unalias()
+        for item in select.expressions
+        if isinstance(item.unalias(), exp.Window) and isinstance(item.unalias().this, RANKS)
+    }
+
+
+def note(tree: exp.Query) -> None:
+    """Notes how rankings are written, for messages: their columns may be called otherwise when they are refused."""
+    for window in every(tree, exp.Window):
+        if isinstance(window.this, RANKS):
+            window.meta[_WRITTEN] = sql(window)
+
+
+def written(rank: exp.Window) -> str:
+    """A ranking as its author wrote it."""
+    return str(rank.meta_get(_WRITTEN) or sql(rank))
+
+
+def refusal(rank: exp.Window, name: str, ranked: str) -> str:
+    """The sentence about a ranking of which no filter says how many places are asked for."""
+    return f"'{written(rank)}' ranks {ranked}; say how many are asked for: WHERE {name} <= 10 in the query around it."
+
+
+def check(select: exp.Select) -> None:
+    """Passes a SELECT whose rankings have an order, and whose filter on one has an end.
+
+    Raises:
+        QueryError: one has not.
+    """
+    for rank in ranks(select).values():
+        if not rank.args.get("order"):
+            raise QueryError(
+                f"'{written(rank)}' has no ORDER BY, so any row could come first; write "
+                f"{function_name(rank.this).upper()}() OVER (PARTITION BY … ORDER BY …)."
+            )
+    relation = _first_relation(select)
+    of_rows = _ranks_in(relation)
+    last = bounds(select)
+    for test in filters(select):
+        for column in every(test, exp.Column):
+            if column.name.lower() in of_rows.keys() - last.keys() and _is_of(column.table, relation):
+                raise QueryError(
+                    f"'{hints.quoted(test)}' sets no upper bound to the rank {column.name}; add {column.name} <= N."
+                )
+
+
+def bounds(select: exp.Expr) -> dict[str, int]:
+    """The greatest rank that a SELECT's WHERE lets through, for each ranking right below it, first in FROM."""
+    return _bounds(select, _first_relation(select))
+
+
+def ended(ranking: exp.Select) -> dict[str, int]:
+    """The greatest rank that is asked for, for each ranking of a SELECT that stands in FROM or JOIN of another."""
+    relation = _relation_of(ranking)
+    return {} if relation is None else _bounds(relation.find_ancestor(exp.Select), relation)
+
+
+def fixed(ranking: exp.Select) -> frozenset[str]:
+    """The ranks of a SELECT of which the one around it lets through a single one."""
+    relation = _relation_of(ranking)
+    if relation is None:
+        return frozenset()
+    select = relation.find_ancestor(exp.Select)
+    return frozenset(
+        name
+        for test, name, places in _asked(select, relation)
+        if places.last == 1 or is_of_one_place(test, places)
+    )
+
+
+def within(ranking: exp.Query, conditions: Sequence[exp.Expr]) -> exp.Select:
+    """The rows of a ranking for which conditions hold."""
+    return exp.select("*").from_(exp.Subquery(this=ranking)).where(*conditions)
+
+
+def is_of_one_place(test: exp.Expr, places: Places) -> bool:
+    """Whether a condition names the one place of a rank that it lets through."""
+    return isinstance(test, exp.EQ | exp.NullSafeEQ) and places.first == places.last
+
+
+def _bounds(select: exp.Expr | None, relation: exp.Expr | None) -> dict[str, int]:
+    names, found = _ranks_in(relation), dict[str, int]()
+    for _, name, places in _asked(select, relation):
+        if name in names and places.last is not None:
+            found[name] = min(places.last, found.get(name, places.last))
+    return found
+
+
+def _asked(select: exp.Expr | None, relation: exp.Expr | None) -> Iterator[tuple[exp.Expr, str, Places]]:
+    """The parts of a SELECT's WHERE that bound columns of one relation, each with such a column and its places."""
+    for test in filters(select) if select is not None else ():
+        for (table, name), places in places_let_through(test).items():
+            if _is_of(table, relation):
+                yield test, name, places
+
+
+def _is_of(qualifier: str, relation: exp.Expr | None) -> bool:
+    """Whether a column that is called like one of a relation is that: another relation may have one, too."""
+    if relation is None:
+        return False
+    if qualifier:
+        return qualifier.lower() == relation.alias_or_name.lower()
+    # Without a qualifier it would be ambiguous, but for a join that hides its relation.
+    join = relation.parent
+    return not (isinstance(join, exp.Join) and only_asks(join))
+
+
+def _first_relation(select: exp.Expr) -> exp.Expr | None:
+    source = from_clause(select) if isinstance(select, exp.Select) else None
+    return source.this if source else None
+
+
+def _relation_of(select: exp.Select) -> exp.Expr | None:
+    """The relation in FROM or JOIN that a SELECT is."""
+    node: exp.Expr = select
+    while isinstance(node.parent, exp.Subquery):
+        node = node.parent
+    return node if isinstance(node.parent, exp.From | exp.Join) else None
+
+
+def _ranks_in(relation: exp.Expr | None) -> dict[str, exp.Window]:
+    while isinstance(relation, exp.Subquery):
+        relation = relation.this
+    return ranks(relation) if isinstance(relation, exp.Select) else {}
+
+
+def last_place(test: exp.Expr, name: str) -> int | None:
+    """The greatest rank that a condition lets through, of the rank in a column; None: it says nothing of it.
+
+    >>> from ...sql.dialect import parse
+    >>> last_place(parse("select 1 where 4 > R").args["where"].this, "r")
+    3
+    """
+    found = [each.last for (_, column), each in places_let_through(test).items() if column == name.lower()]
+    return min((last for last in found if last is not None), default=None)
+
+
+def top(select: exp.Select, sources: Sequence[Source]) -> Top | None:
+    """What rows a ranking straight over the rows of a window function needs; None: all.
+
+    A row that isn't among the first of its slice isn't among the first of a window with that slice.
+    """
+    last = ended(select)
+    if len(sources) != 1:
+        return None
+    others = [select.args.get(clause) for clause in ("where", "group", "distinct", "laterals", "having")]
+    if len(list(every(select, exp.Window))) != 1 or not last or any(others):
+        return None
+    ((name, rows),) = last.items()
+    rank = ranks(select)[name]
+    try:
+        partition = [_of_row(key, sources) for key in rank.args.get("partition_by") or ()]
+        order = []
+        for ordered in rank.args["order"].expressions:
+            if (text := _of_row(ordered.this, sources)) is not None:
+                copy = ordered.copy()
+                copy.set("this", exp.maybe_parse(text, dialect=DIALECT))
+                order.append(sql(copy))
+        if isinstance(rank.this, exp.RowNumber):
+            # Ties go by the select list (`tie_breaking`).
+            texts = ["`row`" if each.is_star else _of_row(each, sources) for each in values(select)]
+            order.append(f"struct({', '.join(text for text in texts if text)})")
+    except _WindowColumn:
+        return None
+    return Top(function_name(rank.this), tuple(key for key in partition if key), ", ".join(order), rows)
+
+
+class _WindowColumn(Exception):
+    """An expression that a row has no value for before its windows close."""
+
+
+def _of_row(node: exp.Expr, sources: Sequence[Source]) -> str | None:
+    """An expression over a kept row; None for a window column, which is the same for all rows of a window."""
+    if window_column(node, sources):
+        return None
+    copy = node.copy()
+    for column in list(every(copy, exp.Column)):
+        if window_column(column, sources):
+            raise _WindowColumn
+        field = exp.column(column.name, table="row", quoted=True)
+        if column is copy:
+            copy = field
+        else:
+            column.replace(field)
+    return sql(copy)

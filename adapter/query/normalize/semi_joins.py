@@ -1,0 +1,67 @@
+"""EXISTS, NOT EXISTS and IN over one relation as the joins that they are.
+
+>>> from ..sql.dialect import parse, sql
+>>> made = as_joins(parse("select l.k from l where l.v > 0 and not exists (select 1 from r where r.k = l.k and r.v > 2)"))
+>>> sql(made)
+'SELECT l.k FROM l LEFT ANTI JOIN r ON r.k = l.k AND r.v > 2 WHERE l.v > 0'
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ..sql.clauses import aggregate, filters, joined, set_filters
+from ..sql.nodes import every
+
+_CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
+
+
+def as_joins(select: exp.Select) -> exp.Select | None:
+    """A copy of a SELECT whose WHERE asks for rows of joined relations instead of queries inside; None: some query there
+    isn't of that form. Every column says whose it is, and each relation has a name of its own."""
+    if select.args.get("where") is None:
+        return None
+    made = select.copy()
+    aliases = {node.alias_or_name.lower() for node, _ in joined(select)}
+    stay: list[exp.Expr] = []
+    for test in filters(made):
+        if test.find(exp.Query) is None:
+            stay.append(test)
+            continue
+        join = _join(test, aliases)
+        if join is None:
+            return None
+        aliases.add(join.this.alias_or_name.lower())
+        made.append("joins", join)
+    set_filters(made, stay)
+    return None if any(item.find(exp.Query) for item in made.expressions) else made
+
+
+def _join(test: exp.Expr, aliases: set[str]) -> exp.Join | None:
+    kind = "SEMI"
+    if isinstance(test, exp.Not):
+        test, kind = test.this.unnest(), "ANTI"
+    if isinstance(test, exp.Exists):
+        query, equal = test.this, None
+    elif isinstance(test, exp.In) and kind == "SEMI" and test.args.get("query") is not None:
+        query, equal = test.args["query"], test.this
+    else:
+        return None
+    query = query.unnest() if isinstance(query, exp.Subquery) else query
+    if not isinstance(query, exp.Select) or {name for name, value in query.args.items() if value} - _CLAUSES:
+        return None
+    sides = joined(query)
+    if len(sides) != 1 or aggregate(query) is not None or query.find(exp.Window):
+        return None
+    node = sides[0][0]
+    alias = node.alias_or_name.lower()
+    tests = [each.copy() for each in filters(query)]
+    if equal is not None:
+        if len(query.expressions) != 1 or query.is_star or isinstance(equal, exp.Tuple):
+            return None
+        tests.append(exp.EQ(this=equal.copy(), expression=query.expressions[0].unalias().copy()))
+    columns = [column for each in tests for column in every(each, exp.Column)]
+    named = all(len(c.parts) > 1 and c.parts[0].name.lower() in aliases | {alias} for c in columns)
+    if not alias or alias in aliases or not tests or not named or any(each.find(exp.Query) for each in tests):
+        return None
+    return exp.Join(this=node.copy(), side="LEFT", kind=kind, on=exp.and_(*tests, copy=False))

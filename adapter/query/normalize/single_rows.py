@@ -1,0 +1,114 @@
+"""A SELECT that reads streams only as aggregates of all their rows, as a join with these single rows: one whose subqueries
+they are, beside tables or without FROM, or one that joins them to a table by LEFT JOIN ON TRUE.
+
+>>> from ..sql.dialect import parse, sql
+>>> tree = parse("select (select count(*) from __input_0) as n, 1 + (select max(v) from __input_1) as m")
+>>> join(tree)
+>>> print(sql(tree))
+SELECT __row_0.`__value` AS n, 1 + __row_1.`__value` AS m FROM (SELECT COUNT(*) AS `__value` FROM __input_0) AS __row_0 \
+CROSS JOIN (SELECT MAX(v) AS `__value` FROM __input_1) AS __row_1
+>>> tree = parse("select t.x, s.n from t left join (select count(*) as n from __input_0) as s on true")
+>>> join(tree)
+>>> print(sql(tree))
+SELECT t.x, s.n FROM t CROSS JOIN (SELECT COUNT(*) AS n FROM __input_0) AS s
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..frontend import hints
+from ..frontend.select_kind import is_grouped
+from ..sql.clauses import joined, relations
+from ..sql.dialect import from_clause, sql, walk_same_query
+from . import conditions
+
+_VALUE = "__value"
+
+
+def join(select: exp.Select) -> None:
+    """Puts the subqueries into FROM, if only tables are in it. Changes the tree.
+
+    Raises:
+        QueryError: a column of the result has no name.
+    """
+    _cross_single_rows(select)
+    queries = conditions.inner_queries(select)
+    if not queries or not all(conditions.is_one_row(query) and _is_value(query) for query in queries):
+        return
+    if any(map(conditions.reads_input, relations(select))) or not _can_stand_beside(select, queries):
+        return
+    for item in select.expressions:
+        if not isinstance(item, exp.Alias) and item.find(exp.Query):
+            raise QueryError(f"'{sql(item)[:80]}' has no name; give it one: AS …")
+    for query in queries:
+        if len(query.selects) > 1:
+            raise QueryError(
+                f"'{hints.quoted(query)}' gives {len(query.selects)} columns where one value is asked for."
+            )
+    if len(beside := relations(select)) == 1:
+        for column in filter(
+            lambda each: isinstance(each, exp.Column) and not each.table, walk_same_query(select)
+        ):
+            column.set("table", exp.to_identifier(beside[0].alias_or_name, quoted=True))
+    for number, query in enumerate(queries):
+        alias = f"__row_{number}"
+        value = exp.column(_VALUE, table=alias)
+        value.this.set("quoted", True)
+        assert query.parent is not None
+        query.parent.replace(value)
+        (item,) = query.expressions
+        query.set("expressions", [exp.alias_(item.unalias(), _VALUE, quoted=True)])
+        made = exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+        if from_clause(select):
+            select.join(made, join_type="cross", copy=False)
+        else:
+            select.from_(made, copy=False)
+
+
+def _cross_single_rows(select: exp.Select) -> None:
+    """Writes CROSS JOIN for each LEFT JOIN ON TRUE of a table with a single row of a stream, which each row meets."""
+    for place, (node, each) in enumerate(read := joined(select)):
+        if (
+            each is None
+            or each.side != "LEFT"
+            or each.args.get("using")
+            or not isinstance(node, exp.Subquery)
+        ):
+            continue
+        if any(conditions.reads_input(other) for other, _ in read[:place]) or not _is_true(
+            each.args.get("on")
+        ):
+            continue
+        if conditions.reads_input(node) and conditions.is_one_row(node.this):
+            each.set("side", None)
+            each.set("kind", "CROSS")
+            each.set("on", None)
+
+
+def _is_true(condition: exp.Expr | None) -> bool:
+    if isinstance(condition, exp.EQ) and isinstance(condition.this, exp.Literal):
+        return bool(condition.this == condition.expression)
+    return condition is None or condition == exp.true()
+
+
+def _can_stand_beside(select: exp.Select, queries: Sequence[exp.Query]) -> bool:
+    """Whether what a SELECT says of the relations in FROM means the same with single rows beside them."""
+    if not relations(select):
+        return not select.args.get("where")
+    stars = any(item.is_star for item in select.expressions if not isinstance(item, exp.Column))
+    if stars or is_grouped(select) or any(conditions.windows_of(select)) or select.args.get("laterals"):
+        return False
+    # A condition of a join doesn't see what stands behind it in FROM.
+    return not any(isinstance(query.find_ancestor(exp.Join, exp.Select), exp.Join) for query in queries)
+
+
+def _is_value(query: exp.Query) -> bool:
+    """Whether a query stands for its one value: not in EXISTS, IN, ANY and the like."""
+    place = query.parent
+    return isinstance(place, exp.Subquery) and not isinstance(
+        place.parent, exp.In | exp.Exists | exp.Any | exp.All
+    )

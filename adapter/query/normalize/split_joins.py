@@ -1,0 +1,59 @@
+"""A SELECT that joins and groups, or ranks, taken apart: the join stands in a query below it."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ..sql.dialect import canonical
+from ..sql.nodes import every
+
+_JOINED = "joined"
+
+
+def split(select: exp.Select) -> None:
+    """Puts the join under a SELECT that groups or ranks into a query of its own. Changes the tree."""
+    below = exp.Select()
+    for clause in ("from_", "from", "joins", "laterals", "where"):
+        if value := select.args.get(clause):
+            below.set(
+                clause, value.copy() if not isinstance(value, list) else [each.copy() for each in value]
+            )
+            select.set(clause, None)
+    stars = [item for item in select.expressions if item.is_star]
+    for item in stars:
+        below.append("expressions", item.copy())
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for column in list(every(select, exp.Column)):
+        if isinstance(column.this, exp.Star):
+            continue
+        key = canonical(column)
+        if key not in names:
+            if not column.table and _is_alias(column, select):
+                continue
+            name = column.name if not stars and column.name.lower() not in taken else f"__{len(names)}"
+            taken.add(name.lower())
+            names[key] = name
+            below.append("expressions", exp.alias_(column.copy(), name, quoted=True))
+        item = column.parent if isinstance(column.parent, exp.Select) else None
+        made: exp.Expr = exp.column(names[key], quoted=True)
+        column.replace(exp.alias_(made, column.name, quoted=True) if item is select else made)
+    if not below.expressions:
+        below.append("expressions", exp.alias_(exp.true(), "anything"))
+    if stars:
+        helpers = [exp.to_identifier(name, quoted=True) for name in names.values()]
+        rest = [item for item in select.expressions if not item.is_star]
+        star = exp.Star(except_=helpers) if helpers else exp.Star()
+        select.set("expressions", [star, *rest])
+    alias = exp.TableAlias(this=exp.to_identifier(_JOINED))
+    made_from = select.from_(exp.Subquery(this=below, alias=alias), copy=False)
+    assert made_from is select
+
+
+def _is_alias(column: exp.Column, select: exp.Select) -> bool:
+    """Whether a name without a qualifier is that of an output column, in GROUP BY or ORDER BY."""
+    inside = column.find_ancestor(exp.Group, exp.Order, exp.Having)
+    return inside is not None and any(
+        isinstance(item, exp.Alias) and item.alias.lower() == column.name.lower()
+        for item in select.expressions
+    )

@@ -1,0 +1,241 @@
+"""A SELECT that joins streams, and tables that are none, as joins one above the other: each of streams alone, or of one
+relation and tables. What a row gets of a table is then told by the rows below it.
+
+>>> from ..sql.dialect import parse, sql
+>>> select = parse("select l.k, r.v, d.name from l left join r on l.k = r.k join d on d.k = r.k where l.v > 0 and d.n")
+>>> nest(select, [True, True, False])
+True
+>>> print(sql(select))
+SELECT joined.`k` AS k, joined.`v` AS v, d.name FROM (SELECT l.k AS `k`, r.v AS `v`, r.k AS `__c_2` \
+FROM l LEFT JOIN r ON l.k = r.k WHERE l.v > 0) AS joined JOIN d ON d.k = joined.`__c_2` WHERE d.n
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from sqlglot import exp
+
+from ..frontend import hints
+from ..sql.clauses import filters, joined, only_asks, set_filters
+from ..sql.dialect import canonical, relations_around
+from ..sql.nodes import every, with_notes_of
+from .names.qualified import asking
+
+_JOINED, _COLUMN = "joined", "__c_"
+
+
+def nest(
+    select: exp.Select, streaming: Sequence[bool], whole: bool = False, around: Collection[str] = ()
+) -> bool:
+    """Puts the first relations that are to be joined by themselves into a query of their own. Changes the tree.
+
+    Args:
+        select: row by row: no groups, no OVER, no DISTINCT.
+        streaming: of each relation in FROM and JOIN whether it changes with a stream.
+        whole: all of them, where conditions ask what is in FROM neither.
+        around: the relations of queries around it whose columns it reads, in lower case.
+
+    Returns:
+        Whether it did. It can't where a name doesn't say whose column it is, or a join's columns are put together by
+        USING or NATURAL.
+    """
+    count = len(streaming) if whole else _first(select, streaming)
+    sides = joined(select)
+    merges = any(
+        join is not None and (join.args.get("using") or join.args.get("method")) for _, join in sides
+    )
+    if count is None or merges or not _are_qualified(select, around):
+        return False
+    aliases = {node.alias_or_name.lower() for node, _ in sides[:count]}
+    everything = _take_star_apart(select, count)
+    stars = [item for item in select.expressions if item.is_star]
+    of_first = [star for star in stars if isinstance(star, exp.Column) and star.table.lower() in aliases]
+    if any(not isinstance(star, exp.Column) for star in stars) or len(of_first) > 1:
+        return False
+    taken = {node.this.lower() for node in every(select, exp.Identifier)}
+    alias = next(name for name in _names(_JOINED) if name not in taken)
+    below = exp.Select()
+    from_key = "from_" if "from_" in select.args else "from"
+    below.set(from_key, select.args[from_key].copy())
+    for join in (select.args.get("joins") or [])[: count - 1]:
+        below.append("joins", join.copy())
+    rest = [join for _, join in sides[count:] if join is not None]
+    _push(select, below, aliases, all(_keeps_first(join) for join in rest))
+    for star in of_first:
+        below.append("expressions", exp.Star() if everything else star.copy())
+    names: dict[str, str] = {}
+    for item in [*select.expressions, *rest, *_others(select)]:
+        for column in list(every(item, exp.Column)):
+            if column in stars or column.find_ancestor(exp.Star) or not _is_of(column, aliases, select):
+                continue
+            key = canonical(column)
+            if key not in names:
+                # By its own name where nothing else is called so.
+                own = [] if of_first else [column.name]
+                hidden_names = _names(f"{_COLUMN}{len(names)}")
+                used = {name.lower() for name in names.values()}
+                names[key] = next(
+                    name
+                    for name in [*own, *(each for each in hidden_names if each not in taken)]
+                    if name.lower() not in used
+                )
+                below.append("expressions", exp.alias_(column.copy(), names[key], quoted=True))
+            made: exp.Expr = exp.column(
+                exp.to_identifier(names[key], quoted=True), table=exp.to_identifier(alias)
+            )
+            with_notes_of(made, column)
+            column.replace(exp.alias_(made, column.this.copy()) if column.parent is select else made)
+    for star in of_first:
+        hidden = [exp.to_identifier(name, quoted=True) for name in names.values()]
+        star.set("table", exp.to_identifier(alias))
+        # What the author leaves out is left out below.
+        star.set("this", exp.Star(except_=hidden) if hidden else exp.Star())
+    if not below.expressions:
+        below.append("expressions", exp.alias_(exp.true(), f"{_COLUMN}0", quoted=True))
+    source = exp.Subquery(this=below, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+    select.args[from_key].set("this", source)
+    select.set("joins", rest)
+    return True
+
+
+def unclear(select: exp.Select) -> exp.Column | None:
+    """A column in a query inside that may be one of the rows around it, and doesn't say so: it has no relation's name, and
+    nothing that it is compared with is of these rows. None: there is none.
+
+    >>> from ..sql.dialect import parse
+    >>> asks = "exists (select 1 from r where r.k = v and x > 1)"
+    >>> found = unclear(parse(f"select l.k from l join d on d.k = l.k where {asks}"))
+    >>> str(found)
+    'v'
+    """
+    around = {node.alias_or_name.lower() for node, _ in joined(select)}
+    for clause in ("expressions", "where", "joins"):
+        value = select.args.get(clause)
+        for node in value if isinstance(value, list) else [value] if value is not None else []:
+            # What is joined is a query of its own.
+            parts = [node.args.get("on")] if isinstance(node, exp.Join) else [node]
+            for test in (each for part in parts if part is not None for each in every(part, exp.Predicate)):
+                inside = test.find_ancestor(exp.Query)
+                if inside is None or asking(inside) is None or test.find(exp.Query) is not None:
+                    continue
+                columns = list(every(test, exp.Column))
+                of_around = any(each.table.lower() in around for each in columns)
+                plain = [each for each in columns if not each.table]
+                if plain and not of_around and len({each.sql() for each in columns}) > 1:
+                    return plain[-1]
+    return None
+
+
+def _take_star_apart(select: exp.Select, count: int) -> bool:
+    """Puts stars of single relations in the place of one of all, the first of them for all that is joined first; whether
+    there was one. Changes the tree."""
+    sides = joined(select)
+    plain = [item for item in select.expressions if item == exp.Star()]
+    if len(plain) != 1 or select.args.get("laterals"):
+        return False
+    names = [sides[0][0].alias_or_name]
+    names += [node.alias_or_name for node, join in sides[count:] if join is not None and not only_asks(join)]
+    if not all(names):
+        return False
+    stars = [exp.Column(this=exp.Star(), table=exp.to_identifier(name)) for name in names]
+    items = select.expressions
+    at = next(n for n, item in enumerate(items) if item is plain[0])
+    select.set("expressions", [*items[:at], *stars, *items[at + 1 :]])
+    return True
+
+
+def _first(select: exp.Select, streaming: Sequence[bool]) -> int | None:
+    """How many relations, from the first one on, are joined by themselves; None: all of them stay together."""
+    sides = joined(select)
+    if all(streaming) or len(sides) < 2:
+        return None
+    first = streaming.index(True) if True in streaming else len(sides)
+    if not streaming[-1]:
+        count = len(sides) - 1 if sum(streaming) > 1 else len(sides)
+    else:
+        count = max(first, len(sides) - 1 - streaming[::-1].index(False)) + 1
+    return count if count > 1 else None
+
+
+def nest_inner(query: exp.Query) -> bool:
+    """Puts the relations of a query in an expression, several with a stream among them, into a query of their own, of
+    whose rows the expression asks then. Changes the tree.
+
+    Returns:
+        Whether it did.
+    """
+    if not isinstance(query, exp.Select) or query.find(exp.Window) is not None:
+        return False
+    sides = joined(query)
+    if any(join is not None and (on := join.args.get("on")) and on.find(exp.Query) for _, join in sides):
+        return False
+    streaming = [hints.reads_stream(node) for node, _ in sides]
+    clauses = ("group", "having", "distinct", "order", "limit", "offset", "laterals", "with_", "with")
+    if len(sides) < 2 or not any(streaming) or any(query.args.get(each) for each in clauses):
+        return False
+    return nest(query, streaming, whole=True, around=relations_around(query))
+
+
+def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
+    """Whether each column outside inner queries says whose it is; those of what is `around` in no join, which would be put
+    below with what it joins."""
+    laterals = select.args.get("laterals") or ()
+    made = {
+        column.name.lower()
+        for lateral in laterals
+        for column in (lateral.args["alias"].args.get("columns") or () if lateral.args.get("alias") else ())
+    }
+    whose = {node.alias_or_name.lower() for node, _ in joined(select)}
+    whose |= {each.alias.lower() for each in laterals} | made
+    joins = [(join, whose) for join in select.args.get("joins") or ()]
+    parts = [(part, whose | {*around}) for part in (*select.expressions, *_others(select))]
+    return all(
+        column.parts[0].name.lower() in (made if len(column.parts) == 1 else known)
+        for part, known in (*joins, *parts)
+        for column in every(part, exp.Column)
+        if column.find_ancestor(exp.Query, exp.Star) is select
+    )
+
+
+def _is_of(column: exp.Column, aliases: set[str], select: exp.Select) -> bool:
+    """Whether a column is of one of a SELECT's relations, and not of one that an inner query calls the same."""
+    if len(column.parts) < 2 or column.parts[0].name.lower() not in aliases:
+        return False
+    inside = column.find_ancestor(exp.Query)
+    while inside is not None and inside is not select:
+        if isinstance(inside, exp.Select) and any(
+            node.alias_or_name.lower() == column.parts[0].name.lower() for node, _ in joined(inside)
+        ):
+            return False
+        inside = inside.find_ancestor(exp.Query)
+    return True
+
+
+def _push(select: exp.Select, below: exp.Select, aliases: set[str], may: bool) -> None:
+    """Moves the conditions that ask only what is below, if every row of it is judged there as it is above."""
+    if not may:
+        return
+    stay = []
+    for test in filters(select):
+        columns = list(every(test, exp.Column))
+        asks_below = columns and all(_is_of(each, aliases, select) for each in columns)
+        if asks_below and not test.find(exp.Query):
+            below.where(test.copy(), copy=False)
+        else:
+            stay.append(test)
+    set_filters(select, stay)
+
+
+def _keeps_first(join: exp.Join) -> bool:
+    """Whether a join takes no row to be there that its left side doesn't have."""
+    return (join.side or "").upper() in ("", "LEFT") or only_asks(join)
+
+
+def _others(select: exp.Select) -> list[exp.Expr]:
+    where = select.args.get("where")
+    return [*([where] if where is not None else []), *(select.args.get("laterals") or ())]
+
+
+def _names(first: str) -> Sequence[str]:
+    return [first, *(f"{first}_{n}" for n in range(2, 1000))]

@@ -1,1 +1,0 @@
-"""Incremental operators: a query as a tree whose edges carry what changed in a micro-batch."""

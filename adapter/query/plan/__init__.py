@@ -1,0 +1,1 @@
+"""The tree of operators, and what is known of the edges between them."""

@@ -1,0 +1,180 @@
+"""What tells the rows of a query apart, so that a changed row finds the one it replaces.
+
+Columns are followed by what they carry: a window column by its name, a group key of a stage as
+``stage.key``. A query's *unique* set names what identifies its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from ..aggregates.grouping import grouping
+from ..errors import QueryError, Unkeyed
+from ..planner.locality import Columns, Source
+from ..sql.clauses import conjuncts, filters, left_out, only_asks
+from ..sql.dialect import arguments, canonical, relation_names, unqualified
+from ..sql.functions import makes_rows
+
+Unique = frozenset[str] | None
+"""None: nothing identifies a row."""
+
+_END = "window_end"
+_OF_WINDOW = frozenset({_END})
+
+
+def of_select(select: exp.Select, sources: Sequence[Source], outputs: dict[str, str]) -> Unique:
+    """What identifies the rows of a SELECT over results. Adds to `outputs` what only this SELECT names."""
+    if select.args.get("group") or select.args.get("distinct"):
+        return of_groups(select, outputs)
+    found: set[str] = set()
+    twice: set[str] = set()
+    for source in sources:
+        if source.kind == "result" and not (source.join is not None and only_asks(source.join)):
+            if source.unique is None:
+                return of_rank(select, outputs, _OF_WINDOW)
+            twice |= found & source.unique
+            found |= source.unique
+    # A query that is read twice has the same columns twice, which needn't be equal.
+    return frozenset(found) if twice <= equal(select, sources) else of_rank(select, outputs, _OF_WINDOW)
+
+
+def equal(select: exp.Select, sources: Sequence[Source]) -> set[str]:
+    """What columns of two relations carry that a SELECT joins by."""
+    columns = {source.alias.lower(): source.window_columns for source in sources}
+    found = {
+        columns[alias][name.name.lower()]
+        for join in select.args.get("joins") or ()
+        for name in join.args.get("using") or ()
+        for alias in columns
+        if name.name.lower() in columns[alias]
+    }
+    for test in [
+        *filters(select),
+        *(t for join in select.args.get("joins") or () for t in conjuncts(join.args.get("on"))),
+    ]:
+        sides = (test.this, test.expression) if isinstance(test, exp.EQ | exp.NullSafeEQ) else ()
+        carried = [
+            columns.get(side.table.lower(), {}).get(side.name.lower())
+            for side in sides
+            if isinstance(side, exp.Column)
+        ]
+        if len(carried) == 2 and carried[0] == carried[1] and carried[0] is not None:
+            found.add(carried[0])
+    return found
+
+
+def of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
+    """The columns that are group keys, and whatever else isn't an aggregate; for DISTINCT all columns. None if they don't
+    tell the groups apart, as where a key isn't among them."""
+    if any(item.is_star for item in select.expressions) or not _tells_groups(select):
+        return None
+    items = select.expressions
+    if not select.args.get("distinct"):
+        items = [item for item in items if _is_set(item) or not item.find(exp.AggFunc)]
+    names = [item.alias_or_name.lower() for item in items]
+    return frozenset(outputs.setdefault(name, f"group.{name}") for name in names)
+
+
+def _tells_groups(select: exp.Select) -> bool:
+    """Whether no two rows of a SELECT that groups have the same keys."""
+    if select.args.get("distinct") or not select.args.get("group"):
+        return True  # all columns, or one row
+    groups = grouping(select)
+    same = unqualified(select)
+    shown = {canonical(item.unalias(), same) for item in select.expressions}
+    if any(canonical(key, same) not in shown and not isinstance(key, exp.Literal) for key in groups.keys):
+        return False
+    if groups.sets is None or len(groups.sets) == 1:
+        return True
+    # NULL as a value and in the place of a key that isn't in the set look alike.
+    told = [item.unalias() for item in select.expressions if _is_set(item)]
+    if not any(len(arguments(each)) in (0, len(groups.keys)) for each in told):
+        return False
+    return len({frozenset(members) for members in groups.sets}) == len(groups.sets)
+
+
+def is_kept(query: exp.Query) -> bool:
+    """Whether no row of what a query reads is in it several times, so that what identifies those identifies its own."""
+    return query.find(exp.Join) is None and not makes_several(query)
+
+
+def makes_several(query: exp.Query) -> bool:
+    """Whether it makes rows of a row."""
+    return any(isinstance(node, exp.Lateral | exp.Pivot) or makes_rows(node) for node in query.walk())
+
+
+def shown_as(select: exp.Select, node: exp.Expr) -> str | None:
+    """The column, in lower case, in which a SELECT puts out an expression over what it reads; None: there is none."""
+    same = unqualified(select)
+    text = canonical(node, same)
+    for item in select.expressions:
+        if item.alias_or_name and canonical(item.unalias(), same) == text:
+            return str(item.alias_or_name.lower())
+    name = node.name.lower()
+    if not isinstance(node, exp.Column) or any(
+        item.alias_or_name.lower() == name for item in select.expressions
+    ):
+        return None
+    known = relation_names(select)
+    if node.table and node.table.lower() not in known:
+        return None  # a field of a struct
+    of = {node.table.lower()} if node.table else known if len(known) == 1 else set()
+    for item in select.expressions:
+        if isinstance(item, exp.Star) and name not in left_out(item):
+            return name
+        if isinstance(item, exp.Column) and item.is_star and item.table.lower() in of:
+            if name not in left_out(item.this):
+                return name
+    return None
+
+
+def _is_set(item: exp.Expr) -> bool:
+    """Whether it is the number of a grouping set."""
+    return isinstance(item.unalias(), exp.GroupingId)
+
+
+def of_rank(select: exp.Select, outputs: dict[str, str], within: frozenset[str] = frozenset()) -> Unique:
+    """A row number, and what it counts within; `within`: also that."""
+    for item in select.expressions:
+        rank = item.unalias()
+        if not (isinstance(rank, exp.Window) and isinstance(rank.this, exp.RowNumber)):
+            continue
+        found = {
+            *within,
+            outputs.setdefault(item.alias_or_name.lower(), f"rank.{item.alias_or_name.lower()}"),
+        }
+        for key in rank.args.get("partition_by") or ():
+            if (shown := shown_as(select, key)) is None:
+                return None
+            found.add(outputs.setdefault(shown, f"column.{shown}"))
+        return frozenset(found)
+    return None
+
+
+def key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns of the model's table that identify a row.
+
+    Args:
+        outputs: what each column carries.
+        unique: what identifies a row.
+        names: what to call that which no column carries, for the message.
+
+    Raises:
+        Unkeyed: they aren't all in the select list.
+        QueryError: nothing identifies a row.
+    """
+    if unique is None:
+        raise QueryError(
+            "Nothing identifies a row of this query, so a result that changes couldn't find the row it replaces; group "
+            "or rank (ROW_NUMBER() = 1 …) it, or leave out early results, late_updates and output_mode 'upsert'."
+        )
+    found = {carried: column for column, carried in reversed(list(outputs.items()))}
+    missing = sorted(unique - found.keys())
+    if missing:
+        listed = ", ".join(names.get(name, name.partition(".")[2] or name) for name in missing)
+        raise Unkeyed(
+            f"Results that change need to find the rows they replace: put {listed} into the select list."
+        )
+    return tuple(found[name] for name in sorted(unique))

@@ -1,0 +1,176 @@
+"""Which keys of a micro-batch a table outside is asked for: told by each text that reads its answer.
+
+They are those of what stands before the table in FROM, a stream or the result of a stage. A row that
+can't be in the result for what the stream alone says isn't asked for.
+
+>>> table = LookupTable("crm.customers", "lookup_customers_by_id", ("id",), None)
+>>> text = "select o.id, c.name from o left join lookup_customers_by_id as c on c.id = o.customer and o.id > 7"
+>>> asked([text], [table])[0].keys
+'SELECT DISTINCT o.customer AS key_1 FROM o WHERE NOT o.customer IS NULL AND o.id > 7'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..program import Lookup
+from ..rewrites.refusals import is_random
+from ..sql.clauses import conjuncts, filters
+from ..sql.dialect import DIALECT, from_clause, parse, sql
+from ..sql.nodes import every
+from .plan import LookupTable
+
+
+@dataclass(frozen=True)
+class LookupKey:
+    """A column of the table, and what has to be equal to it."""
+
+    column: str
+    value: exp.Expr
+
+
+def asked(texts: Sequence[str], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
+    """What has to be looked up before texts that are run one after the other, as of `ordered`."""
+    return ordered((each for text in texts for each in queries(text, tables)), tables)
+
+
+def queries(text: str, tables: Sequence[LookupTable]) -> Iterator[tuple[str, str]]:
+    """The views of tables that a text joins, each with the query of the keys that it is asked for."""
+    views = {table.view for table in tables}
+    if any(view in text for view in views):
+        yield from _queries(parse(text), views)
+
+
+def ordered(found: Iterable[tuple[str, str]], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
+    """Views with queries of keys, in the order in which the tables can be asked: keys may come out of another's answer.
+
+    Raises:
+        QueryError: two tables wait for each other.
+    """
+    by_view = {table.view: table for table in tables}
+    keys: dict[str, dict[str, None]] = {}
+    for view, query in found:
+        keys.setdefault(view, {}).setdefault(query)
+    made: list[Lookup] = []
+    while keys:
+        ready = [view for view in keys if not any(_reads(query, keys) for query in keys[view])]
+        if not ready:
+            listed = " and ".join(dict.fromkeys(by_view[view].relation for view in keys))
+            raise QueryError(
+                f"The keys of {listed}, lookup tables, wait for each other's answers; join them in the same order "
+                "everywhere."
+            )
+        for view in ready:
+            table = by_view[view]
+            query = "\nUNION\n".join(keys.pop(view))
+            made.append(Lookup(view, table.relation, table.key, table.columns, query))
+    return tuple(made)
+
+
+def _reads(query: str, views: Collection[str]) -> bool:
+    return any(re.search(rf"\b{view}\b", query) for view in views)
+
+
+def _queries(tree: exp.Query, views: Collection[str]) -> Iterator[tuple[str, str]]:
+    for select in every(tree, exp.Select):
+        for join in select.args.get("joins") or ():
+            if isinstance(join.this, exp.Table) and join.this.name in views and not join.this.db:
+                yield join.this.name, sql(_keys_query(select, join, views))
+
+
+def _keys_query(select: exp.Select, join: exp.Join, views: Collection[str]) -> exp.Select:
+    """The distinct keys of what stands before a join. What can't be in the result isn't asked for."""
+    alias = join.this.alias_or_name
+    keys = keys_of(join, alias)
+    copy = select.copy()
+    joins = _that_tell(copy.args["joins"][: len(relations_before(join)) - 1], keys, join.this.name, views)
+    others = {each.this.alias_or_name.lower() for each in [from_clause(copy), *joins] if each is not None}
+    query = exp.Select(
+        expressions=[exp.alias_(key.value.copy(), f"key_{n}") for n, key in enumerate(keys, 1)],
+        distinct=exp.Distinct(),
+        joins=joins,
+    )
+    query.set("from_" if "from_" in select.args else "from", from_clause(copy))
+    for key in keys:
+        query = query.where(exp.Not(this=exp.Is(this=key.value.copy(), expression=exp.Null())), copy=False)
+    for test in [*conjuncts(join.args.get("on")), *filters(select)]:
+        if _is_over(test, others):
+            query = query.where(test.copy(), copy=False, dialect=DIALECT)
+    return query
+
+
+def _that_tell(
+    joins: Sequence[exp.Join], keys: Sequence[LookupKey], view: str, views: Collection[str]
+) -> list[exp.Join]:
+    """Those of the joins before a lookup that its keys need; other lookups needn't be there first."""
+    outside = {each.this.alias_or_name.lower(): each for each in joins if each.this.name in views}
+    values = [key.value for key in keys]
+    for each in joins:
+        if each.this.name not in views and each.args.get("on"):
+            values.append(each.args["on"])
+    needed = joins_needed(values, outside)
+    if any(not column.table for value in values for column in every(value, exp.Column)):
+        # Whose column that is, is not known here.
+        needed = [each for each in outside.values() if each.this.name != view]
+    return [each for each in joins if each.this.name not in views or any(each is one for one in needed)]
+
+
+def _is_over(test: exp.Expr, aliases: Collection[str]) -> bool:
+    """Whether a condition is surely over some relations alone."""
+    columns = list(every(test, exp.Column))
+    if not columns or test.find(exp.Query):
+        return False
+    if any(is_random(call) for call in every(test, exp.Func)):
+        return False
+    return all(column.table.lower() in aliases for column in columns)
+
+
+def keys_of(join: exp.Join, alias: str) -> list[LookupKey]:
+    """The columns of the table that have to be equal to something, in the order they are written."""
+    keys = [LookupKey(each.name, exp.column(each.name)) for each in join.args.get("using") or ()]
+    for test in conjuncts(join.args.get("on")):
+        if isinstance(test, exp.EQ):
+            for one, other in ((test.this, test.expression), (test.expression, test.this)):
+                column, value = one.unnest(), other.unnest()
+                if isinstance(column, exp.Column) and is_of(column, alias) and _is_value(value, alias):
+                    keys.append(LookupKey(column.name, value))
+                    break
+    # A column that is compared twice is asked for once; the join sees to the rest.
+    return list({key.column.lower(): key for key in reversed(keys)}.values())[::-1]
+
+
+def _is_value(node: exp.Expr, alias: str) -> bool:
+    """Whether an expression is over other relations than the table, and not over none."""
+    columns = list(every(node, exp.Column))
+    return bool(columns) and not node.find(exp.Query) and not any(is_of(each, alias) for each in columns)
+
+
+def is_of(column: exp.Column, alias: str) -> bool:
+    return column.table.lower() == alias.lower()
+
+
+def relations_before(join: exp.Join) -> list[exp.Expr]:
+    """FROM, and the joins before one."""
+    select = join.parent
+    assert isinstance(select, exp.Select)
+    source, joins = from_clause(select), select.args["joins"]
+    place = next(number for number, each in enumerate(joins) if each is join)
+    return [*([source] if source is not None else []), *joins[:place]]
+
+
+def joins_needed(values: Sequence[exp.Expr], joins: Mapping[str, exp.Join]) -> list[exp.Join]:
+    """The joins, of some by alias, that expressions need, for themselves or for each other."""
+    found: dict[int, exp.Join] = {}
+    waiting = list(values)
+    while waiting:
+        for column in every(waiting.pop(), exp.Column):
+            join = joins.get(column.table.lower())
+            if join is not None and id(join) not in found:
+                found[id(join)] = join
+                waiting += [join.args["on"]] if join.args.get("on") else []
+    return list(found.values())

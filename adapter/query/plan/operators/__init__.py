@@ -1,0 +1,1 @@
+"""Each operator's state and the SQL of a micro-batch."""

@@ -1,0 +1,141 @@
+"""SQL of what rows gave that would give something else when they are computed again: it is kept, and taken back as it was.
+
+Flink's lookup join keeps the same (`table.exec`'s *upsert-materialize*). A row that is there already, and comes once more,
+gives what it gave; one that had gone, or expired, is computed anew and has another `SINCE`.
+"""
+
+from __future__ import annotations
+
+from ...program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
+from ...windows.windows import quote
+from ..base import GIVEN_BY, MaterializedProject, over
+from ..relation import WEIGHT
+from . import generations
+from .buffered_rows import ROW, TIMES, packed
+from .key_generations import NO_STEP, SINCE, lasts, of_keys
+
+_GIVEN, _IS_NEW = "__given", "__is_new"
+
+
+class GivenRows:
+    """The pieces of a `MaterializedProject`.
+
+    Args:
+        operator: the operator.
+        ttl: microseconds of event time after which a row that was idle expires; None: never.
+    """
+
+    def __init__(self, operator: MaterializedProject, ttl: int | None) -> None:
+        self.operator, self.ttl, self.part = operator, ttl, operator.name
+        (self.below,) = operator.inputs
+        self.row, self.given, self.times = (
+            quote(f"{self.part}_{what}") for what in ("row", "given", "times")
+        )
+        self.changed, self.known, self.new, self.all = (
+            f"{self.part}_{what}" for what in ("changed", "known", "new", "all")
+        )
+
+    @property
+    def computed_of(self) -> str:
+        """The rows that its query is over in a micro-batch: those that aren't known."""
+        return f"select {ROW}.*, {ROW} as {GIVEN_BY} from {self.new}"
+
+    def steps(self, lookups: tuple[Lookup, ...] = ()) -> list[Step]:
+        """How many times more each row is there that changed, what those gave that are known, and what all of them give.
+
+        Args:
+            lookups: what its query reads of tables outside.
+        """
+        changed = (
+            f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{packed(self.below)}\n) "
+            f"group by {ROW} having sum({TIMES}) <> 0"
+        )
+        came = f"select {ROW}, {TIMES} from {self.changed} where {TIMES} > 0"
+        unknown = f"({came}) as own\nleft anti join {self.known} as known on own.{ROW} <=> known.{ROW}"
+        known = (
+            f"select own.{ROW}, own.{TIMES}, known.{_GIVEN}, known.{generations.LIFE}, false as {_IS_NEW}\n"
+            f"from {self.changed} as own join {self.known} as known on own.{ROW} <=> known.{ROW}"
+        )
+        return [
+            Step(self.changed, changed, persist=True),
+            Step(
+                self.known,
+                self._known(),
+                persist=True,
+                initial=f"select {ROW} from {self.changed} where false",
+            ),
+            Step(self.new, f"select own.* from {unknown}", persist=True, initial=came),
+            Step(
+                self.all,
+                f"{known}\nunion all\n{self._computed()}",
+                persist=True,
+                initial=self._computed(),
+                lookups=lookups,
+            ),
+        ]
+
+    def _known(self) -> str:
+        """What is kept of the rows that changed and are there."""
+        rows = of_keys(f"(\n{self._stored()}\n)", [ROW], self.changed)
+        return (
+            f"select {ROW}, {_GIVEN}, {generations.LIFE} from (\n{self._summed(rows, 'watermark_before')}\n)"
+        )
+
+    def _stored(self) -> str:
+        until = "" if self.ttl is None else f", {EXPIRES_AT} as {generations.UNTIL}"
+        return (
+            f"select {self.row} as {ROW}, {self.given} as {_GIVEN}, {self.times} as {TIMES}, "
+            f"{SINCE} as {generations.LIFE}{until} "
+            f"from state where part = '{self.part}'"
+        )
+
+    def _summed(self, rows: str, watermark: str) -> str:
+        """What is there of kept rows: what they gave stands in the first one."""
+        until, alive = "", ""
+        if self.ttl is not None:
+            until = f", max({generations.UNTIL}) as {generations.UNTIL}"
+            alive = f" and {lasts(f'max({generations.UNTIL})', watermark)}"
+        return (
+            f"select {ROW}, max_by({_GIVEN}, {_GIVEN} is not null) as {_GIVEN}, sum({TIMES}) as {TIMES}, "
+            f"{generations.LIFE}{until}\nfrom (\n{rows}\n) group by {ROW}, {generations.LIFE} having sum({TIMES}) > 0{alive}"
+        )
+
+    def _computed(self) -> str:
+        """What the rows give that aren't known."""
+        text = over(self.operator.sql, [self.computed_of])
+        found = (
+            f"select {ROW}, collect_list({_GIVEN}) as {_GIVEN} from (\n"
+            f"select {GIVEN_BY} as {ROW}, struct(* except ({GIVEN_BY})) as {_GIVEN} from (\n{text}\n)\n) group by {ROW}"
+        )
+        return (
+            f"select own.{ROW}, own.{TIMES}, found.{_GIVEN}, {now(STEP)} as {generations.LIFE}, true as {_IS_NEW}\n"
+            f"from {self.new} as own left join (\n{found}\n) as found on own.{ROW} <=> found.{ROW}"
+        )
+
+    def change(self) -> str:
+        """The change of the result."""
+        return (
+            f"select __each.*, {TIMES} as {WEIGHT} from (\n"
+            f"select __each, {TIMES} from {self.all} lateral view explode({_GIVEN}) each as __each\n)"
+        )
+
+    def state(self) -> StatePart:
+        """The part of the state."""
+        items = f"{ROW} as {self.row}, {_GIVEN} as {self.given}, {TIMES} as {self.times}, {generations.LIFE} as {SINCE}"
+        until, expires = "", ""
+        if self.ttl is not None:
+            ends = self.operator.ends
+            busy = f"own.{ROW}.{quote(ends[0])}" if ends else None
+            until, expires = (
+                f", {generations.until(self.ttl, busy)}",
+                f", {generations.UNTIL} as {EXPIRES_AT}",
+            )
+        came = f"select {ROW}, if({_IS_NEW}, {_GIVEN}, null) as {_GIVEN}, {TIMES}, {generations.LIFE} from {self.all}"
+        kept = self._summed(self._stored(), "watermark_after")
+        return StatePart(
+            self.part,
+            f"select {now(STEP)} as {STEP}, {items}{until} from (\n{came}\n) as own",
+            f"select {NO_STEP}, {items}{expires} from (\n{kept}\n)",
+            closes=None,
+            forgets=self.ttl or None,
+        )

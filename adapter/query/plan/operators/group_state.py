@@ -1,0 +1,359 @@
+"""SQL of a GROUP BY over a whole stream: partial aggregates per key, and the keys that changed.
+
+Each micro-batch adds rows of partial aggregates to the state; the value of a key is all of its rows
+merged. Distinct values are counted when they are first seen, so no distinct set is read to put a
+result out. Where rows may be taken away again (``sign``), the state says how often each value is
+there, and it counts while that is more than nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ...aggregates.aggregate_stage import GROUPING_ID
+from ...aggregates.partials import Partials, flag_columns, known_rows
+from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
+from ...windows.windows import quote
+from ..plan import SEEN, TIMES, DistinctSet, GroupStage, KeyedStage
+from .key_generations import NO_STEP, SINCE, TIME, KeyGenerations, matching, of_keys, same, touched_in_step
+
+ROWS_THERE, THERE = "rows_there", "__there"
+KNOWN = "__known"
+"""Whether the state had rows of a key before the step."""
+
+
+class Groups(Partials):
+    """The pieces of a `GroupStage`.
+
+    Args:
+        stage: the stage.
+        ttl: microseconds after which an idle key is forgotten; None: never.
+        fused: another stage works on the keys that changed before the state is written.
+        read_again: that reads them more than once.
+    """
+
+    stage: GroupStage
+
+    def __init__(self, stage: GroupStage, ttl: int | None, fused: bool, read_again: bool = True) -> None:
+        super().__init__(stage)
+        self.read_again = read_again
+        self.name, self.signed, self.fused = stage.name, stage.signed, fused
+        self.part = f"{stage.name}_groups"
+        self.changed = f"{stage.name}_changed"
+        """The step with what the batch adds."""
+        self.touched = f"{stage.name}_touched"
+        """The step with the keys that changed."""
+        self.met = f"{stage.name}_met"
+        """The step with the state of the keys that changed, and whether they were there before."""
+        self.generations = KeyGenerations(stage.name, self.part, self.keys, ttl)
+        # Values that may go again are counted when a key is read, others when they are first seen.
+        self.kept_metrics = self.plain if self.signed else self.metrics
+        self.flags_say = TIMES if self.signed else SEEN
+
+    @property
+    def reads_rows_once(self) -> bool:
+        """Whether `changed` alone reads the rows."""
+        return self.generations.ttl is None and not self.stage.distinct_sets
+
+    def rows_text(self) -> str:
+        """The stage's rows, with the step they come in."""
+        time = f", input.{TIME} as event_time" if self.generations.ttl is not None else ""
+        return f"select {now(STEP)} as {STEP}{time}, input.* from (\n{self.stage.rows}\n) as input"
+
+    # -- before the commit -------------------------------------------------------------------------
+
+    def ingest(self) -> list[Step]:
+        """What is made of the batch before its state is written."""
+        keys = f"select {', '.join(self._selected_keys()) or 'true as anything'}\nfrom {self.rows}\n"
+        steps = self.generations.steps(keys + self._group_by([STEP]))
+        for members in () if self.signed else self.stage.distinct_sets:
+            initial = self._values_of_batch(members)
+            steps.extend(self._values_read_twice(members, initial))
+            steps += self._new_values(members, initial)
+        # Where nothing else reads them before, they are computed with the commit.
+        changed = Step(self.changed, self._changes(), persist=True, initial=self._initial())
+        steps.append(changed)
+        if self.fused:
+            columns = ", ".join(self._columns())
+            known = matching(self.part, self.keys, self.changed)
+            both = f"select {columns} from (\n{known}\n)\nunion all\nselect {columns} from {self.changed}"
+            initial = self._finished(f"select * from {self.changed}")
+            steps += self._looked_up(
+                self.generations.latest(both),
+                None,
+                Step(self.name, "", persist=self.read_again, initial=initial),
+            )
+        return steps
+
+    def parts(self) -> list[StatePart]:
+        """The kinds of state rows."""
+        append, ttl = f"select * from {self.changed}", self.generations.ttl or None
+        found = [StatePart(self.part, append, self._fold(), closes=None, forgets=ttl)]
+        for members in self.stage.distinct_sets:
+            columns = [
+                STEP,
+                *self.generations.since,
+                *self._set_keys(),
+                *self._values(members),
+                *self._flags(members),
+            ]
+            append = f"select {', '.join(columns)} from {self._new(members)}"
+            if self.signed:
+                append = self._counts(members)
+            fold = self._fold_values(members)
+            # Each is a fact of its own, unless it may go again, or be seen with another of few keys.
+            merges = self.signed or self.stage.enumerated is not None
+            found.append(
+                StatePart(self._part(members), append, fold, closes=None, merges=merges, forgets=ttl)
+            )
+        return found
+
+    def _columns(self) -> list[str]:
+        """The columns of the part of groups."""
+        rows = [ROWS_THERE] if self.signed else []
+        return [STEP, *self.generations.columns, *self.keys, *rows, *map(quote, self._kept_columns())]
+
+    def _changes(self, initial: bool = False) -> str:
+        """What the batch adds to the groups; `initial`: while the state has no rows."""
+        branches = [self._made_of_rows()]
+        if not self.keys:
+            known = f"\nleft anti join ({matching(self.part, [], None)}) as known on true"
+            branches.append(self._of_nothing("" if initial else known))
+        if not self.signed:
+            branches += [self._made_of_values(members) for members in self.stage.distinct_sets]
+        columns = ", ".join(self._columns())
+        return self._unioned([f"select {columns} from (\n{branch}\n)" for branch in branches])
+
+    def _initial(self) -> str | None:
+        return None if self.keys else self._changes(initial=True)
+
+    def _made_of_rows(self) -> str:
+        made: dict[str, str] = {}
+        for metric in self.plain:
+            made |= metric.make(sign="sign" if self.signed else None)
+        rows = [f"sign * count(*) as {ROWS_THERE}"] if self.signed else []
+        items = [
+            STEP,
+            *self.generations.expiry(f"max({TIME})"),
+            *self._selected_keys(),
+            *rows,
+            *self._in_order(made),
+        ]
+        by = self._group_by([STEP, *(["sign"] if self.signed else [])])
+        return self.generations.with_since(f"select {', '.join(items)}\nfrom {self.rows}\n{by}")
+
+    def _of_nothing(self, known: str) -> str:
+        """The state of the only group before it has rows: it is there from the first step on, rows or not."""
+        items = [
+            f"{now(STEP)} as {STEP}",
+            *([f"0L as {ROWS_THERE}"] if self.signed else []),
+            *self._in_order({}),
+        ]
+        return f"select {', '.join(items)}\nfrom clock{known}"
+
+    def _made_of_values(self, members: DistinctSet) -> str:
+        """Values that are new, counted."""
+        made: dict[str, str] = {}
+        for metric in self._distinct_metrics():
+            if metric.metric.distinct_set == members.name:
+                flag = self._flags(members)[members.place(metric.metric)]
+                made |= metric.make(flag)
+        # When a key is forgotten is said by its rows.
+        never = [f"cast(null as timestamp) as {EXPIRES_AT}"] if self.generations.ttl is not None else []
+        by = [STEP, *self.generations.since, *self.keys]
+        kept = [STEP, *self.generations.since, *self._set_keys(), *self._values(members)]
+        return (
+            f"select {', '.join([*by, *never, *self._in_order(made)])}\n"
+            f"from {self._flagged(members, self._new(members), kept)}\ngroup by {', '.join(by)}"
+        )
+
+    # -- distinct values ---------------------------------------------------------------------------
+
+    def _values_of_batch(self, members: DistinctSet) -> str:
+        """The values of the batch, and which FILTERs they pass."""
+        return self.generations.with_since(self._seen(members, [STEP]))
+
+    def _new_values(self, members: DistinctSet, initial: str) -> list[Step]:
+        """Those of them that the state doesn't have, or not for that FILTER."""
+        flags, identity = (
+            self._flags(members),
+            [*self.generations.since, *self._set_keys(), *self._values(members)],
+        )
+        known = [f"bool_or({flag}) as {flag}" for flag in flags]
+        fresh = [
+            f"coalesce(batch.{flag}, false) and not coalesce(known.{flag}, false) as {flag}" for flag in flags
+        ]
+        columns = [f"batch.{name}" for name in [STEP, *identity]]
+        if self.stage.grouping_sets is not None:
+            batch = looked_up = f"select * from {self._batch(members)}"
+        else:
+            batch, values = self._values_of_batch(members), [*self._set_keys(), *self._values(members)]
+            looked_up = self.generations.with_since(
+                f"select {', '.join(values)} from {self.rows} where {self._not_null(members)}"
+            )
+        part, met = self._part(members), f"{self._part(members)}_met"
+        looked_at = (
+            f"with batch as (\n{batch}\n),\n"
+            f"known as (\n"
+            f"  select {', '.join([*identity, *known])}, true as {KNOWN}\n"
+            f"  from {known_rows(identity, looked_up, part)}\n"
+            f"  where part = '{part}'\n"
+            f"  group by {', '.join(identity)}\n"
+            f")\n"
+            f"select {', '.join([*columns, *fresh])}, coalesce(known.{KNOWN}, false) as {KNOWN}\n"
+            f"from batch left join known on {same('batch', 'known', identity)}"
+        )
+        listed = ", ".join([STEP, *identity, *flags])
+        new = f"select {listed} from {met}\nwhere {' or '.join(flags)}"
+        return [
+            Step(met, looked_at, initial=initial, asks=(Asking(part, KNOWN),)),
+            Step(self._new(members), new, persist=True, initial=initial),
+        ]
+
+    # -- values that may go again ------------------------------------------------------------------
+
+    def _numbers(self, members: DistinctSet) -> list[str]:
+        """A column per flag: how often a value is there."""
+        return [quote(name) for name in flag_columns(self.stage, members, TIMES)]
+
+    def _counts(self, members: DistinctSet) -> str:
+        """How much oftener the values of the batch are there."""
+        numbers = [
+            f"sum(sign){f' filter (where {quote(condition)})' if condition else ''} as {number}"
+            for number, condition in zip(self._numbers(members), members.filters, strict=True)
+        ]
+        fixed = [STEP, *self._values(members)]
+        of_set = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
+        # No aggregate but these two takes a NULL for a value, and they only with another beside it.
+        pairs = any(metric.metric.function in ("min_by", "max_by") for metric in of_set)
+        where = "" if pairs else f"where {self._not_null(members)}\n"
+        items = ", ".join([*fixed, *self._selected_keys(), *numbers])
+        return self.generations.with_since(
+            f"select {items}\nfrom {self.rows}\n{where}{self._group_by(fixed)}"
+        )
+
+    def _of_values(self, members: DistinctSet, touched: str | None) -> str:
+        """The metrics over the values that are there."""
+        return self._metrics_of(members, matching(self._part(members), self.keys, touched))
+
+    def _metrics_of(self, members: DistinctSet, rows: str) -> str:
+        """The metrics over values, of each generation that they are of."""
+        numbers, of = self._numbers(members), [*self.generations.since, *self.keys]
+        made = []
+        for metric in self._distinct_metrics():
+            if metric.metric.distinct_set == members.name:
+                there = f"{numbers[members.place(metric.metric)]} > 0"
+                made += [f"{text} as {quote(name)}" for name, text in metric.make(there).items()]
+        identity = [*of, *self._values(members)]
+        summed = ", ".join([*identity, *(f"sum({number}) as {number}" for number in numbers)])
+        rows = f"select {summed}\nfrom (\n{rows}\n)\ngroup by {', '.join(identity)}"
+        by = f"\ngroup by {', '.join(of)}" if of else ""
+        return f"select {', '.join([*of, *made])}\nfrom (\n{rows}\n){by}"
+
+    # -- folding -----------------------------------------------------------------------------------
+
+    def _fold(self) -> str:
+        rows = self._together(
+            self.generations.alive(matching(self.part, self.keys, None)), self.generations.since
+        )
+        gone = f" where {ROWS_THERE} <> 0" if self.signed and self.keys else ""
+        columns = [name for name in self._columns() if name != STEP]
+        return f"select {', '.join([NO_STEP, *columns])} from (\n{rows}\n){gone}"
+
+    def _fold_values(self, members: DistinctSet) -> str:
+        identity = [*self.generations.since, *self._set_keys(), *self._values(members)]
+        if self.signed:
+            made = [f"sum({number}) as {number}" for number in self._numbers(members)]
+            having = "\nhaving " + " or ".join(f"sum({number}) <> 0" for number in self._numbers(members))
+        else:
+            made, having = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)], ""
+        source = self.generations.of_living(self._part(members))
+        return (
+            f"select {', '.join([NO_STEP, *identity, *made])}\nfrom (\n{source}\n)\n"
+            f"group by {', '.join(identity)}{having}"
+        )
+
+    def _together(self, rows: str, also_by: Sequence[str] = (), also: Mapping[str, str] | None = None) -> str:
+        """Rows of state, one per key; `also`: other columns, and how they are made."""
+        also = {THERE: "count(*)", **(also or {})}
+        if self.signed:
+            also[ROWS_THERE] = f"sum({ROWS_THERE})"
+        if self.generations.ttl is not None:
+            also[EXPIRES_AT] = f"max({EXPIRES_AT})"
+            if self.signed and SINCE not in also_by:
+                # All rows of a key are of one generation here.
+                also[SINCE] = f"max({SINCE})"
+        merged = self._merged(f"(\n{rows}\n)", [*also_by, *self.keys], also=also)
+        # Without a key there is one row even if there is nothing.
+        return merged if self.keys or also_by else f"select * from (\n{merged}\n) where {THERE} > 0"
+
+    # -- results -----------------------------------------------------------------------------------
+
+    def emit(self, whole: bool) -> list[Step]:
+        """The keys that changed, with their values; all keys for `whole`."""
+        if whole:
+            return [Step(self.name, self.all())]
+        if self.fused:
+            return []
+        touched = touched_in_step(self.touched, self.part, self.keys, self.changed)
+        rows = self.generations.latest(matching(self.part, self.keys, self.touched))
+        return [touched, *self._looked_up(rows, self.touched, Step(self.name, ""))]
+
+    def all(self) -> str:
+        """All groups in the state that aren't forgotten."""
+        return self._finished(self.generations.alive(matching(self.part, self.keys, None)))
+
+    def of(self, rows: str, others: str, columns: Sequence[str]) -> str:
+        """The groups in some rows of state, of those whose keys another relation has in part."""
+        # Not those that are forgotten, whether the state was folded since or not.
+        return self._finished(self.generations.alive(of_keys(f"(\n{rows}\n)", columns, others)))
+
+    def known_and_new(self) -> str:
+        """All rows of state together with those the batch is about to add."""
+        columns = ", ".join(self._columns())
+        return (
+            f"select {columns} from ({matching(self.part, self.keys, None)})\n"
+            f"union all\nselect {columns} from {self.changed}"
+        )
+
+    def _looked_up(self, rows: str, touched: str | None, result: Step) -> list[Step]:
+        """The values of keys out of rows of their state and, among these, of the step itself."""
+        initial = None if result.initial is None else self._together(f"select * from {self.changed}")
+        together = self._together(rows, also={KNOWN: f"bool_or({STEP} is null or {STEP} < {now(STEP)})"})
+        return [
+            Step(self.met, together, initial=initial, asks=(Asking(self.part, KNOWN),)),
+            replace(result, sql=self._finished_of(self.met, touched)),
+        ]
+
+    def _finished(self, rows: str, touched: str | None = None) -> str:
+        return self._finished_of(f"(\n{self._together(rows)}\n)", touched)
+
+    def _finished_of(self, source: str, touched: str | None) -> str:
+        """The values of keys, a row of state each."""
+        if self.signed:
+            source = self._with_values(source, touched)
+        finished = [f"{metric.finish()} as {quote(metric.metric.name)}" for metric in self.metrics]
+        # The only group is there though it has no rows any more.
+        there = f"\nwhere {ROWS_THERE} > 0" if self.signed and self.keys else ""
+        return f"select {', '.join([*self.keys, *finished]) or 'true as anything'}\nfrom {source}{there}"
+
+    def _with_values(self, groups: str, touched: str | None) -> str:
+        """Groups with the metrics over their values beside them."""
+        columns = [f"own.{name}" for name in [*self.keys, ROWS_THERE]]
+        columns += [quote(name) for metric in self.metrics for name in metric.columns()]
+        joins = f"{groups} as own"
+        for members in self.stage.distinct_sets:
+            joins += (
+                f"\nleft join (\n{self._of_values(members, touched)}\n) as {quote(members.name)} "
+                f"on {same('own', quote(members.name), [*self.generations.since, *self.keys])}"
+            )
+        return f"(\nselect {', '.join(columns)}\nfrom {joins}\n)"
+
+
+def identity_columns(stage: GroupStage | KeyedStage) -> tuple[str, ...]:
+    """What tells the groups of a stage apart."""
+    if isinstance(stage, KeyedStage):
+        return stage.key
+    names = tuple(key.name for key in stage.keys)
+    return names if stage.grouping_sets is None else (*names, GROUPING_ID)

@@ -1,0 +1,254 @@
+"""SQL of a GROUP BY whose result is a change: of each touched key the old row goes and the new one comes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...aggregates.aggregates import TYPED
+from ...aggregates.metric_columns import MetricColumns
+from ...normalize.conditions import INEXACT
+from ...program import STEP, Asking, Rewrite, StatePart, Step, Whole, now
+from ...windows.windows import quote
+from ..plan import DistinctSet, GroupStage, Metric
+from ..relation import WEIGHT
+from .group_state import ROWS_THERE, THERE, Groups
+from .key_generations import NO_STEP, matching, same
+
+_SKETCHED = frozenset({"approx_count_distinct"})
+"""Kept as sketches, whose estimate depends on the order in which they are merged."""
+_NEW, _HAD, _TOUCHED, _ROWS_BEFORE, _WAS = "__new", "__had", "__touched", "__rows_before", "__was"
+
+
+class GroupChanges(Groups):
+    """The pieces of a `GroupAggregate`: as `Groups`, but finished before the state is written, and with the rows of
+    before.
+
+    Args:
+        stage: the stage, called as its state; its rows read the views of the micro-batch.
+        ttl: microseconds after which an idle key expires; None: never.
+        name: the relation of the change.
+        replayed: whether that has all groups of the state, as if they came in this step.
+        takes_back: whether rows have to be retracted as they were given, to the last digit.
+        read_again: whether what reads the change does so more than once.
+    """
+
+    def __init__(
+        self,
+        stage: GroupStage,
+        ttl: int | None,
+        name: str,
+        replayed: bool = False,
+        takes_back: bool = True,
+        read_again: bool = True,
+    ) -> None:
+        super().__init__(stage, ttl, fused=True, read_again=read_again)
+        self.name, self.replayed = name, replayed
+        self._of_batch_too = False
+        self.keeps_given = takes_back and any(map(is_inexact, stage.metrics))
+        """Whether the state has the row that each key gave last, to be retracted as it was."""
+        self.given, self.given_part = quote(f"{stage.name}_given"), f"{stage.name}_given"
+        self.after = f"{stage.name}_after"
+
+    def steps(self) -> list[Step]:
+        """Up to the change of the result."""
+        ingest = [step for step in self.ingest() if step.name != self.met]
+        found = [Step(self.rows, self.rows_text(), persist=True), *ingest]
+        assert found[-1].name == self.name and found[-2].name == self.changed
+        for members in self.stage.distinct_sets if self.signed else ():
+            found.insert(-2, Step(self._new(members), self._counts(members), persist=True))
+        if self.replayed:
+            self._of_batch_too = True
+            rows = self._finished(self.generations.alive(self.known_and_new()))
+            self._of_batch_too = False
+            everything = Step(self.after, rows, persist=True)
+            return [
+                *found[:-1],
+                everything,
+                Step(self.name, f"select *, 1L as {WEIGHT} from {self.after}", persist=True),
+            ]
+        if not self.keeps_given and not (self.signed and self.stage.distinct_sets):
+            asks = (Asking(self.part, f"{_HAD} > 0", f"{_TOUCHED} > 0"),)
+            initial = f"select *, 1L as {WEIGHT} from (\n{self._first()}\n)"
+            whole = Whole(self._of_both(None), self.part) if self._can_be_rewritten else None
+            return [
+                *found[:-1],
+                Step(self.met, self._of_both(self.changed), initial=initial, asks=asks, whole=whole),
+                Step(self.name, self._change_of_both(), persist=self.read_again, initial=initial),
+            ]
+        columns = ", ".join(self._columns())
+        known = f"select {columns} from (\n{matching(self.part, self.keys, self.changed)}\n)"
+        both = f"{known}\nunion all\nselect {columns} from {self.changed}"
+        before = (
+            self._last_given()
+            if self.keeps_given
+            else self._finished(self.generations.going_on(known), self.changed)
+        )
+        self._of_batch_too = True
+        after = self._finished(self.generations.latest(both), self.changed)
+        self._of_batch_too = False
+        found[-1] = Step(self.after, after, persist=True, initial=self._first())
+        change = (
+            f"select __row.*, sum(__times) as {WEIGHT} from (\n"
+            f"select struct(*) as __row, 1L as __times from {self.after}\n"
+            f"union all\nselect struct(*) as __row, -1L as __times from (\n{before}\n)\n"
+            f") group by __row having sum(__times) <> 0"
+        )
+        found.append(
+            Step(self.name, change, persist=True, initial=f"select *, 1L as {WEIGHT} from {self.after}")
+        )
+        return found
+
+    @property
+    def _can_be_rewritten(self) -> bool:
+        """Whether the part of groups may be written as a whole: it is all there is, and no key is forgotten."""
+        others = self.keeps_given or self.signed or self.stage.distinct_sets or self.replayed
+        return bool(self.keys) and not others and self.generations.ttl is None
+
+    @property
+    def _sides(self) -> tuple[list[MetricColumns], list[MetricColumns]]:
+        """The metrics with the batch, and without it."""
+        metrics = list(self.metrics)
+        return metrics, [
+            MetricColumns(replace(each.metric, name=f"__before_{each.metric.name}")) for each in metrics
+        ]
+
+    def _of_both(self, touched: str | None) -> str:
+        """By one pass over what the state has of the touched keys, or of all: what they are with the batch and were without,
+        side by side, in columns of the state."""
+        columns = ", ".join(self._columns())
+        known = matching(self.part, self.keys, touched)
+        rows = self.generations.latest(
+            f"select {columns}, false as {_NEW} from (\n{known}\n)\nunion all\n"
+            f"select {columns}, true as {_NEW} from {self.changed}"
+        )
+        if touched is None:
+            # Hardly any two are of one key before they are shuffled, so that to put them together then is for nothing.
+            rows = f"select /*+ repartition({', '.join(self.keys)}) */ * from (\n{rows}\n)"
+        metrics, before = self._sides
+        of_before = [
+            f"if({_NEW}, null, {quote(name)}) as {quote(was)}"
+            for own, then in zip(metrics, before, strict=True)
+            for name, was in zip(own.columns(), then.columns(), strict=True)
+        ]
+        also = {THERE: "count(*)", _HAD: f"count_if(not {_NEW})", _TOUCHED: f"count_if({_NEW})"}
+        if self.signed:
+            also |= {
+                ROWS_THERE: f"sum({ROWS_THERE})",
+                _ROWS_BEFORE: f"sum(if({_NEW}, 0, {ROWS_THERE}))",
+            }
+        return self._merged(
+            f"(\nselect {', '.join(['*', *of_before])} from (\n{rows}\n)\n)",
+            self.keys,
+            [*metrics, *before],
+            also,
+        )
+
+    def _change_of_both(self) -> str:
+        """The change that these are: of each key the row of before goes and the new one comes."""
+        metrics, before = self._sides
+        is_there, was_there = f"{THERE} > 0", f"{_HAD} > 0"
+        if self.signed and self.keys:  # the only group is there though it has no rows any more
+            is_there, was_there = f"{ROWS_THERE} > 0", f"{was_there} and {_ROWS_BEFORE} > 0"
+
+        def row(finished: list[MetricColumns]) -> str:
+            values = [
+                f"{each.finish()} as {quote(of.metric.name)}"
+                for each, of in zip(finished, metrics, strict=True)
+            ]
+            return f"struct({', '.join([*self.keys, *values]) or 'true as anything'})"
+
+        both = (
+            f"select {row(metrics)} as __after, {is_there} as __is, {row(before)} as __before, {was_there} as {_WAS}\n"
+            f"from {self.met} where {_TOUCHED} > 0"
+        )
+        sides = (
+            "struct(__after as __row, 1L as __times, __is as __there), "
+            f"struct(__before as __row, -1L as __times, {_WAS} as __there)"
+        )
+        return (
+            f"select __row.*, __times as {WEIGHT} from (\n"
+            "select __side.__row as __row, __side.__times as __times, __side.__there as __there\n"
+            f"from (\n{both}\n) lateral view explode(array({sides})) each as __side\n"
+            f"where not (__is and {_WAS} and __after <=> __before)\n) where __there"
+        )
+
+    def _last_given(self) -> str:
+        """The row that each touched key gave last."""
+        by = f" group by {', '.join(self.keys)}" if self.keys else ""
+        last = f"max_by({self.given}, coalesce({STEP}, -1L)) as {self.given}"
+        given = self.generations.going_on(matching(self.given_part, self.keys, self.changed))
+        rows = f"select {last} from (\n{given}\n){by}"
+        return f"select {self.given}.* from (\n{rows}\n) where {self.given} is not null"
+
+    def _given(self) -> StatePart:
+        """The rows that touched keys give, or NULL where they give none any more."""
+        own = [*self.keys, *self.generations.since]
+        keys = [f"touched.{key}" for key in own]
+        on = same("touched", "own", self.keys) if self.keys else "true"
+        of = self.after if self.replayed else self.changed
+        touched = f"select distinct {', '.join(own) or 'true as anything'} from {of}"
+        append = (
+            f"select {', '.join([f'{now(STEP)} as {STEP}', *keys, f'own.{self.given}'])} from (\n{touched}\n) as touched\n"
+            f"left join (select {', '.join([*self.keys, f'struct(*) as {self.given}'])} from {self.after}) as own on {on}"
+        )
+        by = f" group by {', '.join(own)}" if own else ""
+        last = f"max_by({self.given}, coalesce({STEP}, -1L)) as {self.given}"
+        living = self.generations.of_living(self.given_part)
+        folded = f"select {', '.join([*own, last])} from (\n{living}\n){by}"
+        fold = f"select {', '.join([NO_STEP, *own, self.given])} from (\n{folded}\n) where {self.given} is not null"
+        return StatePart(self.given_part, append, fold, closes=None, forgets=self.generations.ttl or None)
+
+    def _first(self) -> str:
+        if not self.signed or not self.stage.distinct_sets:
+            return self._finished(f"select * from {self.changed}")
+        self._of_batch_too, self._only_batch = True, True
+        made = self._finished(f"select * from {self.changed}", self.changed)
+        self._of_batch_too, self._only_batch = False, False
+        return made
+
+    _only_batch = False
+
+    def parts(self) -> list[StatePart]:
+        """The kinds of state rows."""
+        found = super().parts()
+        if self.keeps_given:
+            found.append(self._given())
+        if self._can_be_rewritten:
+            (groups,) = found
+            return [replace(groups, rewrite=Rewrite(self._rewritten(), self.changed))]
+        if not self.signed:
+            return found
+        listed = []
+        for part in found:
+            members = next((m for m in self.stage.distinct_sets if self._part(m) == part.name), None)
+            append = part.append if members is None else f"select * from {self._new(members)}"
+            listed.append(
+                StatePart(part.name, append, part.fold, closes=None, merges=part.merges, forgets=part.forgets)
+            )
+        return listed
+
+    def _rewritten(self) -> str:
+        """All groups after the batch, a row each."""
+        step, *kept = self._columns()
+        return f"select if({_TOUCHED} > 0, {now(step)}, null) as {step}, {', '.join(kept)} from {self.met}"
+
+    def _of_values(self, members: DistinctSet, touched: str | None) -> str:
+        if not self._of_batch_too:
+            return super()._of_values(members, touched)
+        numbers = self._numbers(members)
+        identity = [*self.generations.since, *self.keys, *self._values(members)]
+        columns = ", ".join([*identity, *numbers])
+        new = f"select {columns} from {self._new(members)}"
+        if self._only_batch:
+            return self._metrics_of(members, new)
+        return self._metrics_of(
+            members,
+            f"select {columns} from (\n{matching(self._part(members), self.keys, touched)}\n)\nunion all\n{new}",
+        )
+
+
+def is_inexact(metric: Metric) -> bool:
+    """Whether an aggregate depends, in its last digit, on the order in which its values are added up."""
+    if metric.function in TYPED and metric.types is not None:
+        return (metric.types.sum if metric.function == "sum" else metric.types.result) in ("double", "float")
+    return metric.function in INEXACT or metric.function in _SKETCHED

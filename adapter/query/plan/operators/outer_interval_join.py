@@ -1,0 +1,109 @@
+"""SQL of outer and anti joins that time bounds: pairs come as they meet; a row that has met none comes once, when it can
+meet none any more (Flink's interval join). What comes never changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...program import EXPIRES_AT, StatePart
+from ...windows.windows import quote
+from ..base import OuterIntervalJoin, over
+from ..time_bounds import expires, kept_until
+from .buffered_rows import ROW
+from .key_generations import lasts
+
+
+class MatchedOrAlone:
+    """The pieces of an `OuterIntervalJoin`.
+
+    Args:
+        operator: the operator.
+    """
+
+    def __init__(self, operator: OuterIntervalJoin) -> None:
+        self.operator = operator
+        self.kept = [
+            kept_until(each, until) for each, until in zip(operator.inputs, operator.until, strict=True)
+        ]
+
+    def change(self) -> tuple[str, str]:
+        """What comes in a micro-batch, and the same with an empty state."""
+        new = [_rows(each.change()) for each in self.kept]
+        old = [_rows(each.all_before()) for each in self.kept]
+        every = [f"{before}\nunion all\n{came}" for before, came in zip(old, new, strict=True)]
+        due = [self._due(n) for n in range(2)]
+        pairs: list[str] = []
+        of_batch: list[str] = []
+        if self.operator.pairs is not None:
+            one, other = (self._not_out(n) for n in range(2))
+            pairs = [
+                over(self.operator.pairs, inputs)
+                for inputs in ([new[0], f"{other}\nunion all\n{new[1]}"], [one, new[1]])
+            ]
+            of_batch = [over(self.operator.pairs, new)]
+        met = [*pairs, self._alone([f"{before}\nunion all\n{came}" for before, came in due], every)]
+        first = [*of_batch, self._alone([came for _, came in due], new)]
+        return _union(met), _union(first)
+
+    def state(self) -> list[StatePart]:
+        """The rows of both sides. Those that may be alone are out when they have expired."""
+        return [
+            replace(each.state(), closes=EXPIRES_AT) if waits else each.state()
+            for each, waits in zip(self.kept, self._waiting(), strict=True)
+        ]
+
+    def _waiting(self) -> tuple[bool, ...]:
+        """By input whether its rows come when they are alone."""
+        if self.operator.pairs is None:
+            return (True, False)
+        return tuple(each is not None for each in self.operator.alone)
+
+    def _not_out(self, number: int) -> str:
+        """The rows of an input before, without those that are kept but have come alone: late rows meet them no more."""
+        rows, meet = self.kept[number].all_before(), self.operator.meet[number]
+        if meet is None:
+            return _rows(rows)
+        waits = lasts(expires(self.operator.due[number], ROW), "watermark_before")
+        wait, came = (f"select * from (\n{rows}\n) where {which}" for which in (waits, f"not {waits}"))
+        inputs = [_rows(each.all_before()) for each in self.kept]
+        inputs[number] = _rows(came)
+        return _union([_rows(wait), over(meet, inputs)])
+
+    def _due(self, number: int) -> tuple[str, str]:
+        """The rows of an input that can meet none any more from this micro-batch on: of those before, and of those that
+        came."""
+        kept, until = self.kept[number], expires(self.operator.due[number], ROW)
+        passed = f"not {lasts(until)}"
+        # A row that has no time meets none.
+        timeless = " and ".join(f"{ROW}.{quote(column)} is null" for column, _ in self.operator.due[number])
+        came = f"select * from (\n{kept.change()}\n) where {passed} or {timeless}"
+        before = (
+            f"select * from (\n{kept.all_before()}\n) where {passed} and {lasts(until, 'watermark_before')}"
+        )
+        return _rows(before), _rows(came)
+
+    def _alone(self, due: list[str], every: list[str]) -> str:
+        """The query over the rows that are due and have met none.
+
+        Args:
+            due: by input, the rows that can meet none any more.
+            every: by input, all rows.
+        """
+        if self.operator.pairs is None:
+            return over(self.operator.sql, [due[0], every[1]])
+        inputs = []
+        for number, text in enumerate(self.operator.alone):
+            if text is None:
+                inputs.append(f"select * from (\n{_rows(self.kept[number].change())}\n) where false")
+            else:
+                inputs.append(over(text, due[:1] + every[1:] if number == 0 else every[:1] + due[1:]))
+        return over(self.operator.sql, inputs)
+
+
+def _rows(packed: str) -> str:
+    return f"select {ROW}.* from (\n{packed}\n)"
+
+
+def _union(texts: list[str]) -> str:
+    return "\nunion all\n".join(f"select * from (\n{text}\n)" for text in texts)

@@ -1,0 +1,202 @@
+"""SQL of a ranking over rows that only come: one that isn't among the first when it comes never will be, and isn't kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...program import STEP, Rows, StatePart, Step, Whole, now
+from ...windows.windows import quote
+from ..base import Source, TopN, in_order, over
+from ..hidden_items import ROW_TIME
+from ..relation import WEIGHT
+from .key_generations import (
+    NO_STEP,
+    TIME,
+    KeyGenerations,
+    comes_due,
+    later,
+    matching,
+    of_keys,
+    same,
+    touched_in_step,
+)
+from .top_n import PLACE, ROW, is_behind, last_places, members_part, shown, shown_as_it_is
+from .window_buffer import first_of
+
+DUE = "due"
+"""The column with the watermark at which a row is put out."""
+_FRESH = "__fresh"
+
+
+class RankedRows:
+    """The pieces of a `TopN` over rows as they come.
+
+    Args:
+        operator: the operator.
+        ttl: microseconds after which a ranking without new members is forgotten; None: never.
+        time: the input's column with the time that this is counted from, and at which rows that never change are due; None:
+            it is the watermark when they come.
+        replayed: whether all rankings of the state come as if they were new.
+    """
+
+    def __init__(self, operator: TopN, ttl: int | None, time: str | None, replayed: bool = False) -> None:
+        self.operator, self.name, self.time, self.replayed = operator, operator.name, time, replayed
+        self.part = members_part(operator)
+        # Called after the part, as which they go on when the query is written otherwise.
+        self.kept_row = quote(f"{self.part}_row")
+        self.keys = [quote(f"{self.part}_by_{number}") for number in range(len(operator.top.partition))]
+        self.listed = ", ".join(self.keys) or "true as anything"
+        self.generations = KeyGenerations(operator.name, self.part, self.keys, ttl)
+        self.rows, self.now = f"{self.name}_rows", f"{self.name}_now"
+        self.touched, self.put_out = f"{self.name}_touched", f"{self.name}_result"
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its rows have a time of their own."""
+        return self.time is not None and (self.generations.ttl is not None or self.operator.final)
+
+    @property
+    def _columns(self) -> list[str]:
+        due = [DUE] if self.operator.final else []
+        return [STEP, *self.generations.columns, *due, *self.keys, ROW]
+
+    def judged(self) -> Rows | None:
+        """The rows, where they have a time: those without are dropped, and counted."""
+        if not self.is_timed:
+            return None
+        views = tuple(each.view for each in in_order(self.operator) if isinstance(each, Source))
+        text = f"select {TIME} as event_time, own.* from (\n{self._rows()}\n) as own"
+        return Rows(self.rows, text, views, expires=False, forgets=self.operator.final)
+
+    def _rows(self) -> str:
+        """The rows of the micro-batch, with what they are ranked within."""
+        (below,) = self.operator.inputs
+        source, row, time = f"select * from {below.name}", "struct(*)", []
+        if self.generations.ttl is not None or self.operator.final:
+            of = (
+                f"cast(own.{quote(self.time)} as timestamp)"
+                if self.time is not None
+                else now("watermark_after")
+            )
+            source = f"select own.*, {of} as `{ROW_TIME}` from {below.name} as own"
+            row, time = f"struct(* except (`{ROW_TIME}`))", [f"`{ROW_TIME}` as {TIME}"]
+        rows = (
+            f"select {', '.join([f'{row} as {ROW}', *time])} from (\n{over(self.operator.sql, [source])}\n)"
+        )
+        time = [TIME] if time else []
+        keys = [
+            f"{ROW}.{by} as {key}" for by, key in zip(self.operator.top.partition, self.keys, strict=True)
+        ]
+        return f"select {', '.join([f'{now(STEP)} as {STEP}', *time, *keys, ROW])} from (\n{rows}\n)"
+
+    def _first(self, rows: str, tie: str = "") -> str:
+        """Of some rows those that are in the rankings, with their places; `tie`: by which equal ones are told apart."""
+        top = self.operator.top
+        if tie and top.function == "row_number":
+            top = replace(top, order=f"{top.order}, {tie}")
+        return first_of(rows, top, self.keys, ROW)
+
+    def steps(self) -> list[Step]:
+        """Up to the rankings that the micro-batch touches, as they are after it."""
+        columns = ", ".join(self._columns)
+        new = self.generations.with_since(f"select *{self._added()} from {self.rows}")
+        fresh = of_batch = f"select {columns}, true as {_FRESH} from (\n{new}\n)"
+        if self.operator.final:
+            # What is out stays: later rows of its key aren't taken.
+            done = f"(select * from (\n{self._known()}\n) where {DUE} <= {now('watermark_before')})"
+            on = same("new", "done", [*self.keys, *self.generations.since])
+            fresh = f"select new.* from (\n{fresh}\n) as new left anti join {done} as done on {on}"
+        both = f"{fresh}\nunion all\nselect {columns}, false as {_FRESH} from (\n{self._known()}\n)"
+        # Of equal rows those that were there stay.
+        ranked, initial = (self._first(rows, _FRESH) for rows in (self.generations.latest(both), of_batch))
+        taken = Step(self.rows, self._rows(), persist=True, whole=self._not_behind())
+        return [
+            *([] if self.is_timed else [taken]),
+            *self.generations.steps(f"select {self.listed} from {self.rows}"),
+            Step(self.now, ranked, persist=True, initial=initial),
+        ]
+
+    def _not_behind(self) -> Whole | None:
+        """The rows without those behind the last of a full ranking by what it is ordered by first: they would be put in
+        order with all others, to be left out then. None: which they are can't be told, a member may be forgotten, or all
+        rankings come."""
+        may_leave_out = self.operator.descends is not None and self.generations.ttl is None
+        if not may_leave_out or self.operator.final or self.replayed:
+            return None
+        last = last_places(self.operator, self.keys, f"(\n{self._first(self._read(None))}\n)")
+        rows = (
+            f"select /*+ broadcast(last) */ own.* from (\n{self._rows()}\n) as own\n"
+            f"left join (\n{last}\n) as last on {same('own', 'last', self.keys)}\nwhere not {is_behind(self.operator)}"
+        )
+        return Whole(rows, self.part, of_many=True)
+
+    def _known(self) -> str:
+        """The rows of the state of the rankings that the micro-batch touches."""
+        return self._read(None if self.replayed else self.rows)
+
+    def _read(self, touched: str | None) -> str:
+        return f"select *, {self.kept_row} as {ROW} from (\n{matching(self.part, self.keys, touched)}\n)"
+
+    def _added(self) -> str:
+        added = self.generations.expiry(TIME)
+        if self.operator.final:
+            # From then on no row that isn't late can come before it.
+            added.append(f"{later(TIME, 1)} as {DUE}")
+        return "".join(f", {text}" for text in added)
+
+    def change(self) -> Step:
+        """What changes in the result."""
+        after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
+        if self.replayed:
+            return Step(self.name, shown(self.operator, after), persist=True)
+        before = self._first(self.generations.going_on(self._known()))
+        net = (
+            f"select {ROW}, {PLACE}, sum({WEIGHT}) as {WEIGHT} from (\n"
+            f"{after}\nunion all\nselect {ROW}, {PLACE}, -1L as {WEIGHT} from (\n{before}\n)\n)\n"
+            f"group by {ROW}, {PLACE} having sum({WEIGHT}) <> 0"
+        )
+        return Step(
+            self.name,
+            shown(self.operator, net),
+            persist=True,
+            initial=shown(self.operator, after),
+        )
+
+    def emit(self, whole: bool) -> list[Step]:
+        """After the commit, the rankings that changed, or all; of rows that never change those that are due."""
+        if whole:
+            return [
+                Step(
+                    self.put_out,
+                    shown_as_it_is(self.operator, self._first(self.generations.alive(self._read(None)))),
+                )
+            ]
+        rows = self._first(self.generations.latest(self._read(self.touched)))
+        if self.operator.final:
+            due = comes_due(DUE, "state")
+            touched = f"select distinct {self.listed} from state\nwhere part = '{self.part}' and {due}"
+            due = comes_due(DUE, "ranked")
+            rows = f"select ranked.* from (\n{rows}\n) as ranked where {due}"
+            return [
+                Step(self.touched, touched, persist=True),
+                Step(self.put_out, shown_as_it_is(self.operator, rows)),
+            ]
+        added = f"(select * from {self.now} where {_FRESH})"
+        fresh = shown_as_it_is(self.operator, of_keys(self.now, self.keys, self.touched, in_memory=True))
+        return [
+            touched_in_step(self.touched, self.part, self.keys, added),
+            Step(self.put_out, shown_as_it_is(self.operator, rows), fresh=fresh),
+        ]
+
+    def state(self) -> StatePart:
+        """The rows that are, or were, in the ranking."""
+        kept = [name for name in self._columns if name not in (STEP, ROW)]
+        listed = ", ".join([*kept, f"{ROW} as {self.kept_row}"])
+        still = self._first(self.generations.alive(self._read(None)))
+        return StatePart(
+            self.part,
+            f"select {STEP}, {listed} from {self.now} where {_FRESH}",
+            f"select {NO_STEP}, {listed} from (\n{still}\n)",
+            forgets=self.generations.ttl,
+            closes=DUE if self.operator.final else None,
+        )

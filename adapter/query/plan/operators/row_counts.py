@@ -1,0 +1,156 @@
+"""SQL of a set operation: how often each row is on either side is kept, and says how often it is in the result."""
+
+from __future__ import annotations
+
+from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
+from ...windows.windows import quote
+from ..base import SetOperation, stay
+from ..relation import WEIGHT
+from . import generations
+from .key_generations import NO_STEP, SINCE, generations_of, of_keys
+
+_FOUND = "__found"
+"""Whether the state has a row that changed."""
+
+
+class RowCounts:
+    """The pieces of a `SetOperation`.
+
+    Args:
+        operator: the operator.
+        ttl: microseconds of event time after which a row that was idle on both sides expires; None: never.
+    """
+
+    def __init__(self, operator: SetOperation, ttl: int | None) -> None:
+        self.operator, self.ttl = operator, ttl
+        self._busy = (
+            f"own.{quote(operator.name + '_row')}.{quote(operator.ends[0])}" if operator.ends else None
+        )
+        self.part = operator.name
+        self.row, self.left, self.right = (quote(f"{self.part}_{what}") for what in ("row", "left", "right"))
+        # A row of the side that stays isn't idle while it is there.
+        sides = zip((self.left, self.right), operator.inputs, strict=False)
+        self._holding = [] if operator.ends else [side for side, each in sides if stay(each)]
+        self.changed, self.generations = f"{self.part}_changed", f"{self.part}_generations"
+        self.met = f"{self.part}_met"
+
+    def steps(self) -> list[Step]:
+        """How many times more each row that changed is on either side; with a TTL, in which generation it is."""
+        found = [Step(self.changed, self._changed(), persist=True)]
+        if self.ttl is not None:
+            kept = ", ".join([self.row, SINCE, EXPIRES_AT, *self._holding])
+            known = of_keys(
+                f"(\nselect {kept} from state where part = '{self.part}'\n)", [self.row], self.changed
+            )
+            if self._holding:
+                until = f"if({self._holds()}, {generations.FOR_EVER}, {EXPIRES_AT}) as {EXPIRES_AT}"
+                known = f"select {self.row}, {SINCE}, {until} from (\n{known}\n)"
+            rows = f"select {self.row} from {self.changed}"
+            found.append(
+                Step(
+                    self.generations,
+                    generations_of(rows, known, [self.row]),
+                    persist=True,
+                    initial=f"select own.*, {now(STEP)} as {SINCE} from (\n{rows}\n) as own",
+                )
+            )
+        known, none = self._known(), f"select * from {self.changed} where false"
+        asks = (Asking(self.part, _FOUND),)
+        found.append(Step(self.met, self._counted(known), initial=self._counted(none), asks=asks))
+        return found
+
+    def _changed(self) -> str:
+        sides = []
+        for number, each in enumerate(self.operator.inputs):
+            weight = f"own.{WEIGHT}" if each.relation.changes else "1L"
+            hidden = f" except ({WEIGHT})" if each.relation.changes else ""
+            counts = [f"{weight if place == number else '0L'} as __side_{place}" for place in range(2)]
+            sides.append(f"select own.*{hidden}, {', '.join(counts)} from {each.name} as own")
+        united = "\nunion all\n".join(sides)
+        return (
+            f"select {self.row}, sum(__side_0) as {self.left}, sum(__side_1) as {self.right} from (\n"
+            f"select struct(* except (__side_0, __side_1)) as {self.row}, __side_0, __side_1 from (\n{united}\n)\n"
+            f") group by {self.row} having sum(__side_0) <> 0 or sum(__side_1) <> 0"
+        )
+
+    def _known(self) -> str:
+        """How often the state has the rows that changed."""
+        state = f"from state where part = '{self.part}'"
+        if self.ttl is None:
+            rows = f"select {self.row}, {self.left}, {self.right} {state}"
+            summed = f"sum({self.left}) as {self.left}, sum({self.right}) as {self.right}"
+            return (
+                f"select {self.row}, {summed} from (\n"
+                f"{of_keys(f'({rows})', [self.row], self.changed)}\n) group by {self.row}"
+            )
+        rows = (
+            f"select {STEP} as {generations.CAME_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
+        )
+        return generations.counted(
+            of_keys(f"({rows})", [self.row, SINCE], self.generations), [self.row], [self.left, self.right]
+        )
+
+    def _holds(self) -> str:
+        """Whether a kept row is there on the side that stays."""
+        (side,) = self._holding
+        return f"sum({side}) over (partition by {self.row}) > 0"
+
+    def _counted(self, known: str) -> str:
+        """How often the rows that changed are on either side before and after."""
+        row, left, right = self.row, self.left, self.right
+        # What is retracted had expired if it isn't known.
+        after = (
+            f"greatest(0L, l + {left}) as l_after, greatest(0L, r + {right}) as r_after"
+            if self.ttl is not None
+            else f"l + {left} as l_after, r + {right} as r_after"
+        )
+        return (
+            f"select {row}, l as l_before, r as r_before, {after}, {_FOUND} from (\n"
+            f"select changed.*, coalesce(known.{left}, 0L) as l, coalesce(known.{right}, 0L) as r, "
+            f"known.{left} is not null as {_FOUND}\n"
+            f"from {self.changed} as changed left join (\n{known}\n) as known on changed.{row} <=> known.{row}\n)"
+        )
+
+    def change(self) -> str:
+        """The change of the result."""
+        row = self.row
+        before = f"(select {row}, l_before as l, r_before as r, -1 as way from {self.met})"
+        now = f"(select {row}, l_after as l, r_after as r, 1 as way from {self.met})"
+        summed = (
+            f"select {row}, cast(sum(way * ({self.operator.times})) as bigint) as {WEIGHT} from (\n"
+            f"select * from {before} union all select * from {now}\n) group by {row}"
+        )
+        weight = f", {WEIGHT}" if self.operator.relation.changes else ""
+        return f"select {row}.*{weight} from (\n{summed}\n) where {WEIGHT} <> 0"
+
+    def state(self) -> StatePart:
+        """The part of the state."""
+        own = f"{self.row}, {self.left}, {self.right}"
+        if self.ttl is None:
+            append = f"select {now(STEP)} as {STEP}, own.* from {self.changed} as own"
+            fold = (
+                f"select {NO_STEP}, {self.row}, sum({self.left}) as {self.left}, sum({self.right}) as {self.right}\n"
+                f"from state where part = '{self.part}' group by {self.row} "
+                f"having sum({self.left}) <> 0 or sum({self.right}) <> 0"
+            )
+            return StatePart(self.part, append, fold, closes=None)
+        append = (
+            f"select {now(STEP)} as {STEP}, own.*, generations.{SINCE}, {generations.until(self.ttl, self._busy)}\n"
+            f"from {self.changed} as own "
+            f"join {self.generations} as generations on own.{self.row} <=> generations.{self.row}"
+        )
+        stored = [own, *generations.stored(True)]
+        if self._holding:
+            stored.append(f"{self._holds()} as {generations.HELD}")
+        rows = generations.lasting(
+            f"select {', '.join(stored)} from state where part = '{self.part}'",
+            [self.row],
+            "watermark_after",
+            held=bool(self._holding),
+        )
+        kept = generations.counted(
+            rows, [self.row, generations.LIFE, generations.UNTIL], [self.left, self.right]
+        )
+        until = f"{generations.LIFE} as {SINCE}, {generations.UNTIL} as {EXPIRES_AT}"
+        fold = f"select {NO_STEP}, {own}, {until} from (\n{kept}\n)"
+        return StatePart(self.part, append, fold, closes=None, forgets=self.ttl or None)

@@ -1,0 +1,284 @@
+"""SQL for windows whose bounds come from their rows: sessions, and the steps of dynamic_cumulate.
+
+Rows of one key belong together while the gap between them isn't longer than the window's. Each row of
+a batch learns the bounds of its session from the batch and from the sessions that are open in the
+state, and carries them into the state. A later row may extend a session, or make two of them one; then
+the rows in the state overlap, and reading puts them together again.
+
+A session that has closed never takes in another row, though such a row may lie within its bounds:
+where disorder brings one late, it begins a new session. To keep the two apart, rows are merged from
+``merge_from`` on, which lies after the end of all sessions that had closed when a row came in.
+
+All times here are as the window's clock shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...aggregates.aggregate_stage import (
+    MERGE_FROM,
+    SESSION_END,
+    SESSION_START,
+    SLICE_END,
+    WINDOW_END,
+    WINDOW_START,
+    session_keys,
+)
+from ...program import EXPIRES_AT, Step
+from ...sql.instants import is_usable
+from ...windows.emission import Emission
+from ...windows.windows import quote
+from ..plan import AggregateStage, DistinctSet, RowsStage
+from .sliced import SlicedStage
+from .window_trigger import WindowTrigger
+
+
+class Sessions:
+    """The bounds of a stage's sessions. They are kept with the rows of one part of its state."""
+
+    def __init__(self, stage: AggregateStage | RowsStage, part: str, closing: WindowTrigger) -> None:
+        self.window, self.closing = stage.window, closing
+        self.keys = [quote(name) for name in session_keys(stage.window)]
+        self.columns = [*self.keys, SESSION_START, SESSION_END, MERGE_FROM]
+        self._open = f"{stage.name}_open"
+        self.name = f"{stage.name}_sessions"
+        self._part = part
+        self._by = f"partition by {', '.join(self.keys)} " if self.keys else ""
+
+    # -- before the commit -------------------------------------------------------------------------
+
+    def known(self, raw: str) -> Step:
+        """The sessions that are open before the batch."""
+        bounds = [self._time("event_time", name) for name in (SESSION_START, SESSION_END)]
+        nothing = f"select {', '.join([*self.keys, *bounds])}\nfrom (\n{raw}\n)\nwhere false"
+        watermark = self.closing.before
+        still = f"{watermark} is null or {self._end(SESSION_END)} > {watermark}"
+        return Step(
+            self._open,
+            f"select {', '.join([*self.keys, SESSION_START, SESSION_END])}\n"
+            f"from (\n{self._in_state()}\n)\nwhere {still}",
+            initial=nothing,
+        )
+
+    def rows(self, raw: str, clock: bool) -> str:
+        """The rows of a stage with the sessions they are in."""
+        listed = ", ".join([*self.keys, ""])
+        # A row that is dropped for its time is beside no other.
+        time = f"case when {is_usable('event_time')} then event_time end"
+        found = f"select struct(*) as `row`, {listed}{self._time(time, 'since')},\n"
+        found += f"  {self._time(time, 'until', self.window.size)}\nfrom (\n{raw}\n)"
+        if clock:
+            found += (
+                f"\nunion all\nselect null as `row`, {listed}{SESSION_START} as since, {SESSION_END} as until "
+                f"from {self._open}"
+            )
+        of_session = f"over (partition by {listed}session)"
+        items = ["`row`.*", SESSION_START, SESSION_END, f"{self._end(SESSION_END)} as {EXPIRES_AT}"]
+        if clock:
+            until = self.window.end_until(f"unix_micros({self.closing.before})")
+            closed = f"timestamp_micros({until} + 1)"
+            items.append(f"greatest({SESSION_START}, {closed}) as {MERGE_FROM}")
+        else:
+            items.append(f"{SESSION_START} as {MERGE_FROM}")
+        if self.window.grows:
+            slice_end = f"timestamp_micros({self.window.slice_end(self.window.micros('`row`.event_time'))})"
+            if clock:
+                slice_end = f"greatest({slice_end}, timestamp_micros({self.closing.unfired()}))"
+            items.append(f"{slice_end} as {SLICE_END}")
+        return (
+            f"select {', '.join(items)}\n"
+            f"from (\n"
+            f"  select `row`, min(since) {of_session} as {SESSION_START}, max(until) {of_session} as {SESSION_END}\n"
+            f"  from (\n{self._islands(f'({chr(10)}{found}{chr(10)})', 'since', 'until')}\n  )\n"
+            f")\n"
+            f"where `row` is not null"
+        )
+
+    # -- out of the state --------------------------------------------------------------------------
+
+    def bounds(self, names: Sequence[str], relation: str | None = None) -> str:
+        """The bounds of sessions as results have them, and from when on an end is of one, and not of one before it.
+
+        Args:
+            names: what to call the columns that they are partitioned by.
+            relation: the sessions; None: those that have a result.
+        """
+        items = [f"{key} as {quote(name)}" for key, name in zip(self.keys, names, strict=True)]
+        start, merge_from = f"unix_micros({SESSION_START})", f"unix_micros({MERGE_FROM})"
+        items.append(f"{self.window.instant(start)} as {WINDOW_START}")
+        items.append(f"{self.window.latest_instant(f'unix_micros({SESSION_END})')} as {WINDOW_END}")
+        items.append(f"{self.window.instant(merge_from)} as {MERGE_FROM}")
+        return f"select {', '.join(items)} from {relation or self.name} as sessions"
+
+    def firing(self) -> Step:
+        """The sessions that put something out: all that close, or have a step that does."""
+        start, end = self.start(), self._end(SESSION_END)
+        columns = [*self.columns, f"{start} as {WINDOW_START}", f"{end} as {EXPIRES_AT}"]
+        bounds = self._in_state()
+        fires = self.closing.fires(EXPIRES_AT)
+        if self.window.grows:
+            first = f"timestamp_micros(unix_micros({WINDOW_START}) + {self.window.step})"
+            fires = self.closing.overlaps(first, EXPIRES_AT)
+        else:
+            # Only keys with a session that could fire are looked at.
+            touched = (
+                f"select distinct {', '.join(self.keys) or '1 as one'} from state\n"
+                f"where part = '{self._part}' and {self.closing.may_fire(SESSION_END)}"
+            )
+            same = " and ".join(f"state.{key} <=> touched.{key}" for key in self.keys) or "true"
+            bounds = self._in_state(f"left semi join (\n{touched}\n) as touched on {same}")
+        return Step(
+            self.name,
+            f"select sessions.* from (\nselect {', '.join(columns)} from (\n{bounds}\n)\n) as sessions\n"
+            f"where {fires}",
+            persist=True,
+        )
+
+    def alive(self) -> str:
+        """The sessions that are open after the batch."""
+        bounds = f"select {', '.join(self.columns)}, {self._end(SESSION_END)} as {EXPIRES_AT} from (\n{self._in_state()}\n)"
+        return f"(\nselect sessions.* from (\n{bounds}\n) as sessions\nwhere {self.closing.live()}\n)"
+
+    def joined(self, part: str, columns: Sequence[str], sessions: str) -> str:
+        """Rows of a part in the state, with the session they are in.
+
+        Args:
+            part: of the state.
+            columns: select items; columns of ``sessions`` by that name, others of the state.
+            sessions: relation with the sessions' bounds.
+        """
+        same = [f"state.{key} <=> sessions.{key}" for key in self.keys]
+        same.append(f"state.{SESSION_END} between sessions.{MERGE_FROM} and sessions.{SESSION_END}")
+        return (
+            f"select {', '.join(columns)}\nfrom (select * from state where part = '{part}') as state\n"
+            f"join {sessions} as sessions on {' and '.join(same)}"
+        )
+
+    def _in_state(self, only: str = "") -> str:
+        """The bounds of sessions from the state's rows."""
+        rows = f"(select distinct {', '.join(self.columns)} from state {only}\nwhere part = '{self._part}')"
+        return (
+            f"select {', '.join([*self.keys, ''])}min({SESSION_START}) as {SESSION_START}, "
+            f"max({SESSION_END}) as {SESSION_END}, min({MERGE_FROM}) as {MERGE_FROM}\n"
+            f"from (\n{self._islands(rows, MERGE_FROM, SESSION_END)}\n)\n"
+            f"group by {', '.join([*self.keys, 'session'])}"
+        )
+
+    def _islands(self, relation: str, since: str, until: str) -> str:
+        """`relation`, its overlapping rows numbered alike as ``session``. Ends that touch overlap."""
+        order = f"order by {since}, {until}"
+        latest = f"max({until}) over ({self._by}{order} rows between unbounded preceding and 1 preceding)"
+        return (
+            f"select *, sum(opens) over ({self._by}{order}) as session\n"
+            f"from (select *, case when {since} <= {latest} then 0 else 1 end as opens from {relation})"
+        )
+
+    def _time(self, column: str, name: str, later: int = 0) -> str:
+        return f"timestamp_micros({self.window.micros(column)}{f' + {later}' if later else ''}) as {name}"
+
+    def start(self) -> str:
+        """SQL for the start of a window, from the start of its session."""
+        return f"timestamp_micros({self.window.start_of_first(f'unix_micros({SESSION_START})')})"
+
+    def _end(self, column: str) -> str:
+        return (
+            f"timestamp_micros({self.window.end_of_last(f'unix_micros({column})')})"
+            if self.window.grows
+            else column
+        )
+
+
+class SessionStage(SlicedStage):
+    """A `SlicedStage` over sessions."""
+
+    def __init__(self, stage: AggregateStage, emission: Emission) -> None:
+        super().__init__(stage, emission)
+        self.sessions = Sessions(stage, self.slices, self.closing)
+        self.slice = [EXPIRES_AT, *self.sessions.columns, *([SLICE_END] if self.window.grows else [])]
+        self.window_keys = ["start_micros", "end_micros"]
+
+    def known(self) -> list[Step]:
+        """The sessions that are open."""
+        return [self.sessions.known(self.stage.rows)]
+
+    def rows_text(self, raw: str, clock: bool) -> str:
+        """The rows with their sessions."""
+        return self.sessions.rows(raw, clock)
+
+    def emit(self) -> list[Step]:
+        """The windows that have closed."""
+        return [self.sessions.firing(), *super().emit()]
+
+    def _emission(self, clock: bool) -> list[Step]:
+        counted = [Step(self._new(m), self._first_of(m, clock)) for m in self.stage.distinct_sets]
+        return [*(counted if self.window.grows else []), *super()._emission(clock)]
+
+    def _start(self) -> str:
+        return super()._start() if self.window.grows else "start_micros"
+
+    def _closing(self, part: str, columns: str, clock: bool) -> str:
+        bounds = [
+            f"unix_micros({{0}}{SESSION_START}) as start_micros",
+            f"unix_micros({{0}}{SESSION_END}) as end_micros",
+        ]
+        of = "sessions." if clock else ""
+        listed = [columns, *(bound.format(of) for bound in bounds)]
+        if not clock:
+            return f"select {', '.join(listed)} from {part}"
+        return self.sessions.joined(part, listed, self.sessions.name)
+
+    # -- dynamic_cumulate --------------------------------------------------------------------------
+
+    def _in_windows(self, part: str, columns: Sequence[str], clock: bool) -> str:
+        """Rows of a part with the window they are in, at the slice they count from."""
+        of = "sessions." if clock else ""
+        listed = [f"{of}{EXPIRES_AT}", f"{of}{WINDOW_START}", SLICE_END, *columns]
+        if clock:
+            return self.sessions.joined(part, listed, self.sessions.name)
+        start = self.sessions.start()
+        return f"select {', '.join(listed)} from (select *, {start} as {WINDOW_START} from {part})"
+
+    def _first_of(self, members: DistinctSet, clock: bool) -> str:
+        """The first sight of each value in its window."""
+        values = self._values(members)
+        columns = [*self._set_keys(), *values, *self._flags(members)]
+        rows = self._in_windows(self._part(members), columns, clock)
+        fixed = [EXPIRES_AT, WINDOW_START, *values]
+        keys, by = self._of_kept_set(fixed)
+        firsts = [
+            f"min({SLICE_END}) filter (where {flag}) as {first}"
+            for flag, first in zip(self._flags(members), self._firsts(members), strict=True)
+        ]
+        return f"select {', '.join([*fixed, *keys, *firsts])}\nfrom (\n{rows}\n)\n{by}"
+
+    def _open_slices(self, clock: bool) -> str:
+        kept = set(self._kept_columns())
+        columns = [quote(c) if c in kept else f"null as {quote(c)}" for c in self._all_columns()]
+        branches = [self._in_windows(self.slices, [*self.keys, *columns], clock)]
+        branches += [self._changes(members, True) for members in self.stage.distinct_sets]
+        return f"(\n{self._unioned(branches)}\n)"
+
+    # -- folding -----------------------------------------------------------------------------------
+
+    def _refolded(self, part: str, columns: Sequence[str]) -> str:
+        """Rows of a part in open sessions, each with its session's bounds."""
+        of_session = [f"sessions.{column}" for column in (*self.sessions.columns, EXPIRES_AT)]
+        if self.window.grows:
+            columns = [*columns, f"{SLICE_END} as row_{SLICE_END}"]
+        rows = self.sessions.joined(part, [*of_session, *columns], self.sessions.alive())
+        if not self.window.grows:
+            return f"(\n{rows}\n)"
+        put_out = self._put_out(f"row_{SLICE_END}")
+        return f"(select *, {put_out} as {SLICE_END} from (\n{rows}\n))"
+
+    def _fold_slices(self) -> str:
+        columns = [*self.keys, *map(quote, self._kept_columns())]
+        return self._merged(self._refolded(self.slices, columns), [*self.slice, *self.keys])
+
+    def _fold_values(self, members: DistinctSet) -> str:
+        columns = [*self._set_keys(), *self._values(members)]
+        rows = self._refolded(self._part(members), [*columns, *self._flags(members)])
+        identity = ", ".join([*self.slice, *columns])
+        made = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)]
+        return f"select {', '.join([identity, *made])}\nfrom {rows}\ngroup by {identity}"

@@ -1,0 +1,441 @@
+"""SQL of a stage that keeps partial aggregates per slice.
+
+Windows that do not grow (tumble, hop) keep the *sights* of DISTINCT values, a row per slice, key and
+value, and count them when a window closes. Windows that grow (cumulate) would count all of them at
+every step. They keep the *first sight* of each value in its window instead, and its slice gets +1
+among the partial aggregates. When disorder brings an earlier sight, that slice gets +1 and the later
+one −1 (a Z-set), so running sums over slices are exact and no distinct set is read to emit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...aggregates.aggregate_stage import EVENT_TIME, GROUPING_ID, SLICE_END, WINDOW_START
+from ...aggregates.metric_columns import MetricColumns
+from ...aggregates.partials import Partials, known_rows
+from ...program import EXPIRES_AT, Asking, StatePart, Step
+from ...windows.emission import Emission
+from ...windows.windows import quote
+from ..plan import FIRST, SEEN, AggregateStage, DistinctSet
+from .window_trigger import WindowTrigger, window_columns
+
+
+class SlicedStage(Partials):
+    """The pieces of an `AggregateStage`."""
+
+    stage: AggregateStage
+
+    def __init__(self, stage: AggregateStage, emission: Emission) -> None:
+        super().__init__(stage)
+        self.window = stage.window
+        self.closing = WindowTrigger(stage.window, emission)
+        self.first_sights = self.window.kind == "cumulate"
+        self.slices = f"{stage.name}_slices"
+        # What identifies a slice of a key, in the state and on the way into a running total.
+        self.point = [EXPIRES_AT, *([WINDOW_START] if self.window.grows else []), SLICE_END]
+        self.slice = self.point
+        # What identifies a window among those that close.
+        self.window_keys = ["end_micros"]
+        self.windows_step = f"{stage.name}_windows"
+        self.kept_metrics = self.metrics if self.first_sights else self.plain
+        self.kept_for_finest = stage.has_finest_set
+        self.flags_say = FIRST if self.first_sights else SEEN
+
+    # -- before the commit -------------------------------------------------------------------------
+
+    def known(self) -> list[Step]:
+        """What must be known of the state before the rows can be judged."""
+        return []
+
+    def rows_text(self, raw: str, clock: bool) -> str:
+        """The stage's rows out of what the user wrote below it."""
+        return self._on_time(raw) if clock and self.first_sights else raw
+
+    def ingest(self) -> list[Step]:
+        """What is made of the batch before its state is written."""
+        steps = []
+        for members in self.stage.distinct_sets if self.first_sights else ():
+            initial, met = self._first_values(members), self._met_values(members)
+            firsts = self._firsts(members)
+            asks = Asking(
+                self._part(members),
+                found=self._any_not_null([self._known(first) for first in firsts]),
+                asked=self._any_not_null(firsts),
+            )
+            looked_up = Step(self._met(members), met, initial=initial, asks=(asks,))
+            if self.kept_for_finest:
+                steps.append(replace(looked_up, persist=True))
+                initial, new = self._of_sets(members, initial=True), self._of_sets(members, initial=False)
+            else:
+                new = f"select * from {self._met(members)}\nwhere {self._better(members)}"
+                steps.extend(self._values_read_twice(members, initial))
+                steps.append(looked_up)
+            # First sights that are new or earlier than those known, with the known ones beside them.
+            steps.append(Step(self._new(members), new, persist=True, initial=initial))
+        return steps
+
+    def parts(self) -> list[StatePart]:
+        """The kinds of state rows."""
+        changing = self.stage.distinct_sets if self.first_sights else ()
+        slices = self._unioned([self._partials(), *(self._changes(m, False) for m in changing)])
+        initial = self._unioned([self._partials(), *(self._changes(m, True) for m in changing)])
+        zone = self.window.time_zone
+        parts = [StatePart(self.slices, slices, self._fold_slices(), initial, time_zone=zone)]
+        for members in self.stage.distinct_sets:
+            if self.first_sights:
+                finest = f"\nwhere {GROUPING_ID} = 0" if self.kept_for_finest else ""
+                append = f"select {self._value_columns(members)}\nfrom {self._new(members)}{finest}"
+            else:
+                append = self._sights(members)
+            fold = self._fold_values(members)
+            # A first sight is a fact of its own, unless the value may be seen with another of few keys.
+            lasts = self.window.size if self.first_sights and self.stage.enumerated is None else None
+            parts.append(StatePart(self._part(members), append, fold, time_zone=zone, lasts=lasts))
+        return parts
+
+    def _on_time(self, raw: str) -> str:
+        """Rows of growing windows; a late row counts from the first step that has not been put out."""
+        columns = [column for column in self._row_columns() if column != SLICE_END]
+        first = f"timestamp_micros({self.closing.unfired()})"
+        return (
+            f"select {', '.join([EVENT_TIME, *columns])}, greatest({SLICE_END}, {first}) as {SLICE_END}\n"
+            f"from (\n{raw}\n)"
+        )
+
+    def _row_columns(self) -> list[str]:
+        names = [*self.group_keys]
+        if self.stage.enumerated is not None:
+            names.append(quote(self.stage.enumerated.number))
+        for metric in self.stage.metrics:
+            names += [quote(name) for name in (*metric.arguments, metric.filter) if name and name != "*"]
+        return list(dict.fromkeys([*self.slice, *names]))
+
+    def _partials(self) -> str:
+        made = {name: text for metric in self.plain for name, text in metric.make().items()}
+        return (
+            f"select {', '.join([*self.slice, *self._selected_keys(), *self._in_order(made)])}\n"
+            f"from {self.rows}\n{self._group_by(self.slice)}"
+        )
+
+    # -- distinct values ---------------------------------------------------------------------------
+
+    def _firsts(self, members: DistinctSet) -> list[str]:
+        """A column per condition: the first slice a value was seen in."""
+        return self._per_condition(members, FIRST)
+
+    def _value_columns(self, members: DistinctSet) -> str:
+        return ", ".join(
+            [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members), *self._firsts(members)]
+        )
+
+    def _first_values(self, members: DistinctSet, in_all_sets: bool = False) -> str:
+        """The first sights among the rows of the batch; `in_all_sets`: also where only those of the finest
+        are kept."""
+        firsts = [
+            f"min({SLICE_END}){f' filter (where {condition})' if condition else ''} as {first}"
+            for first, condition in zip(self._firsts(members), self._conditions(members), strict=True)
+        ]
+        fixed = [EXPIRES_AT, WINDOW_START, *self._values(members)]
+        having = "" if None in members.filters else f"\nhaving {self._any_not_null(self._firsts(members))}"
+        keys, by = self._selected_set_keys(), self._group_set_by(fixed)
+        if in_all_sets and self.kept_for_finest:
+            keys, by = self._selected_keys(), self._group_by(fixed)
+        return (
+            f"select {', '.join([*fixed, *keys, *firsts])}\n"
+            f"from {self.rows}\nwhere {self._not_null(members)}\n{by}{having}"
+        )
+
+    @staticmethod
+    def _any_not_null(columns: Sequence[str]) -> str:
+        return f"coalesce({', '.join(columns)}) is not null"
+
+    def _met_values(self, members: DistinctSet) -> str:
+        """First sights in the batch and, of the same values, in the state."""
+        values, keys = self._values(members), self._set_keys()
+        identity = [EXPIRES_AT, WINDOW_START, *keys, *values]
+        both, firsts = ", ".join(identity), self._firsts(members)
+        if self.kept_for_finest:
+            # A value is new in a coarser set only if it isn't known with any of the keys that one lacks. All
+            # of its rows come to one place, where each set finds what belongs together.
+            sets = self.stage.grouping_sets or ()
+            in_all = [quote(key.name) for key in self.stage.keys if all(key.name in each for each in sets)]
+            together = [WINDOW_START, *in_all, *values]
+            gathered = f"\n  distribute by {', '.join(together)}"
+        else:
+            together, gathered = [WINDOW_START, *keys, *values], ""
+        # Values of the state that aren't in the batch come to nothing further down.
+        from_state = known_rows(together, "select * from batch", self._part(members))
+        fresh = [f"min(case when fresh then {first} end) as {first}" for first in firsts]
+        older = [f"min(case when not fresh then {first} end) as {self._known(first)}" for first in firsts]
+        if self.kept_for_finest or self.stage.grouping_sets is None:
+            # One GROUP BY is enough, further down.
+            batch = self._values_of_rows(members)
+        else:
+            batch = f"select * from {self._batch(members)}"
+        return (
+            f"with batch as (\n{batch}\n),\n"
+            f"known as (\n"
+            f"  select {both}, {', '.join(firsts)}\n"
+            f"  from {from_state}\n"
+            f"  where part = '{self._part(members)}'\n"
+            f"),\n"
+            f"sights as (\n"
+            f"  select {both}, {', '.join(firsts)}, true as fresh from batch\n"
+            f"  union all\n"
+            f"  select {both}, {', '.join(firsts)}, false as fresh from known{gathered}\n"
+            f"),\n"
+            f"seen as (\n"
+            f"  select {both}, {', '.join([*fresh, *older])}\n"
+            f"  from sights\n"
+            f"  group by {both}\n"
+            f")\n"
+            f"select * from seen"
+        )
+
+    def _better(self, members: DistinctSet) -> str:
+        return " or ".join(
+            f"{first} < {self._known(first)} or ({self._known(first)} is null and {first} is not null)"
+            for first in self._firsts(members)
+        )
+
+    def _of_sets(self, members: DistinctSet, initial: bool) -> str:
+        """Of the first sights with all keys, those of each grouping set."""
+        firsts = self._firsts(members)
+        columns = firsts if initial else [*firsts, *map(self._known, firsts)]
+        made = [f"min({column}) as {column}" for column in columns]
+        fixed = [EXPIRES_AT, WINDOW_START, *self._values(members)]
+        branches = []
+        # One GROUP BY with grouping sets would shuffle all rows once for each set. By themselves they find
+        # their rows where they lie.
+        for keys, number in self._sets():
+            listed = [key if key in keys else f"null as {key}" for key in self.group_keys]
+            items = [*fixed, *listed, f"{number}L as {GROUPING_ID}"]
+            if number == 0:
+                branches.append(f"select {', '.join([*items, *columns])}\nfrom {self._met(members)}")
+            else:
+                branches.append(
+                    f"select {', '.join([*items, *made])}\nfrom {self._met(members)}\n"
+                    f"group by {', '.join([*fixed, *keys])}"
+                )
+        united = self._unioned(branches)
+        return united if initial else f"select * from (\n{united}\n)\nwhere {self._better(members)}"
+
+    def _sets(self) -> list[tuple[list[str], int]]:
+        """The keys of each grouping set and its grouping_id(), that of all keys first."""
+        found = []
+        for members in self.stage.grouping_sets or ():
+            missing = [key.name not in members for key in self.stage.keys]
+            number = int("".join(map(str, map(int, missing))) or "0", 2)
+            found.append(([quote(key.name) for key in self.stage.keys if key.name in members], number))
+        return sorted(found, key=lambda each: each[1])
+
+    def _met(self, members: DistinctSet) -> str:
+        return f"{self._part(members)}_met"
+
+    def _values_of_rows(self, members: DistinctSet) -> str:
+        """The values of each row of the batch, seen in its slice."""
+        firsts = [
+            f"{f'case when {condition} then {SLICE_END} end' if condition else SLICE_END} as {first}"
+            for first, condition in zip(self._firsts(members), self._conditions(members), strict=True)
+        ]
+        columns = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members), *firsts]
+        return f"select {', '.join(columns)}\nfrom {self.rows}\nwhere {self._not_null(members)}"
+
+    @staticmethod
+    def _known(first: str) -> str:
+        return first[:-1] + "_known`"
+
+    def _changes(self, members: DistinctSet, initial: bool) -> str:
+        """What new first sights do to the partial aggregates of slices."""
+        metrics = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
+        shared = ", ".join([EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members)])
+        kept = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members)]
+        firsts = self._firsts(members)
+        columns = [firsts] if initial else [firsts, [self._known(first) for first in firsts]]
+        new = self._by_value(members, self._new(members), kept, *columns)
+        branches = []
+        for number, first in enumerate(firsts[: len(members.filters)]):
+            known = self._known(first)
+            better = "" if initial else f" and ({known} is null or {first} < {known})"
+            branches.append(
+                f"select {shared}, {first} as {SLICE_END}, {number} as condition, 1 as sign from {new} "
+                f"where {first} is not null{better}"
+            )
+            if not initial:
+                branches.append(
+                    f"select {shared}, {known} as {SLICE_END}, {number} as condition, -1 as sign from {new} "
+                    f"where {first} < {known}"
+                )
+        made: dict[str, str] = {}
+        for metric in metrics:
+            number = members.place(metric.metric)
+            made |= metric.make(f"condition = {number}" if len(members.filters) > 1 else None, sign="sign")
+        listed = "\n  union all\n  ".join(branches)
+        items = [f"{made.get(name, 'null')} as {quote(name)}" for name in self._all_columns()]
+        return (
+            f"select {', '.join([*self.point, *self.keys, *items])}\n"
+            f"from (\n  {listed}\n)\ngroup by {', '.join([*self.point, *self.keys, 'sign'])}"
+        )
+
+    def _sights(self, members: DistinctSet) -> str:
+        """The values seen in each slice."""
+        return self._seen(members, self.slice)
+
+    # -- folding -----------------------------------------------------------------------------------
+
+    def _fold_slices(self) -> str:
+        """One row per key for all that has been put out, and one per slice and key after it."""
+        alive = f"part = '{self.slices}' and {self.closing.live()}"
+        source = f"select * from state where {alive}"
+        if self.first_sights:
+            columns = [
+                c for c in [*self.slice, *self.keys, *map(quote, self._kept_columns())] if c != SLICE_END
+            ]
+            source = (
+                f"select {', '.join(columns)}, {self._put_out(SLICE_END)} as {SLICE_END}\n"
+                f"  from state where {alive}"
+            )
+        return self._merged(f"({source})", [*self.slice, *self.keys])
+
+    def _put_out(self, slice_end: str) -> str:
+        """The slice to count a row of state in: all that has been put out is one slice."""
+        return f"greatest({slice_end}, timestamp_micros({self.closing.cleared()}))"
+
+    def _fold_values(self, members: DistinctSet) -> str:
+        where = f"from state where part = '{self._part(members)}' and {self.closing.live()}"
+        if self.first_sights:
+            identity = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members)]
+            made = [f"min({first}) as {first}" for first in self._firsts(members)]
+        else:
+            identity = [*self.slice, *self._set_keys(), *self._values(members)]
+            made = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)]
+        return f"select {', '.join([*identity, *made])}\n{where}\ngroup by {', '.join(identity)}"
+
+    # -- merging -----------------------------------------------------------------------------------
+
+    # -- after the commit --------------------------------------------------------------------------
+
+    def emit(self) -> list[Step]:
+        """The windows that have closed."""
+        return self._emission(clock=True)
+
+    def batch(self) -> list[Step]:
+        """All windows, with what a stream keeps in its state made on the way."""
+        steps = []
+        if self.first_sights:
+            for members in self.stage.distinct_sets:
+                steps.append(Step(self._new(members), self._first_values(members, in_all_sets=True)))
+        for part in self.parts():
+            if not (self.first_sights and part.name != self.slices):
+                steps.append(Step(part.name, part.initial or part.append))
+        return steps + self._emission(clock=False)
+
+    def _state(self, part: str, clock: bool) -> str:
+        return f"(select * from state where part = '{part}')" if clock else part
+
+    def _emission(self, clock: bool) -> list[Step]:
+        name = self.stage.name
+        windows = self._growing_windows(clock) if self.window.grows else self._fixed_windows(clock)
+        finished = [f"{metric.finish()} as {quote(metric.metric.name)}" for metric in self.metrics]
+        columns = [
+            *window_columns(self.window, self._start()),
+            *self.keys,
+            *finished,
+        ]
+        return [
+            Step(self.windows_step, f"select {', '.join(columns)}\nfrom (\n{windows}\n)"),
+            Step(name, self.stage.output),
+        ]
+
+    def _start(self) -> str:
+        """Microseconds at the start of a window that closes."""
+        return f"unix_micros({WINDOW_START})" if self.window.grows else f"end_micros - {self.window.size}"
+
+    def _closing(self, part: str, columns: str, clock: bool) -> str:
+        """The rows of a part in the windows that close."""
+        return self.closing.windows(self._state(part, clock), columns, clock)
+
+    def _fixed_windows(self, clock: bool) -> str:
+        """Tumble, hop and session: the slices of each window put together."""
+        keys = [*self.window_keys, *self.keys]
+        columns = ", ".join([*self.keys, *map(quote, self._kept_columns())]) or "1 as one"
+        closing = self._closing(self.slices, columns, clock)
+        plain = self._merged(f"(\n{closing}\n)", keys)
+        if not self.stage.distinct_sets:
+            return plain
+        branches = [self._with_missing(f"(\n{plain}\n)", keys, self.plain)]
+        for members in self.stage.distinct_sets:
+            metrics = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
+            branches.append(
+                self._with_missing(f"(\n{self._counted(members, metrics, clock)}\n)", keys, metrics)
+            )
+        # Each column comes from one branch, so any aggregate that passes over NULL joins them.
+        made = [
+            f"any_value({quote(c)}, true) as {quote(c)}" for metric in self.metrics for c in metric.columns()
+        ]
+        listed = "\nunion all\n".join(branches)
+        return f"select {', '.join([*keys, *made])}\nfrom (\n{listed}\n)\ngroup by {', '.join(keys)}"
+
+    def _counted(self, members: DistinctSet, metrics: Sequence[MetricColumns], clock: bool) -> str:
+        """The values of each window, counted."""
+        flags, values = self._flags(members), self._values(members)
+        columns = ", ".join([*self._set_keys(), *values, *flags])
+        closing = self._closing(self._part(members), columns, clock)
+        keys = [*self.window_keys, *self.keys]
+        seen = [f"bool_or({flag}) as {flag}" for flag in flags]
+        made = []
+        for metric in metrics:
+            flag = flags[members.place(metric.metric)]
+            made += [f"{text} as {quote(name)}" for name, text in metric.make(flag).items()]
+        set_keys, by = self._of_kept_set([*self.window_keys, *values])
+        of_set = [*self.window_keys, *set_keys, *values]
+        once = f"(\nselect {', '.join([*of_set, *seen])}\nfrom (\n{closing}\n)\n{by}\n)"
+        counted = self._flagged(members, once, of_set)
+        return f"select {', '.join([*keys, *made])}\nfrom {counted}\ngroup by {', '.join(keys)}"
+
+    def _open_slices(self, clock: bool) -> str:
+        """The slices of all windows that haven't put out their last result."""
+        relation = self._state(self.slices, clock)
+        if not clock:
+            return relation
+        watermark = self.closing.before
+        return (
+            f"(select state.* from {relation} as state\n"
+            f"where {watermark} is null or state.{EXPIRES_AT} > {watermark})"
+        )
+
+    def _growing_windows(self, clock: bool) -> str:
+        """Cumulate: running totals over the slices of a window. Each holds until the next slice of
+        its key, so steps without new data cost a row of the result and nothing else."""
+        partition = [WINDOW_START, EXPIRES_AT, *self.keys]
+        slices = self._merged(self._open_slices(clock), [*self.point, *self.keys], self.metrics)
+        ordered = f" order by {SLICE_END} rows between unbounded preceding and current row"
+        lifted = self._lifted(f"(\n{slices}\n)", partition, self.metrics, ordered)
+        over = f"over (partition by {', '.join(partition)}{ordered})"
+        running = [
+            f"{text} {over} as {quote(name)}"
+            for metric in self.metrics
+            for name, text in metric.merge().items()
+        ]
+        next_slice = (
+            f"lead({SLICE_END}) over (partition by {', '.join(partition)} order by {SLICE_END}) as next_slice"
+        )
+        totals = f"select {', '.join([*partition, SLICE_END, *running, next_slice])}\nfrom {lifted}"
+        columns = [WINDOW_START, *self.keys]
+        columns += [
+            f"{text} as {quote(name)}" for metric in self.metrics for name, text in metric.lower().items()
+        ]
+        first = f"unix_micros({SLICE_END})"
+        if self.window.emit == "on_change":
+            # Of one that the clock leaves out, the next that it shows.
+            last = (
+                self.window.end_after(f"({self.window.next_shown(first)} - 1)")
+                if self.window.time_zone
+                else first
+            )
+        else:
+            last = f"coalesce(unix_micros(next_slice) - {self.window.step}, unix_micros({EXPIRES_AT}))"
+        final = f"unix_micros({EXPIRES_AT})"
+        return self.closing.exploded(f"(\n{totals}\n)", columns, first, last, clock, final)

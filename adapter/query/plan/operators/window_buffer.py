@@ -1,0 +1,160 @@
+"""SQL of a stage that keeps the rows of open windows, for what can't be kept as aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...aggregates.aggregate_stage import SESSION_END, SLICE_END, WINDOW_START
+from ...normalize.rankings.ranks import Top
+from ...program import EXPIRES_AT, StatePart, Step
+from ...windows.emission import Emission
+from ...windows.windows import quote
+from ..plan import RowsStage
+from .sessions import Sessions
+from .window_trigger import WindowTrigger, window_columns
+
+
+def row_name(stage: str) -> str:
+    """What the column of the state with the rows that a stage keeps is called."""
+    return f"{stage}_row"
+
+
+def row_column(stage: str) -> str:
+    """The same as SQL."""
+    return quote(row_name(stage))
+
+
+def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
+    """The rows that may be in a ranking, with their place.
+
+    Args:
+        rows: SQL.
+        top: the ranking.
+        partition: what they are ranked within.
+        row: the column that buckets are made of, where there are any.
+    """
+
+    def ranked(rows: str, partition: Sequence[str], place: str) -> str:
+        within = f"partition by {', '.join(partition)} " if partition else ""
+        over = f"over ({within}order by {top.order})"
+        return f"select *, {top.function}() {over} as {place} from (\n{rows}\n)"
+
+    if top.buckets is not None:
+        # Who isn't among the first of a part isn't among the first of all.
+        parts = ranked(rows, [*partition, f"pmod(hash({row}), {top.buckets})"], "bucket_place")
+        rows = f"select * except (bucket_place) from (\n{parts}\n) where bucket_place <= {top.rows}"
+    return f"select * from (\n{ranked(rows, partition, 'place')}\n) where place <= {top.rows}"
+
+
+class WindowBuffer:
+    """The pieces of a `RowsStage`."""
+
+    def __init__(self, stage: RowsStage, emission: Emission) -> None:
+        self.stage = stage
+        self.window = stage.window
+        self.closing = WindowTrigger(stage.window, emission)
+        self.part = f"{stage.name}_rows"
+        self.windows_step = stage.name
+        # Rows of another stream may have other columns.
+        self.kept_row = row_column(stage.name)
+
+    def known(self) -> list[Step]:
+        """Nothing is to be known of the state."""
+        return []
+
+    def rows_text(self, raw: str, clock: bool) -> str:
+        """The rows as they are."""
+        return raw
+
+    def ingest(self) -> list[Step]:
+        """Nothing is made before the rows are kept."""
+        return []
+
+    def parts(self) -> list[StatePart]:
+        """The rows, each once however many windows it is in."""
+        columns, stored = f"{EXPIRES_AT}, {SLICE_END}, `row`", f"{EXPIRES_AT}, {SLICE_END}, {self.kept_row}"
+        into_state = f"{EXPIRES_AT}, {SLICE_END}, `row` as {self.kept_row}"
+        new = f"select {columns} from {self.part}"
+        live = f"from state where part = '{self.part}' and {self.closing.live()}"
+        append, initial = f"select {into_state} from {self.part}", None
+        fold = f"select {stored} {live}"
+        if self.stage.top is not None:
+            kept = f"select {EXPIRES_AT}, {SLICE_END}, {self.kept_row} as `row` {live}"
+            both = f"select *, true as fresh from (\n{new}\n)\nunion all\nselect *, false as fresh from (\n{kept}\n)"
+            append = f"select {into_state} from (\n{self._first(both)}\n) where fresh"
+            fold = f"select {into_state} from (\n{self._first(kept)}\n)"
+            initial = f"select {into_state} from (\n{self._first(new)}\n)"
+        return [StatePart(self.part, append, fold, initial, time_zone=self.window.time_zone)]
+
+    def _first(self, rows: str) -> str:
+        """The rows that may be in a ranking."""
+        top = self.stage.top
+        assert top is not None
+        return first_of(rows, top, [SLICE_END, *top.partition], "`row`")
+
+    def emit(self) -> list[Step]:
+        """The rows of the windows that have closed."""
+        return [self._windows(clock=True)]
+
+    def batch(self) -> list[Step]:
+        """The rows of all windows."""
+        return [self._windows(clock=False)]
+
+    def _windows(self, clock: bool) -> Step:
+        relation = self.part
+        if clock:
+            relation = f"(select *, {self.kept_row} as `row` from state where part = '{self.part}')"
+        closing = self.closing.windows(relation, "`row`", clock)
+        start = self.window.start("(end_micros - 1)") if self.window.grows else None
+        return self._step(closing, start or f"end_micros - {self.window.size}")
+
+    def _step(self, closing: str, start: str) -> Step:
+        columns = ",\n  ".join(["`row`.*", *window_columns(self.window, start)])
+        return Step(self.stage.name, f"select {columns}\nfrom (\n{closing}\n)")
+
+
+class SessionBuffer(WindowBuffer):
+    """The same over sessions."""
+
+    def __init__(self, stage: RowsStage, emission: Emission) -> None:
+        super().__init__(stage, emission)
+        self.sessions = Sessions(stage, self.part, self.closing)
+        self.own = [SLICE_END] if self.window.grows else []
+
+    def known(self) -> list[Step]:
+        """The sessions that are open."""
+        return [self.sessions.known(self.stage.rows)]
+
+    def rows_text(self, raw: str, clock: bool) -> str:
+        """The rows with their sessions."""
+        return self.sessions.rows(raw, clock)
+
+    def parts(self) -> list[StatePart]:
+        """The rows, each with the bounds of its session when it came."""
+        columns = [EXPIRES_AT, *self.sessions.columns, *self.own]
+        of_session = [f"sessions.{column}" for column in (EXPIRES_AT, *self.sessions.columns)]
+        fold = self.sessions.joined(self.part, [*of_session, *self.own, self.kept_row], self.sessions.alive())
+        append = f"select {', '.join([*columns, '`row`'])} as {self.kept_row} from {self.part}"
+        return [StatePart(self.part, append, fold, time_zone=self.window.time_zone)]
+
+    def emit(self) -> list[Step]:
+        """The rows of the windows that have closed."""
+        return [self.sessions.firing(), *super().emit()]
+
+    def _windows(self, clock: bool) -> Step:
+        of = "sessions." if clock else ""
+        bounds = [f"{of}{WINDOW_START}", f"{of}{EXPIRES_AT}"]
+        if clock:
+            columns = [f"{self.kept_row} as `row`", *bounds, *self.own]
+            rows = self.sessions.joined(self.part, columns, self.sessions.name)
+        else:
+            rows = f"select `row`, {self.sessions.start()} as {WINDOW_START}, {EXPIRES_AT}, {SESSION_END}"
+            rows = ", ".join([rows, *self.own]) + f" from {self.part}"
+        start, last = f"unix_micros({WINDOW_START})", f"unix_micros({EXPIRES_AT})"
+        items = ["`row`", f"{start} as start_micros"]
+        if self.window.grows:
+            first = f"unix_micros({SLICE_END})"
+            closing = self.closing.exploded(f"(\n{rows}\n)", items, first, last, clock, last)
+        else:
+            closing = f"select {', '.join(items)}, {last} as end_micros from (\n{rows}\n)"
+        return self._step(closing, "start_micros")

@@ -1,0 +1,104 @@
+"""SQL of windows whose results change: what was given of a window before is kept, and retracted by its next result.
+
+A micro-batch has all rows of the windows that have a result in it, as their stage says. What these windows gave before
+is in the state until they have put out their last result, so the change is exact whatever stands between stage and
+result. A session may have other bounds when more rows come: what lies within the new ones was of it.
+"""
+
+from __future__ import annotations
+
+from ...program import EXPIRES_AT, StatePart
+from ...windows.windows import quote
+from ..base import WindowChanges, WindowResults
+from .buffered_rows import ROW, TIMES, netted, packed
+from .key_generations import lasts
+from .sessions import Sessions, SessionStage
+from .window_buffer import SessionBuffer
+from .window_operators import operator_of
+
+
+class ChangedWindows:
+    """The pieces of a `WindowChanges`."""
+
+    def __init__(self, operator: WindowChanges) -> None:
+        (below,) = operator.inputs
+        assert isinstance(below, WindowResults)
+        self.operator, self.below = operator, below
+        (self.stage,) = below.plan.stages
+        self.part = operator.name
+        self.row, self.times = (quote(f"{self.part}_{what}") for what in ("row", "times"))
+        self.end = f"{ROW}.{quote(operator.end)}"
+        pieces = operator_of(self.stage)
+        self.windows_step = pieces.windows_step
+        self.sessions: Sessions | None = None
+        if isinstance(pieces, SessionStage | SessionBuffer) and not self.stage.window.grows:
+            self.sessions = pieces.sessions
+        """Of windows that go on: what they gave may be older than the end that it had."""
+
+    def change(self) -> tuple[str, str]:
+        """What changes in a micro-batch, and the same with an empty state."""
+        came = packed(self.below)
+        gone = (
+            f"select own.{ROW}, -own.{TIMES} as {TIMES} from (\n{self._before()}\n) as own\n"
+            f"left semi join (\n{self._fired()}\n) as fired on {self._same_window()}"
+        )
+        return netted(f"{came}\nunion all\n{gone}"), netted(came)
+
+    def state(self) -> StatePart:
+        """The part of the state."""
+        append = f"select {self._columns()} from (\n{packed(self.operator)}\n)"
+        rows = (
+            f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{self._lasting()}\n)\n"
+            f"group by {ROW} having sum({TIMES}) <> 0"
+        )
+        return StatePart(self.part, append, f"select {self._columns()} from (\n{rows}\n)")
+
+    def _columns(self) -> str:
+        return f"{ROW} as {self.row}, {TIMES} as {self.times}, {self.end} as {EXPIRES_AT}"
+
+    def _stored(self) -> str:
+        return f"select {self.row} as {ROW}, {self.times} as {TIMES} from state where part = '{self.part}'"
+
+    def _before(self) -> str:
+        """What windows gave before that may give something else."""
+        if self.sessions is not None:
+            return self._stored()
+        return f"{self._stored()} and {lasts(EXPIRES_AT, 'watermark_before')}"
+
+    def _lasting(self) -> str:
+        """The same after the micro-batch."""
+        ends = f"{self._stored()} and {lasts(EXPIRES_AT)}"
+        if self.sessions is None:
+            return ends
+        gone_on = (
+            f"select own.* from (\n{self._stored()} and not {lasts(EXPIRES_AT)}\n) as own\n"
+            f"left semi join (\n{self.sessions.bounds(self._names, self.sessions.alive())}\n) as fired "
+            f"on {self._same_window()}"
+        )
+        return f"{ends}\nunion all\n{gone_on}"
+
+    @property
+    def _names(self) -> list[str]:
+        return [name for _, name in self.operator.by]
+
+    def _fired(self) -> str:
+        """The windows that have a result."""
+        if self.sessions is not None:
+            return self.sessions.bounds(self._names)
+        columns = [quote(name) for _, name in self.operator.by]
+        bounds = ["window_end"] if self.operator.start is None else ["window_start", "window_end"]
+        return f"select distinct {', '.join([*columns, *bounds])} from {self.windows_step}"
+
+    def _same_window(self) -> str:
+        """Whether a row of ``own`` was of a window in ``fired``."""
+        end = f"own.{self.end}"
+        if self.operator.start is None:
+            return f"{end} = fired.window_end"
+        by = [f"own.{ROW}.{quote(column)} <=> fired.{quote(name)}" for column, name in self.operator.by]
+        by.append(f"own.{ROW}.{quote(self.operator.start)} >= fired.window_start")
+        # A step of dynamic_cumulate stays where it is; a session that goes on ends elsewhere.
+        by.append(f"{end} {'=' if self.stage.window.grows else '<='} fired.window_end")
+        if self.sessions is not None:
+            # A session that had closed stays, though rows that come late may begin one around it.
+            by.append(f"{end} >= fired.merge_from")
+        return " and ".join(by)

@@ -1,0 +1,159 @@
+"""SQL of changes that are held back until their window closes: kept in the state till then, and let go by the watermark.
+
+A window that has closed may change again where rows under it do; such changes are passed on at once. Results of open
+windows that were retracted before their window closed never leave.
+"""
+
+from __future__ import annotations
+
+from ...program import EXPIRES_AT, STEP, StatePart, now
+from ...windows.emission import Emission
+from ...windows.windows import quote
+from ..base import WindowClose
+from ..relation import WEIGHT
+from . import generations
+from .buffered_rows import ROW, TIMES, added_up, netted, packed, spread
+from .key_generations import NO_STEP, lasts, later
+from .window_trigger import due, latest
+
+_CAME_AT = "__came_at"
+"""The watermark, in microseconds, after the micro-batch in which a change was held back."""
+
+
+class OpenWindows:
+    """The pieces of a `WindowClose`.
+
+    Args:
+        operator: the operator.
+        ttl: microseconds after which an idle key below is forgotten; None: never.
+        emission: when results come.
+    """
+
+    def __init__(self, operator: WindowClose, ttl: int | None, emission: Emission) -> None:
+        self.emission = emission
+        (self.below,) = operator.inputs
+        self.part, self.lasts = operator.name, operator.lasts
+        self.row, self.times, self.came_at = (
+            quote(f"{self.part}_{what}") for what in ("row", "times", "came_at")
+        )
+        self.window_end = f"{ROW}.{quote(operator.window_end)}"
+        self.end = later(self.window_end, self.lasts) if self.lasts else self.window_end
+        relation = self.below.relation
+        self.changes = relation.changes
+        # A key that was forgotten and comes again gives a row without taking the one before away.
+        self._key = (
+            [f"{ROW}.{quote(column)}" for column in sorted(relation.key or ())]
+            if ttl is not None and relation.changes
+            else []
+        )
+
+    def change(self) -> tuple[str, str]:
+        """What leaves in a micro-batch, and the same with an empty state."""
+        if self.emission.changes:
+            return self._change_of_results()
+        open_before = lasts(self.end, "watermark_before")
+        came = (
+            f"select {ROW}, {TIMES}, {now(STEP)} as {generations.CAME_IN} from (\n{packed(self.below)}\n)\n"
+            f"where not {lasts(self.end)}"
+        )
+        held = (
+            f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._stored()}\n)\n"
+            f"where not {lasts(self.end)} and {open_before}"
+        )
+        closes, closed = f"{came} and {open_before}", f"{came} and not {open_before}"
+        return self._let_go(f"{held}\nunion all\n{closes}", closed), self._let_go(closes, closed)
+
+    def state(self) -> StatePart:
+        """The part of the state."""
+        if self.emission.changes:
+            return self._state_of_results()
+        append = (
+            f"select {now(STEP)} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, {self.end} as {EXPIRES_AT}\n"
+            f"from (\n{packed(self.below)}\n) where {lasts(self.end)}"
+        )
+        rows = f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._stored()}\n)\nwhere {lasts(self.end)}"
+        if self.changes:
+            rows = self._summed(rows)
+        fold = (
+            f"select {NO_STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, {self.end} as {EXPIRES_AT}\n"
+            f"from (\n{rows}\n)"
+        )
+        return StatePart(self.part, append, fold)
+
+    # -- where windows have several results --------------------------------------------------------
+
+    def _change_of_results(self) -> tuple[str, str]:
+        came = (
+            f"select {ROW}, {TIMES}, {now(STEP)} as {generations.CAME_IN} from (\n{packed(self.below)}\n)\n"
+            f"where {self._leaves()}"
+        )
+        before = self._has_left(_micros(now("now_before")), _CAME_AT)
+        held = (
+            f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._held()}\n)\n"
+            f"where {self._leaves()} and not {before}"
+        )
+        return self._net(f"{held}\nunion all\n{came}"), self._net(came)
+
+    def _net(self, rows: str) -> str:
+        """What is left of changes. A retraction may be of what was put out before, so each counts as it is."""
+        if not self.changes:
+            return f"select {ROW}.* from (\n{rows}\n)"
+        return netted(rows)
+
+    def _state_of_results(self) -> StatePart:
+        came_at = f"{_micros(now('now_after'))} as {self.came_at}"
+        append = (
+            f"select {now(STEP)} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, {came_at}, "
+            f"{self.window_end} as {EXPIRES_AT}\nfrom (\n{packed(self.below)}\n) where not {self._leaves()}"
+        )
+        after = self._has_left(_micros(now("now_after")), _CAME_AT)
+        fold = (
+            f"select {generations.CAME_IN} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, "
+            f"{_CAME_AT} as {self.came_at}, {self.window_end} as {EXPIRES_AT}\n"
+            f"from (\n{self._held()}\n) where not {after}"
+        )
+        return StatePart(self.part, append, fold)
+
+    def _leaves(self) -> str:
+        """Whether a change is put out in the micro-batch, or came after the complete result."""
+        end, after = _micros(self.window_end), _micros(now("now_after"))
+        is_due = due(self.emission, end, _micros(now("now_before")), after)
+        return f"({is_due} or coalesce({after} >= {end} + {self.emission.complete}, false))"
+
+    def _has_left(self, at: str, came_at: str) -> str:
+        """Whether a change that was held back at a watermark has been put out at another one."""
+        end = _micros(self.window_end)
+        passed = latest(self.emission, end, at)
+        return f"coalesce({passed} > {came_at}, {came_at} is null and {passed} is not null)"
+
+    def _held(self) -> str:
+        columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {generations.CAME_IN}"
+        return f"select {columns}, {self.came_at} as {_CAME_AT} from state where part = '{self.part}'"
+
+    def _stored(self) -> str:
+        columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {generations.CAME_IN}"
+        return f"select {columns} from state where part = '{self.part}'"
+
+    def _summed(self, rows: str) -> str:
+        """How often rows are there in all that came and went."""
+        if self._key:
+            return generations.newest(rows, [ROW], TIMES, self._key)
+        return (
+            f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{rows}\n) group by {ROW} having sum({TIMES}) <> 0"
+        )
+
+    def _let_go(self, closes: str, closed: str) -> str:
+        """The rows of windows that close, and changes of those that had."""
+        if not self.changes:
+            return f"select {ROW}.* from (\n{closes}\nunion all\n{closed}\n)"
+        if self.lasts is not None:
+            # All that came of a window is there when it closes: what it was on the way isn't put out.
+            return spread(added_up(f"select {ROW}, {TIMES} from (\n{closes}\n)", True), True)
+        return (
+            f"select {ROW}.*, {TIMES} as {WEIGHT} from (\n{self._summed(closes)}\nunion all\n"
+            f"select {ROW}, {TIMES} from (\n{closed}\n)\n)"
+        )
+
+
+def _micros(time: str) -> str:
+    return f"unix_micros({time})"

@@ -1,0 +1,21 @@
+"""What carries out a stage of windows."""
+
+from __future__ import annotations
+
+from ...windows.emission import FINAL, Emission
+from ..plan import AggregateStage, RowsStage
+from .sessions import SessionStage
+from .sliced import SlicedStage
+from .window_buffer import SessionBuffer, WindowBuffer
+
+
+def operator_of(stage: AggregateStage | RowsStage, emission: Emission = FINAL) -> SlicedStage | WindowBuffer:
+    """The pieces of a stage's program.
+
+    Args:
+        stage: with a window.
+        emission: when its results come.
+    """
+    if isinstance(stage, AggregateStage):
+        return SessionStage(stage, emission) if stage.window.merges else SlicedStage(stage, emission)
+    return SessionBuffer(stage, emission) if stage.window.merges else WindowBuffer(stage, emission)

@@ -1,0 +1,190 @@
+"""SQL for the windows that put out a result in a micro-batch, and for what is cleared after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+from ...program import Boundaries, clock_column, now
+from ...sql.intervals import DAY
+from ...windows.emission import FINAL, Emission
+from ...windows.windows import Window
+
+NOW_BEFORE, NOW_AFTER = "now_micros_before", "now_micros_after"
+"""The columns of rows with the watermark, in microseconds since 1970."""
+
+
+class WindowTrigger:
+    """When windows fire and when their state goes, from the columns of ``clock``.
+
+    State goes `Emission.last` after a window's end, and ``watermark_before`` and ``watermark_after`` are
+    that much behind: what they have passed is gone. ``now_before`` and ``now_after`` are the watermark.
+    """
+
+    def __init__(self, window: Window, emission: Emission = FINAL) -> None:
+        self.window, self.emission = window, emission
+        self.before = now(clock_column("watermark_before", window.time_zone))
+        self.after = now(clock_column("watermark_after", window.time_zone))
+        self._now_before = f"unix_micros({now('now_before')})"
+        self._now_after = f"unix_micros({now('now_after')})"
+        # As the clock shows them that windows are cut on.
+        self._shown_before = f"unix_micros({now(clock_column('now_before', window.time_zone))})"
+        self._shown_after = f"unix_micros({now(clock_column('now_after', window.time_zone))})"
+
+    @property
+    def boundaries(self) -> tuple[Boundaries, ...] | None:
+        """When results may come; None: at any time."""
+        if self.emission.late_updates:
+            return None
+        first, update, complete = self.emission.first, self.emission.update, self.emission.complete
+        step, phase = self.window.step, self.window.phase
+        if zone := self.window.time_zone:
+            # An hour after a window's end needn't be an hour later on its clock.
+            return (Boundaries(step, phase, zone, complete),) if first is None else None
+        found = [(step, phase + complete)]
+        if first is not None:
+            # A window ends at each step, so the updates of all lie on one grid.
+            found.append((gcd(step, update) if update else step, phase + first))
+        return tuple(dict.fromkeys(Boundaries(length, at % length) for length, at in found))
+
+    def live(self, column: str = "expires_at") -> str:
+        """Whether a row of state is still of use after the batch."""
+        return f"({self.after} is null or {column} > {self.after})"
+
+    def unfired(self) -> str:
+        """The first window end from which on a late row counts."""
+        return self.window.end_after(f"unix_micros({self.before})")
+
+    def cleared(self) -> str:
+        """The last window end that is gone after the batch."""
+        return self.window.end_until(f"unix_micros({self.after})")
+
+    def fires(self, column: str) -> str:
+        """Whether a window that ends at a time puts out a result."""
+        if not self.emission.changes:
+            return f"{column} <= {self.after} and ({self.before} is null or {column} > {self.before})"
+        return self._due(f"unix_micros({column})")
+
+    def may_fire(self, column: str) -> str:
+        """What all that `fires` has in common; quicker to tell."""
+        return self.fires(column) if not self.emission.changes else self.overlaps(column, column)
+
+    def overlaps(self, first: str, last: str) -> str:
+        """Whether one of several window ends, from `first` to `last`, may fire."""
+        if not self.emission.changes:
+            return f"{first} <= {self.after} and ({self.before} is null or {last} > {self.before})"
+        lasts = f"({self._shown_before} is null or unix_micros({last}) > {self._earliest()})"
+        return lasts if self.emission.at_once else f"unix_micros({first}) <= {self._latest()} and {lasts}"
+
+    def windows(self, relation: str, columns: str, clock: bool) -> str:
+        """Rows of slices, once for each window with them that fires, with its end as ``end_micros``.
+
+        `relation` has a column ``slice_end``; without a `clock` all windows fire.
+        """
+        window, end = self.window, "unix_micros(slice_end)"
+        if window.kind == "tumble":
+            rows = f"select {columns}, {end} as end_micros from {relation}"
+            return f"{rows}\nwhere {self.fires('slice_end')}" if clock else rows
+        first, last = window.first_end(f"({end})"), window.last_end(f"({end})")
+        return self.exploded(relation, [columns], first, last, clock, last)
+
+    def exploded(
+        self, relation: str, columns: Sequence[str], first: str, last: str, clock: bool, final: str
+    ) -> str:
+        """`relation`, a row for each window end in [first, last] that fires, as ``end_micros``.
+
+        `final` is the last end of the longest window: put out though the clock never shows it.
+        """
+        window = self.window
+        ends = f"sequence({first}, {last}, {window.step})"
+        if clock:
+            ends = f"sequence(first_micros, last_micros, {window.step})"
+        if window.grows and (shown := window.shown("each")):
+            ends = f"filter({ends}, each -> {shown} or each = {final})"
+        if clock and self.emission.changes:
+            # No subquery may stand within.
+            ends = f"filter({ends}, each -> {self._due('each', NOW_BEFORE, NOW_AFTER)})"
+        rows = f"select {', '.join(columns)}, explode({ends}) as end_micros\nfrom "
+        if not clock:
+            return f"{rows}{relation}"
+        after_it, until, more = self.unfired(), self.cleared(), ""
+        if self.emission.changes:
+            after_it, until = (
+                window.end_after(f"({self._earliest()})"),
+                last if self.emission.at_once else window.end_until(f"({self._latest()})"),
+            )
+            more = f", {self._now_before} as {NOW_BEFORE}, {self._now_after} as {NOW_AFTER}"
+        # greatest() and least() pass over NULL: no watermark before means everything is new.
+        return (
+            f"{rows}(\n"
+            f"  select *,\n"
+            f"    greatest({first}, {after_it}) as first_micros,\n"
+            f"    least({last}, {until}) as last_micros{more}\n"
+            f"  from {relation}\n"
+            f")\n"
+            f"where first_micros <= last_micros"
+        )
+
+    def _earliest(self) -> str:
+        """All windows that end until then, on their clock, have put out their last result before the batch."""
+        return f"{self._shown_before} - {self.emission.last + self._slack}"
+
+    def _latest(self) -> str:
+        """No window that ends later, on its clock, puts out anything yet."""
+        return _less(self._shown_after, self._first - self._slack)
+
+    @property
+    def _first(self) -> int:
+        """When the first result of a window comes."""
+        return self.emission.complete if self.emission.first is None else self.emission.first
+
+    @property
+    def _slack(self) -> int:
+        """How much more may go by on a clock than in time, or less."""
+        return DAY if self.window.time_zone else 0
+
+    def _due(self, end: str, before: str | None = None, after: str | None = None) -> str:
+        """Whether one of a window's logical times has come in this batch; `before` and `after` are the watermark. These
+        are instants, whatever the clock shows meanwhile."""
+        before, after = before or self._now_before, after or self._now_after
+        if self.window.time_zone:
+            end = f"unix_micros({self.window.latest_instant(end)})"
+        return due(self.emission, end, before, after)
+
+
+def latest(emission: Emission, end: str, at: str) -> str:
+    """SQL of the last logical time of a window that the watermark `at` has passed; NULL: it hasn't passed any."""
+    complete = f"{end} + {emission.complete}"
+    passed = f"when {at} >= {complete} then {complete}"
+    if emission.first is not None:
+        first = f"{end} + {emission.first}"
+        again = f" + ({at} - ({first})) div {emission.update} * {emission.update}" if emission.update else ""
+        passed += f" when {at} >= {first} then {first}{again}"
+    return f"case {passed} end"
+
+
+def due(emission: Emission, end: str, before: str, after: str) -> str:
+    """SQL for whether one of a window's logical times has come between two watermarks. All are microseconds."""
+    if emission.at_once:
+        return f"coalesce({end} + {emission.last} > {before}, true)"
+    first = emission.complete if emission.first is None else emission.first
+    is_due = f"coalesce({latest(emission, end, after)} > {before}, {before} is null and {end} <= {_less(after, first)})"
+    if not emission.late_updates:
+        return f"coalesce({is_due}, false)"
+    # What hasn't changed since is the same row again, and not written.
+    late = f"{after} >= {end} + {emission.complete} and {end} + {emission.last} > {before}"
+    return f"coalesce({is_due} or ({late}), false)"
+
+
+def _less(micros: str, length: int) -> str:
+    return f"{micros} - {length}" if length >= 0 else f"{micros} + {-length}"
+
+
+def window_columns(window: Window, start: str) -> list[str]:
+    """Select items for the window columns of the user's query, from its start and ``end_micros``."""
+    end = window.latest_instant("end_micros")
+    return [
+        f"{window.instant(start)} as window_start",
+        f"{end} as window_end",
+        f"{end} - interval 1 microsecond as window_time",
+    ]

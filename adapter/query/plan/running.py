@@ -1,0 +1,157 @@
+"""Running aggregates: what is kept of a partition in the place of its rows, where frames begin with its first row.
+
+Each row has values of its own, which are put together with those of the rows before it. Those of all rows that went out are
+kept as the values of one of them, the last: frames of later rows have it in the place of them all.
+
+>>> from ..sql.dialect import parse, sql
+>>> query = parse("select k, avg(v) over (partition by k order by ts) as mean from __input_0 as s")
+>>> made, values = of_frames(query, "s")
+>>> for each in values: print(each.value)
+v / 1
+CAST(NOT v IS NULL AS BIGINT)
+>>> sql(made.expressions[1].this).replace(" OVER (PARTITION BY k ORDER BY ts)", " …")
+'(SUM(`s`.`__run_f73e986967`) … / NULLIF(SUM(`s`.`__run_472596ee25`) …, 0))'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ..aggregates.types import types_of
+from ..normalize import conditions
+from ..sql.dialect import DIALECT, arguments, canonical, function_name, sql
+from ..sql.names import digest
+from ..sql.nodes import every
+
+_PLAIN = ("bigint", "double")
+"""Types of sums that are summed up further as they are."""
+
+
+@dataclass(frozen=True)
+class RunningValue:
+    """A value of each row, and how it is put together with those of the rows before."""
+
+    value: str
+    """SQL over the row."""
+    merge: str = "sum({0}) {over}"
+    """SQL over the values ``{0}`` of rows, and ``{1}``, how many values are in each of these."""
+    counted: str = ""
+    """The column that is ``{1}``."""
+
+    @property
+    def column(self) -> str:
+        """What it is called. What it is of is part of that, so that a query over other values is another text."""
+        return f"__run_{digest(self.value, self.merge)}"
+
+    def merged(self, over: str, alias: str | None = None) -> str:
+        """SQL of it put together with those of other rows.
+
+        Args:
+            over: an OVER clause.
+            alias: of the rows.
+        """
+        columns = [
+            sql(exp.column(name, table=alias, quoted=True)) for name in (self.column, self.counted) if name
+        ]
+        return self.merge.format(*columns, over=over)
+
+
+def of_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[RunningValue, ...]] | None:
+    """A SELECT whose OVER clauses put running values together.
+
+    Args:
+        template: whose frames end with the row itself.
+        alias: of its rows.
+
+    Returns:
+        None: one of them isn't such an aggregate, or begins elsewhere.
+    """
+    made = template.copy()
+    computed = {
+        item.alias.lower() for item in made.expressions if item.alias and item.this.name != item.alias
+    }
+    values: list[RunningValue] = []
+    found = []
+    for window in conditions.windows_of(made):
+        parts = _parts_of(window, alias)
+        # A name may be of another value of the select list, and what a query inside says isn't of the row.
+        called = {each.name.lower() for each in every(window.this, exp.Column) if not each.table}
+        if parts is None or called & computed or window.find(exp.Query):
+            return None
+        values += [each for each in parts[0] if each not in values]
+        found.append((window, *parts))
+    for window, own, finish in found:
+        over = [each.merged(_clause(window), alias) for each in own]
+        window.replace(exp.Paren(this=exp.maybe_parse(finish.format(*over), dialect=DIALECT)))
+    return made, tuple(values)
+
+
+def _clause(window: exp.Window) -> str:
+    """OVER and what follows."""
+    alone = window.copy()
+    alone.set("this", exp.RowNumber())
+    return sql(alone).removeprefix("ROW_NUMBER() ")
+
+
+def _parts_of(window: exp.Window, alias: str) -> tuple[Sequence[RunningValue], str] | None:
+    """The running values of an OVER clause, and the result of them; None: it isn't made of such."""
+    function = window.this.copy()
+    for column in every(function, exp.Column):
+        # The state calls a value by its text, whatever its author calls the rows.
+        if column.table.lower() == alias.lower():
+            column.set("table", None)
+    spec = window.args.get("spec")
+    if spec is not None and not _is_running(spec):
+        return None
+    if not isinstance(function, exp.AggFunc) or any(
+        isinstance(each, exp.Distinct) for each in function.walk()
+    ):
+        return None
+    name, listed = function_name(function), [sql(each) for each in arguments(function)]
+    if name == "count":
+        given = [f"{each} is not null" for each in listed if each != "*"] or ["true"]
+        return [RunningValue(_written(f"cast({' and '.join(given)} as bigint)"))], "{0}"
+    if len(listed) != 1:
+        return None
+    (value,) = listed
+    if name in ("min", "max"):
+        return [RunningValue(_written(value), f"{name}({{0}}) {{over}}")], "{0}"
+    return _summed(function, name, value) if name in ("sum", "avg", "mean") else None
+
+
+def _summed(function: exp.Expr, name: str, value: str) -> tuple[Sequence[RunningValue], str] | None:
+    types = types_of(function)
+    is_mean = name != "sum"
+    count = RunningValue(_written(f"cast({value} is not null as bigint)"))
+    mean = "{0} / nullif({1}, 0)"
+    if types is None:
+        # A plan for looking at.
+        total = RunningValue(_written(f"{value} / 1" if is_mean else value))
+        return ([total, count], mean) if is_mean else ([total], "{0}")
+    if is_mean and types.result == "double":
+        return [RunningValue(_written(f"cast({value} as double)")), count], mean
+    of_type = _written(f"cast({value} as {types.sum})")
+    if types.sum in _PLAIN and not is_mean:
+        return [RunningValue(of_type)], "{0}"
+    if not types.sum.startswith("decimal"):
+        return None
+    # Without ANSI a sum that has no place in its type is NULL, and stays so.
+    lost = "bool_or({0} is null and {1} <> 0) {over}"
+    total = RunningValue(
+        of_type, f"case when not {lost} then cast(sum({{0}}) {{over}} as {types.sum}) end", count.column
+    )
+    return [total, count], f"cast({mean} as {types.result})" if is_mean else "{0}"
+
+
+def _written(text: str) -> str:
+    parsed: exp.Expr = exp.maybe_parse(text, dialect=DIALECT)
+    return canonical(parsed)
+
+
+def _is_running(spec: exp.Expr) -> bool:
+    """Whether a frame has all rows from the first of a partition to the row itself."""
+    start, end = (str(spec.args.get(each) or "CURRENT ROW").upper() for each in ("start", "end"))
+    return start == "UNBOUNDED" and end == "CURRENT ROW" and not spec.args.get("exclude")

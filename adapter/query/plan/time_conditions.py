@@ -1,0 +1,73 @@
+"""Conditions of a join that say how far apart the times of its rows may lie.
+
+>>> from ..sql.dialect import parse
+>>> found = at_most(conditions(parse("select * from a join b on b.t between a.t and a.t + interval 1 hour")))
+>>> [(str(each.one), str(each.other), each.micros) for each in found]
+[('a.t', 'b.t', 0), ('b.t', 'a.t', 3600000000)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ..frontend import session_zone
+from ..normalize.event_clock import interval
+from ..sql.clauses import conjuncts, filters
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """A condition: the time in `one` is at most so long after that in `other`."""
+
+    one: exp.Column
+    other: exp.Column
+    micros: int
+    """So long: microseconds, which may be negative."""
+    slack: int
+    """How many more it may be where clocks are changed."""
+
+
+def conditions(select: exp.Select) -> list[exp.Expr]:
+    """The conditions of a SELECT's joins and WHERE."""
+    of_joins = [join.args.get("on") for join in select.args.get("joins") or ()]
+    return [*(test for condition in of_joins for test in conjuncts(condition)), *filters(select)]
+
+
+def at_most(tests: Sequence[exp.Expr]) -> list[AtMost]:
+    """What conditions say that compare columns of two relations, with intervals or without."""
+    found: list[AtMost] = []
+    for test in tests:
+        if isinstance(test, exp.Between):
+            found += _ordered(test.args["low"], test.this)
+            found += _ordered(test.this, test.args["high"])
+        elif isinstance(test, exp.LT | exp.LTE):
+            found += _ordered(test.this, test.expression)
+        elif isinstance(test, exp.GT | exp.GTE):
+            found += _ordered(test.expression, test.this)
+        elif isinstance(test, exp.EQ):
+            found += _ordered(test.this, test.expression)
+            found += _ordered(test.expression, test.this)
+    return found
+
+
+def _ordered(earlier: exp.Expr, later: exp.Expr) -> Iterator[AtMost]:
+    one, other = _moved(earlier), _moved(later)
+    if one is not None and other is not None and one[0].table.lower() != other[0].table.lower():
+        slack = max(map(session_zone.slack, (earlier, later)))
+        yield AtMost(one[0], other[0], other[1] - one[1], slack)
+
+
+def _moved(node: exp.Expr) -> tuple[exp.Column, int] | None:
+    """The column of ``a.ts + interval '5' minute``, and what is added."""
+    node = node.unnest()
+    if isinstance(node, exp.Column):
+        return (node, 0) if len(node.parts) == 2 else None
+    if isinstance(node, exp.Add | exp.Sub):
+        inner, length = _moved(node.this), interval(node.expression)
+        if inner is None or length is None:
+            return None
+        return inner[0], inner[1] + (length if isinstance(node, exp.Add) else -length)
+    return None

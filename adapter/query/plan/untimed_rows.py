@@ -1,0 +1,87 @@
+"""Rows without a usable event time that operators of a stream drop, left out in the same places of a text for batch.
+
+A place is a SELECT, by its number in the text as it was parsed: copies of it, and what is made of it, keep that.
+
+>>> from ..sql.dialect import parse, sql
+>>> tree = parse("select a.k from a left join b on a.k = b.k and a.ts = b.ts")
+>>> number(tree)
+>>> left_out(tree, [Dropped(0, "ts", "b")])
+>>> print(sql(tree))
+SELECT a.k FROM a LEFT JOIN (SELECT * FROM b WHERE `b`.`ts` BETWEEN CAST('0001-01-01T00:00:00.000000Z' AS TIMESTAMP) AND \
+CAST('9999-12-31T23:59:59.999999Z' AS TIMESTAMP)) AS b ON a.k = b.k AND a.ts = b.ts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from ..sql.clauses import relations
+from ..sql.dialect import DIALECT, sql
+from ..sql.instants import is_usable
+from ..sql.names import unmarked
+from ..sql.nodes import every
+
+_NUMBER = "number_in_text"
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Where an operator drops rows whose event time is NULL or out of range."""
+
+    select: int
+    """The number of the SELECT that the operator is of."""
+    time: str = ""
+    """The column with the event time; empty: what OVER orders by first."""
+    alias: str = ""
+    """The relation whose rows they are; empty: all that the SELECT reads."""
+
+    def as_written(self) -> Dropped:
+        """Returns the same with the names that their author wrote."""
+        return replace(self, time=unmarked(self.time), alias=unmarked(self.alias))
+
+
+def number(tree: exp.Expr) -> None:
+    """Numbers the SELECTs of a text. Changes the tree."""
+    for place, select in enumerate(every(tree, exp.Select)):
+        select.meta[_NUMBER] = place
+
+
+def of(select: exp.Select, time: str = "", alias: str = "") -> tuple[Dropped, ...]:
+    """Returns where rows are dropped by the operator of a SELECT; nothing if that isn't the text's own."""
+    place = select.meta.get(_NUMBER)
+    return () if place is None else (Dropped(place, time, alias),)
+
+
+def left_out(tree: exp.Expr, dropped: Collection[Dropped]) -> None:
+    """Leaves out the rows that are dropped. Changes the tree."""
+    if not dropped:
+        return
+    for select in list(every(tree, exp.Select)):
+        for each in dropped:
+            if each.select == select.meta.get(_NUMBER):
+                _filter(select, each)
+
+
+def _filter(select: exp.Select, dropped: Dropped) -> None:
+    if not dropped.time:
+        over = [node for item in select.expressions for node in item.find_all(exp.Window)]
+        orders = [order.expressions for each in over if (order := each.args.get("order"))]
+        if orders:
+            select.where(is_usable(sql(orders[0][0].this)), dialect=DIALECT, copy=False)
+        return
+    # A query in EXISTS or IN is joined in the stream.
+    read = [node for each in every(select, exp.Select) for node in relations(each)]
+    for node in [*relations(select), *read]:
+        if node.alias_or_name.lower() != dropped.alias.lower():
+            continue
+        time = sql(exp.column(dropped.time, table=node.alias_or_name, quoted=True))
+        holder = exp.Subquery(
+            this=exp.Select(), alias=exp.TableAlias(this=exp.to_identifier(node.alias_or_name))
+        )
+        node.replace(holder)
+        rows = exp.select("*").from_(node, copy=False).where(is_usable(time), dialect=DIALECT, copy=False)
+        holder.set("this", rows)
+        return

@@ -1,0 +1,1 @@
+"""From a normalized query to the tree of operators."""

@@ -1,0 +1,41 @@
+"""What bounds how much is kept: sets of values that do not grow, and time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ..normalize import conditions
+from ..plan import unbounded_state
+from ..plan.plan import Key
+from ..plan.relation import Relation
+from ..sql.dialect import sql
+from ..sql.finite import is_finite
+
+if TYPE_CHECKING:
+    from .planner import Planner
+
+
+def passed_end(select: exp.Select, alias: str, relation: Relation, keys: Sequence[exp.Expr]) -> str | None:
+    """The column in which the end of the windows is handed on whose rows are put together by it."""
+    end = relation.ends
+    if end is None or not any(conditions.carried(key, alias, {end: end}) for key in keys):
+        return None
+    outputs = conditions.outputs(select, alias)
+    return outputs[end] if end in outputs else None
+
+
+def fixed_keys(planner: Planner, keys: Sequence[exp.Expr], select: exp.Select) -> bool:
+    """Whether the sets of values of all keys don't grow, by what they are or what is said of them."""
+    return all(
+        is_finite(key, select) or is_covered(planner, unbounded_state.names_of(Key("", sql(key)), select))
+        for key in keys
+    )
+
+
+def is_covered(planner: Planner, names: tuple[str, ...]) -> bool:
+    """Whether the set of a key's values doesn't grow, by what is said of it or of all its columns (`names_of`)."""
+    alias, *columns = names or ("",)
+    return alias in planner.domains or (bool(names) and all(column in planner.domains for column in columns))

@@ -1,0 +1,90 @@
+"""What is in open windows waits until they close; what comes later is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ..normalize import conditions
+from ..plan.base import LateRows, Operator, Project, UnionAll, WindowClose
+from ..plan.relation import WINDOW_END, comes_late
+from ..sql.names import digest
+from .from_items import FromItem
+
+if TYPE_CHECKING:
+    from .planner import Planner
+
+
+def closed(planner: Planner, operator: Operator) -> Operator:
+    """The same without what is in windows that are open."""
+    end, lasts = operator.relation.open_until, operator.relation.open_for
+    if end is None:
+        return operator
+    relation = replace(operator.relation, open_until=None, open_for=None)
+    if lasts is not None:
+        together = {end: comes_late(WINDOW_END, lasts)}
+        relation = replace(relation, changes=False, ends=None, together=together)
+    return planner.add(
+        WindowClose(
+            f"closed_{digest(operator.name)}",
+            (operator,),
+            end,
+            relation,
+            f"when {end} has passed",
+            lasts=lasts,
+        )
+    )
+
+
+def closed_unless(
+    planner: Planner, select: exp.Select, read: Sequence[FromItem], kept: bool
+) -> list[FromItem]:
+    """What a SELECT reads, of windows that have closed, unless it hands on what is in open ones."""
+    found = []
+    for each in read:
+        operator = each.operator
+        end = None if operator is None else operator.relation.open_until
+        if (
+            operator is not None
+            and end is not None
+            and not (kept and end in conditions.outputs(select, each.alias))
+        ):
+            operator = closed(planner, operator)
+        found.append(replace(each, operator=operator))
+    return found
+
+
+def late_counted(
+    planner: Planner, select: exp.Select, inputs: Sequence[Operator], streams: Sequence[FromItem]
+) -> tuple[Operator, ...]:
+    """The inputs of a join with their late rows counted; `streams`: the same, as the SELECT reads them."""
+    return tuple(
+        counting_late(planner, each, select, item.alias) for each, item in zip(inputs, streams, strict=True)
+    )
+
+
+def counting_late(planner: Planner, operator: Operator, select: exp.Select, alias: str) -> Operator:
+    """The same, with its late rows counted, if it has rows as they come: of itself, or of what it puts together.
+
+    Args:
+        planner: of the tree.
+        operator: what a SELECT reads.
+        select: the SELECT.
+        alias: what it calls the relation.
+    """
+    time = operator.relation.event_time
+    if time is not None:
+        name = f"timely_{digest(operator.name)}"
+        found = planner.add(LateRows(name, (operator,), time, operator.relation))
+        return planner.drops(found, select, time, alias)
+    if not isinstance(operator, Project | UnionAll):
+        return operator
+    # What a column below is called in the text isn't told.
+    inputs = tuple(counting_late(planner, each, exp.Select(), "") for each in operator.inputs)
+    if inputs == operator.inputs:
+        return operator
+    name = f"{operator.name.partition('_')[0]}_{digest(operator.name, *(each.name for each in inputs))}"
+    return planner.add(replace(operator, name=name, inputs=inputs))

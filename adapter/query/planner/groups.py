@@ -1,0 +1,280 @@
+"""GROUP BY."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ..aggregates.aggregate_stage import NotMergeable, StageBuilder
+from ..aggregates.grouping import Grouping, grouping
+from ..errors import QueryError
+from ..frontend import hints
+from ..normalize import above_groups, conditions
+from ..plan import unbounded_state
+from ..plan.base import GroupAggregate, Operator, Recompute, UnboundedState, ttl_over
+from ..plan.identity import shown_as
+from ..plan.plan import GroupStage, Key
+from ..plan.relation import Relation
+from ..sql.dialect import DIALECT, canonical, parse, sql, unqualified
+from ..sql.finite import is_finite
+from ..sql.names import digest
+from ..sql.nodes import every
+from ..sql.tie_breaking import break_ties, decide_extremes
+from . import results
+from .bounds import fixed_keys, is_covered, passed_end
+from .closing import closed
+from .from_items import FromItem
+from .inputs import with_inputs
+from .locality import Source as From
+from .projections import local
+from .recomputing import is_repeatable, recomputed, refuse_chance, refuse_tables
+from .results import is_result
+
+if TYPE_CHECKING:
+    from .planner import Planner
+
+_GROUPING_ID = canonical(parse("select grouping_id()").selects[0])
+
+
+def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operator:
+    """A GROUP BY: within windows that close at once, of partial aggregates, or computed anew.
+
+    Args:
+        planner: of the tree.
+        select: reads one relation.
+        source: that one.
+
+    Raises:
+        QueryError: it is of values that are other ones each time.
+    """
+    below = source.streamed
+    relation = below.relation
+    template, inputs = with_inputs(planner, select, [source])
+    if not is_repeatable(template, inputs):
+        problem = QueryError(
+            f"'{hints.quoted(select)}' groups and holds a function that gives another value each time; compute it in a "
+            "query below."
+        )
+        if relation.changes or conditions.windows_of(select):
+            raise problem
+        try:
+            # Of rows that only come it is asked once.
+            return _aggregate(planner, select, template, source, below)
+        except NotMergeable:
+            raise problem from None
+    found = grouping(select)
+    in_all = [
+        key
+        for index, key in enumerate(found.keys)
+        if found.sets is None or all(index in members for members in found.sets)
+    ]
+    key_columns = None if conditions.explodes(select) else _key_columns(select, found)
+    outputs = conditions.outputs(select, source.alias)
+    together = {name: what for name, what in outputs.carry(relation.together).items()}
+    if not relation.changes and any(
+        conditions.carried(key, source.alias, relation.together) for key in in_all
+    ):
+        if conditions.windows_of(select):
+            return over_groups(planner, select)
+        break_ties(template)
+        made = Relation(together=together, keys=(key_columns,) if key_columns else ())
+        return local(planner, "GROUP BY", inputs, sql(template), made)
+    fixed = fixed_keys(planner, in_all, select)
+    end = relation.open_until
+    if end is not None and not any(conditions.carried(key, source.alias, {end: end}) for key in in_all):
+        below = closed(planner, below)
+    try:
+        return _aggregate(planner, select, template, source, below)
+    except NotMergeable as refused:
+        reason = str(refused)
+    if conditions.windows_of(select) or _asks_of_groups(select):
+        return over_groups(planner, select)
+    if below.relation.open_for is not None:
+        return plan_group(planner, select, replace(source, operator=closed(planner, below)))
+    conditions.order_lists(select)
+    decide_extremes(select)
+    template, inputs = with_inputs(planner, select, [replace(source, operator=closed(planner, below))])
+    shown = [shown_as(template, key) for key in in_all]
+    is_replaced = is_result(select) and key_columns is not None and None not in shown
+    if relation.changes or not is_replaced:
+        # Else a group's row is found by its key, whatever it said, and is of the rows that came.
+        why = partial(conditions.why_not_again, select)
+        listed = ", ".join(map(hints.quoted, in_all))
+        lacks_keys = is_result(select) and not relation.changes and key_columns is None and listed
+        after = f"; or select {listed}, too, by which a group's row can be told" if lacks_keys else ""
+        refuse_chance(select, key_columns, why, f"{reason}, and ", after)
+        refuse_tables(select, template)
+    keys = tuple(sql(key) for key in in_all)
+    made = Relation(
+        True,
+        keys=(key_columns,) if key_columns is not None else (),
+        bounded=fixed or relation.bounded,
+        ends=passed_end(select, source.alias, relation, in_all),
+    )
+    growth = None
+    if not all(each.relation.bounded for each in inputs):
+        growth = UnboundedState("every row", None)
+    groups = recomputed(
+        planner, select, template, inputs, (keys,), (source.alias,), made, reason, growth=growth
+    )
+    if is_replaced and isinstance(groups, Recompute) and not groups.ends:
+        # What it keeps is of its rows and keys alone, whatever is computed of them.
+        name = f"groups_{digest(groups.inputs[0].name, *keys)}"
+        return planner.add(replace(groups, name=name, shown=tuple(map(str, shown))))
+    return groups
+
+
+def _asks_of_groups(select: exp.Select) -> bool:
+    """Whether queries stand in a select list or HAVING, and none of them in an aggregate: they are asked for each group."""
+    clauses = [*select.expressions, *filter(None, [select.args.get("having")])]
+    queries = [query for clause in clauses for query in every(clause, exp.Query)]
+    aggregates = [each for clause in clauses for each in every(clause, exp.AggFunc)]
+    return bool(queries) and not any(
+        each.find_ancestor(exp.Select) is select and each.find(exp.Query) for each in aggregates
+    )
+
+
+def over_groups(planner: Planner, select: exp.Select) -> Operator:
+    """A GROUP BY with what is asked of its groups, all of them, in a SELECT above it: OVER, what became of LIMIT and
+    QUALIFY, and queries inside."""
+    gives_result = results.unmark(select)
+    above = above_groups.lifted(select)
+    if gives_result:
+        results.mark(above)
+    if select.parent is not None:
+        select.replace(above)
+    return planner.select(above)
+
+
+def _key_columns(select: exp.Select, by: Grouping) -> frozenset[str] | None:
+    """The output columns that are the group keys, with what tells grouping sets apart; None: not all are put out."""
+    same = unqualified(select)
+    by_text = {canonical(item.unalias(), same): item.alias_or_name.lower() for item in select.expressions}
+    found = [by_text.get(canonical(key, same)) for key in by.keys]
+    if by.sets is not None:
+        if len(set(map(frozenset, by.sets))) < len(by.sets):
+            return None
+        found.append(by_text.get(_GROUPING_ID))
+    names = frozenset(name for name in found if name is not None)
+    return None if None in found else names
+
+
+def _aggregate(
+    planner: Planner, select: exp.Select, template: exp.Select, source: FromItem, below: Operator
+) -> Operator:
+    """Partial aggregates per key; of open windows, whose end is among the keys, when these have closed.
+
+    Raises:
+        NotMergeable: the aggregates can't be kept so.
+    """
+    signed = below.relation.changes
+    builder = StageBuilder(template, [From(source.alias, source.node, "rows", {})], None, signed)
+    keys = tuple(builder.keys)
+    open_for = below.relation.open_for
+    end_of_rows = below.relation.ends if open_for is None else below.relation.open_until
+    open_until, ends = (
+        _key_of_end(keys, source.alias, end, builder.grouping_sets)
+        for end in (below.relation.open_until, end_of_rows)
+    )
+    delays = {
+        key: delay
+        for column, delay in below.relation.times.items()
+        if (key := _key_of_end(keys, source.alias, column, builder.grouping_sets)) is not None
+    }
+    in_time = (
+        _key_of_end(keys, source.alias, each, builder.grouping_sets) for each in below.relation.in_time
+    )
+    # A total has no key that could be idle. Before 28 November 2026 it was forgotten: that state isn't gone on with.
+    is_forgotten = ttl_over(below, planner.ttl) is not None
+    is_timed = (bool(keys) and is_forgotten) or ends is not None
+    identity = digest(
+        below.name,
+        conditions.row_source(template),
+        *sorted(key.sql for key in keys),
+        builder.grouping_sets,
+        *(["never idle"] if is_forgotten and not keys else []),
+    )
+    groups = f"group_{identity}"
+    name = f"{groups}_{digest(*(m.sql for m in builder.metrics.values()))}"
+    enumerated = planner.rewrites.enumerated(select, groups, builder, ttl_over(below, planner.ttl))
+    planner.rewrites.split(select, groups, builder)
+    rows = builder.rows([*(["row_time"] if is_timed else []), *(["sign"] if signed else [])])
+    stage = GroupStage(
+        name=name,
+        level=0,
+        streams=(),
+        rows=rows,
+        source=builder.source,
+        keys=keys,
+        grouping_sets=builder.grouping_sets,
+        metrics=tuple(builder.metrics.values()),
+        distinct_sets=builder.distinct_sets,
+        growth=None,
+        signed=signed,
+        enumerated=enumerated,
+        written=sql(hints.user_tree(template)),
+    )
+    growing = [key for key in keys if not is_finite(exp.maybe_parse(key.sql, dialect=DIALECT), select)]
+    covered = all(is_covered(planner, unbounded_state.names_of(key, select)) for key in growing)
+    bounded = covered or below.relation.bounded
+    growth = (
+        None
+        if bounded or ends
+        else UnboundedState(
+            f"something for every value of {', '.join(key.sql for key in growing)}",
+            frozenset().union(*(unbounded_state.called(key, select) for key in growing)),
+        )
+    )
+    ids = frozenset(key.name.lower() for key in keys) | (
+        {"grouping_id"} if builder.grouping_sets is not None else set()
+    )
+    group = planner.add(
+        GroupAggregate(
+            name,
+            (below,),
+            stage,
+            Relation(
+                True,
+                keys=(ids,),
+                bounded=bounded,
+                open_until=open_until,
+                open_for=None if open_until is None else open_for,
+                ends=ends,
+                in_time=frozenset(filter(None, in_time)),
+                delays=delays,
+            ),
+            _group_label(select),
+            growth,
+            groups,
+            () if ends is None else (str(end_of_rows),),
+            open_for or 0,
+        )
+    )
+    group = closed(planner, group)
+    above = builder.finished(planner.place(group, "groups"))
+    if is_result(select):
+        results.mark(above)
+    if select.parent is not None:
+        select.replace(above)  # the filter around it says where a ranking ends
+    return planner.select(above)
+
+
+def _key_of_end(
+    keys: Sequence[Key], alias: str, end: str | None, sets: Sequence[Sequence[str]] | None
+) -> str | None:
+    """The key that is the column with the end of a window, in every grouping set."""
+    for key in keys if end is not None else ():
+        node: exp.Expr = exp.maybe_parse(key.sql, dialect=DIALECT)
+        in_all = all(key.name in members for members in sets or ())
+        if in_all and conditions.carried(node, alias, {str(end): "end"}) is not None:
+            return key.name.lower()
+    return None
+
+
+def _group_label(select: exp.Select) -> str:
+    group = select.args.get("group")
+    return sql(group).strip() if group is not None else "all rows"

@@ -1,0 +1,103 @@
+"""What a SELECT reads, and the SELECT over its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..frontend import hints
+from ..normalize import conditions
+from ..plan import unbounded_state
+from ..plan.base import Operator, input_name
+from ..sql.clauses import joined, relations
+from ..sql.dialect import of_around, sql
+from ..sql.nodes import every, standing_in
+from .closing import closed
+from .from_items import FromItem, check_relation, table_of
+
+if TYPE_CHECKING:
+    from .planner import Planner
+
+
+def read_from(planner: Planner, select: exp.Select) -> list[FromItem]:
+    """What a SELECT reads; relations without a name are given one in its tree.
+
+    Raises:
+        QueryError: a stream stands there with more than its name.
+    """
+    found = []
+    for number, (node, join) in enumerate(joined(select)):
+        operator = planner.visit(node)
+        alias = node.alias_or_name
+        if operator is not None:
+            check_relation(node, join, operator.relation.changes)
+        if (
+            operator is not None
+            and node.args.get("alias") is not None
+            and node.args["alias"].args.get("columns")
+        ):
+            raise QueryError(
+                f"'{sql(node)[-60:]}' renames the columns of a stream in FROM; name them in its select list."
+            )
+        if operator is not None and not alias:
+            alias = f"{unbounded_state.OWN_ALIAS}{number}"
+            node.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
+        found.append(FromItem(alias, node, join, operator))
+    return found
+
+
+def with_inputs(
+    planner: Planner, select: exp.Select, read: Sequence[FromItem]
+) -> tuple[exp.Select, tuple[Operator, ...]]:
+    """A SELECT over ``__input_n`` in the place of its operators, and these."""
+    inputs: list[Operator] = []
+    tables: list[tuple[exp.Expr, exp.Expr]] = []
+    for each, node in zip(read, relations(select), strict=True):
+        if each.operator is not None:
+            table = table_of(input_name(len(inputs)), each.alias)
+            for name in ("pivots", "sample"):
+                table.set(name, deepcopy(node.args.get(name)))
+            tables.append((node, table))
+            inputs.append(each.operator)
+    # What is below them is planned, and may be most of the text.
+    with standing_in(tables):
+        made = select.copy()
+    for query in conditions.inner_queries(made):
+        if conditions.is_one_row(query):
+            # It is kept as the one row that it is, not as all those that it is of.
+            operator = planner.visit(query.copy())
+            assert operator is not None
+            query.replace(
+                exp.Select(expressions=[exp.Star()]).from_(table_of(input_name(len(inputs)), "one_row"))
+            )
+            inputs.append(closed(planner, operator))
+            continue
+        for part in every(query, exp.Select):
+            for node in relations(part):
+                below = node.unnest()
+                if isinstance(below, exp.Query) and of_around(below):
+                    continue  # of the rows around: what it reads is kept
+                operator = planner.visit(node)
+                if operator is not None:
+                    operator = closed(planner, operator)
+                    check_relation(node, None)
+                    alias = node.alias_or_name
+                    node.replace(table_of(input_name(len(inputs)), alias or input_name(len(inputs))))
+                    inputs.append(operator)
+    for table in every(made, exp.Table):
+        if hints.is_stream(table):
+            lateral = table.find_ancestor(exp.Lateral)
+            if lateral is not None:
+                raise QueryError(
+                    f"'{hints.quoted(lateral)}' reads a stream for each row; write it as a join with its conditions "
+                    "in ON, and where only the first of these rows are asked for, filter on a ROW_NUMBER() over that."
+                )
+            raise QueryError(
+                f"'{hints.quoted(select)}' reads a stream in a place where its rows can't be told apart from those "
+                "before; put it into FROM or JOIN."
+            )
+    return made, tuple(inputs)

@@ -1,0 +1,443 @@
+"""Joins, semi and anti joins of anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..frontend import hints
+from ..normalize import asked_relations, conditions, correlated_aggregates, semi_joins
+from ..normalize.static_sides import nest, nest_inner, unclear
+from ..plan.base import Join, Operator, OuterIntervalJoin, UnboundedState, Until
+from ..plan.hidden_items import with_weight
+from ..plan.relation import Relation, weight_of
+from ..plan.time_bounds import TimeBounds, delay_of
+from ..sql.clauses import only_asks
+from ..sql.dialect import canonical, is_of, relation_of, relations_around, sql, walk_same_query
+from ..sql.names import digest
+from ..sql.nodes import every
+from ..sql.tie_breaking import decide_extremes
+from .closing import closed_unless, late_counted
+from .from_items import FromItem, reads_stream, times_of
+from .inputs import read_from, with_inputs
+from .join_conditions import (
+    equal_ends,
+    join_keys,
+    put_filters_below,
+    put_test_below,
+    put_tests_below_inner,
+    put_tests_of_tables_below,
+)
+from .projections import delays_of_computed, local, short
+from .recomputing import ends_among, is_repeatable, recomputed, refuse_chance, refuse_tables
+
+if TYPE_CHECKING:
+    from .planner import Planner
+
+_BY_WINDOW = (
+    "; or compare window_start and window_end of both sides in its condition, so that rows of a window meet those of the "
+    "same one"
+)
+_TWO_BY_TWO = (
+    "; or join two at a time, the outer join last: the time between rows bounds what is kept of an outer join only of two "
+    "relations, as in (SELECT … FROM a JOIN b ON …) AS ab LEFT JOIN c ON …"
+)
+_IN_TIME = (
+    "; or bound the time between them on both sides, as in a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' HOUR, by columns that "
+    "carry event time (dbt's config event_time, window_end)"
+)
+
+
+def plan_join(
+    planner: Planner, select: exp.Select, read: Sequence[FromItem], inner: Sequence[exp.Query]
+) -> Operator:
+    """A SELECT over several relations, or one that asks streams in its conditions: bounded by time, from changes, or anew.
+
+    Args:
+        planner: of the tree.
+        select: neither groups nor ranks.
+        read: what stands in FROM.
+        inner: its queries over streams that stand elsewhere.
+
+    Raises:
+        QueryError: it has no meaning over streams.
+    """
+    if read and not any(each.operator for each in read):
+        raise QueryError(
+            f"'{hints.quoted((*inner, select)[0])}' reads a stream inside an expression of a query over a table that is no "
+            "stream; read that as a stream too."
+        )
+    if any([_as_relation(query) for query in inner]):
+        return planner.select(select)
+    if any(isinstance(each.node, exp.Lateral) and reads_stream(each.node) for each in read):
+        return _with_laterals(planner, select, read)
+    if inner and (joins_only := semi_joins.as_joins(select)) is not None:
+        asked = read_from(planner, joins_only)
+        if all(each.operator and not each.operator.relation.changes for each in asked) and _until_alone(
+            joins_only, asked
+        ):
+            return plan_join(planner, joins_only, closed_unless(planner, joins_only, asked, False), ())
+    streaming = [each.operator is not None for each in read]
+    asks = any((join.args.get("on") or exp.true()).find(exp.Query) for join in select.args.get("joins") or ())
+    is_beside = not all(streaming) and not asks
+    if is_beside and inner and (column := unclear(select)) is not None:
+        raise QueryError(
+            f"'{hints.quoted(select)}' joins a table, and asks in a query inside for '{column.name}', without saying "
+            f"whose column it is; write the relation's name before it, as in t.{column.name}."
+        )
+    if is_beside and nest(select, streaming, whole=sum(streaming) == 1):
+        return planner.select(select)
+    joins_alone = all(streaming) and len(read) > 1 and not asks
+    if inner and joins_alone and all(map(_says_whose, inner)) and nest(select, streaming, whole=True):
+        return planner.select(select)
+    if correlated_aggregates.put_in_joins(select, inner):
+        return planner.select(select)
+    if all(streaming) and not inner and not asks and put_filters_below(select, read):
+        return planner.select(select)
+    template, inputs = with_inputs(planner, select, read)
+    if not read:
+        return _of_nothing(planner, select, template, inputs)
+    if (
+        all(streaming)
+        and not inner
+        and not asks
+        and conditions.reads_tables(template)
+        and nest(select, streaming, whole=True)
+    ):
+        return planner.select(select)
+    _check_repeatable(select, template, inputs, "joins streams")
+    streams = [each for each in read if each.operator is not None]
+    if put_tests_of_tables_below(select, read):
+        return planner.select(select)
+    if len(streams) < len(read) or conditions.reads_tables(template):
+        if names := _unqualified(select):
+            raise QueryError(
+                f"'{hints.quoted(select)}' joins streams and a table that is no stream, and doesn't say whose columns "
+                f"{', '.join(names)} are: write the relation's name before each, as in t.{names[0]}."
+            )
+        raise QueryError(
+            f"'{hints.quoted(select)}' joins streams and a table that is no stream in one SELECT; join that in a query "
+            "below or above, so that it is clear which rows it belongs to."
+        )
+    relations = [each.relation for each in inputs]
+    aliases = tuple(each.alias for each in streams)
+    equal = conditions.equal_columns(select, [e.alias for e in streams])
+    outputs = conditions.outputs_of_join(
+        select, [(e.alias, e.operator.relation) for e in streams if e.operator]
+    )
+    plain = not inner and all(conditions.is_inner(each.join) for each in streams)
+    bounded = all(relation.bounded for relation in relations)
+    if not inner and not any(relation.changes for relation in relations):
+        for group in equal:
+            kinds = {
+                conditions.carried(part, alias, relation.together)
+                for (alias, part), relation in zip(
+                    [(alias, group.get(alias)) for alias in aliases], relations, strict=True
+                )
+                if part is not None
+            }
+            if len(group) == len(aliases) and len(kinds) == 1 and None not in kinds:
+                keys = join_keys(select, streams, outputs)
+                return local(
+                    planner, "JOIN", inputs, sql(template), Relation(together=outputs.together, keys=keys)
+                )
+    keys = join_keys(select, streams, outputs)
+    changes = any(relation.changes for relation in relations)
+    ends = () if inner else equal_ends(equal, aliases, relations)
+    bounds = TimeBounds(select, times_of(streams)) if plain and not changes else None
+    until = None if bounds is None else bounds.until()
+    growth = (
+        None
+        if bounded or ends or until
+        else UnboundedState(
+            "every row of both sides",
+            None,
+            or_else=_IN_TIME if plain else _other_bound(select, streams, inner, changes),
+        )
+    )
+    passed = next(filter(None, (outputs.ends.get(alias.lower()) for alias in aliases)), None)
+    if plain:
+        if until:
+            inputs = late_counted(planner, select, inputs, streams)
+        weighed = [(each.alias, weight_of(number)) for number, each in enumerate(streams)]
+        text = sql(with_weight(template, weighed) if changes else template)
+        name = f"join_{digest(canonical(template), *(each.name for each in inputs))}"
+        found = bounds.delays(until) if bounds and until else {}
+        delays = _delays_of(select, streams, found, outputs)
+        return planner.add(
+            Join(
+                name,
+                inputs,
+                text,
+                Relation(changes, delays=delays, keys=keys, bounded=bounded, ends=passed if ends else None),
+                short(select),
+                growth,
+                ends,
+                tuple(until[alias.lower()] for alias in aliases) if until else (),
+            )
+        )
+    alone = None if inner or changes else _until_alone(select, streams)
+    if alone:
+        inputs = late_counted(planner, select, inputs, streams)
+        growth = None
+        if not any(each.join is not None and each.join.kind == "SEMI" for each in streams):
+            return _outer_in_time(planner, select, template, inputs, streams, alone, keys, outputs)
+    partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
+    if not any(partitions) and put_test_below(select, read):
+        return planner.select(select)
+    all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
+    if any(each.join is not None and each.join.side in ("RIGHT", "FULL") for each in streams):
+        # Rows of either side that meet none may be told apart by NULLs alone.
+        keys = ()
+    by_end = ends_among(partitions, all_aliases, relations)
+    relation = Relation(True, keys=keys, bounded=bounded, ends=passed if by_end else None)
+    if alone:
+        # A row that has found one stays.
+        found = TimeBounds(select, times_of(streams)).delays(alone)
+        relation = Relation(False, delays=_delays_of(select, streams, found, outputs), keys=keys)
+    if by_end:
+        growth = None
+    _settle_inner(select, template, relation.key)
+    return recomputed(
+        planner,
+        select,
+        template,
+        inputs,
+        partitions,
+        all_aliases,
+        relation,
+        short(select),
+        growth=growth,
+        until=tuple(alone[alias.lower()] for alias in aliases) if alone else (),
+        always=_always(select, streams),
+    )
+
+
+def _always(select: exp.Select, streams: Sequence[FromItem]) -> tuple[int, ...]:
+    """`Recompute.always` of a join of relations, which stand in FROM."""
+    there = conditions.always_there(select)
+    return tuple(number for number, each in enumerate(streams) if each.alias in there)
+
+
+def _check_repeatable(
+    select: exp.Select, template: exp.Select, inputs: tuple[Operator, ...], does: str
+) -> None:
+    """Passes a query that gives the same each time, over what does; `does`: what it is doing, in a message.
+
+    Raises:
+        QueryError: it doesn't.
+    """
+    if not is_repeatable(template, inputs):
+        raise QueryError(
+            f"'{hints.quoted(select)}' {does} and holds a function that gives another value each time; compute it in a "
+            "query below."
+        )
+
+
+def _settle_inner(select: exp.Select, template: exp.Select, key: frozenset[str] | None) -> None:
+    """Has the queries inside give the same each time, of equal rows too. Changes the template.
+
+    Args:
+        select: the query.
+        template: the same over ``__input_n``.
+        key: what identifies its rows; None: nothing does.
+
+    Raises:
+        QueryError: one can't.
+    """
+    for query in conditions.inner_queries(template):
+        conditions.order_lists(query)
+        decide_extremes(query)
+        conditions.order_windows(query)
+        if query.find_ancestor(exp.Lateral) is not None:
+            conditions.order_limits(query)
+        refuse_chance(select, key, partial(conditions.why_not_again, query), after=", and join that")
+
+
+def _of_nothing(
+    planner: Planner, select: exp.Select, template: exp.Select, inputs: tuple[Operator, ...]
+) -> Operator:
+    """A SELECT without FROM, one row of what it asks streams."""
+    refuse_tables(select, template)
+    _check_repeatable(select, template, inputs, "asks streams")
+    _settle_inner(select, template, frozenset())
+    keys = ((),) * len(inputs)
+    aliases = conditions.inner_aliases(template, 0, len(inputs))
+    return recomputed(
+        planner, select, template, inputs, keys, aliases, Relation(True, keys=(frozenset(),)), short(select)
+    )
+
+
+def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem]) -> Operator:
+    """A SELECT with a LATERAL query over a stream that is no join (`lateral_joins`): asked again for the rows that meet the
+    same."""
+    laterals = [each.node for each in read if each.operator is None]
+    template, inputs = with_inputs(planner, select, read)
+    if conditions.reads_tables(template) or not all(isinstance(node, exp.Lateral) for node in laterals):
+        raise QueryError(
+            f"'{hints.quoted(select)}' asks a stream for each row in LATERAL, beside a table that is none; join that in a "
+            "query below, or in one above."
+        )
+    _check_repeatable(select, template, inputs, "asks streams")
+    _settle_inner(select, template, None)
+    aliases = [each.alias for each in read if each.operator is not None]
+    all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
+    partitions = conditions.partitions(select, template, aliases, len(inputs))
+    bounded = all(each.relation.bounded for each in inputs)
+    growth = None if bounded else UnboundedState("every row of both sides", None)
+    relation = Relation(True, bounded=bounded)
+    return recomputed(
+        planner, select, template, inputs, partitions, all_aliases, relation, short(select), growth=growth,
+        always=_always(select, [each for each in read if each.operator is not None]),
+    )  # fmt: skip
+
+
+def _as_relation(query: exp.Query) -> bool:
+    """Has a query in an expression ask one relation row by row, where it can; whether it was something else. Changes the
+    tree."""
+    return nest_inner(query) or asked_relations.put_in_from(query) or put_tests_below_inner(query)
+
+
+def _says_whose(query: exp.Query) -> bool:
+    """Whether each column in a query inside has the name of a relation before it, in there or around it."""
+    around = relations_around(query) - {""}
+    return all(is_of(query, column) or relation_of(column) in around for column in every(query, exp.Column))
+
+
+def _other_bound(
+    select: exp.Select, streams: Sequence[FromItem], inner: Sequence[exp.Query], changes: bool
+) -> str:
+    """What would bound the state of a join that isn't an inner one, at the end of a sentence.
+
+    Args:
+        select: the query.
+        streams: what it joins.
+        inner: its queries over streams that stand elsewhere.
+        changes: whether rows of these change.
+    """
+    nodes = [*(each.node for each in streams), *inner]
+    if all(next(hints.windows_under(node), None) is not None for node in nodes):
+        return _BY_WINDOW
+    is_timed = not inner and not changes and TimeBounds(select, times_of(streams)).until() is not None
+    return _TWO_BY_TWO if is_timed and len(streams) > 2 else ""
+
+
+def _outer_in_time(
+    planner: Planner,
+    select: exp.Select,
+    template: exp.Select,
+    inputs: tuple[Operator, ...],
+    streams: Sequence[FromItem],
+    until: Mapping[str, Until],
+    keys: tuple[frozenset[str], ...],
+    outputs: conditions.Outputs,
+) -> Operator:
+    """An outer or anti join of two relations that time bounds: its rows never change.
+
+    Args:
+        select: the query.
+        template: over its inputs.
+        inputs: the relations, whose late rows are counted.
+        streams: the same, as they are read.
+        until: by alias until when their rows are needed.
+        keys: of its rows.
+        outputs: the columns that it hands on.
+    """
+    bounds, preserved = _time_bounds_of_met(select, streams), _preserved(streams)
+    due = bounds.until()
+    assert due is not None
+    is_anti = streams[1].join is not None and only_asks(streams[1].join)
+    if conditions.has_outer(select):
+        keys = ()
+    aliases = [each.alias.lower() for each in streams]
+    # Of an anti join the rows that are alone are all there is: its own text says which.
+    asked = [not is_anti and alias in preserved for alias in aliases]
+    # A row that is alone comes some time after that by which it is due. How far its other times lie from that, the
+    # join's conditions say of rows alone that meet.
+    late = {
+        (alias, column): delay
+        for (alias, column), delay in bounds.delays(due).items()
+        if alias not in preserved or [column] == [name for name, _ in due[alias]]
+    }
+    delays = _delays_of(select, streams, late, outputs)
+    return planner.add(
+        OuterIntervalJoin(
+            f"join_{digest(canonical(template), *(each.name for each in inputs))}",
+            inputs,
+            sql(template),
+            Relation(delays=delays, keys=keys),
+            short(select),
+            None if is_anti else sql(conditions.as_inner(template)),
+            tuple(
+                sql(conditions.rows_alone(template, n)) if is_asked else None
+                for n, is_asked in enumerate(asked)
+            ),
+            tuple(
+                sql(conditions.rows_that_meet(template, n)) if is_asked else None
+                for n, is_asked in enumerate(asked)
+            ),
+            tuple(until[alias] for alias in aliases),
+            tuple(due[alias] for alias in aliases),
+        )
+    )
+
+
+def _until_alone(select: exp.Select, streams: Sequence[FromItem]) -> dict[str, Until] | None:
+    """By alias until when the rows of an outer, semi or anti join of two relations are needed; None: no time bounds
+    it."""
+    if len(streams) != 2 or streams[1].join is None:
+        return None
+    return _time_bounds_of_met(select, streams).until_alone(_preserved(streams))
+
+
+def _preserved(streams: Sequence[FromItem]) -> tuple[str, ...]:
+    """The aliases of the two relations of a join whose rows it says of that they are alone, or not."""
+    one, other = (each.alias.lower() for each in streams)
+    join = streams[1].join
+    side = (join.side or "").upper() if join is not None else ""
+    return {"FULL": (one, other), "RIGHT": (other,)}.get(side, (one,))
+
+
+def _time_bounds_of_met(select: exp.Select, streams: Sequence[FromItem]) -> TimeBounds:
+    """What is said of the times of rows that meet; rows that are alone are asked by WHERE, too."""
+    met = select.copy()
+    met.set("where", None)
+    return TimeBounds(met, times_of(streams))
+
+
+def _delays_of(
+    select: exp.Select,
+    streams: Sequence[FromItem],
+    delays: Mapping[tuple[str, str], int],
+    outputs: conditions.Outputs,
+) -> dict[str, int]:
+    """`Relation.delays` of a join's result.
+
+    Args:
+        select: the join.
+        streams: what it reads.
+        delays: by alias and column for how long after the watermark has passed its time rows of the join may still come.
+        outputs: the columns that it hands on.
+    """
+    own = {each.alias.lower() for each in streams if each.join is None or not only_asks(each.join)}
+    found: dict[str, int] = {}
+    for (alias, column), delay in delays.items():
+        if alias in own and (name := outputs.of.get((alias, column))) is not None:
+            found[name] = max(delay, found.get(name, delay))
+    of_item = partial(
+        delay_of, of_column=lambda column: delays.get((column.table.lower(), column.name.lower()))
+    )
+    return {**found, **delays_of_computed(select, of_item)}
+
+
+def _unqualified(select: exp.Select) -> list[str]:
+    """The columns that a SELECT reads without a relation's name, but for those that USING joins."""
+    joins = select.args.get("joins") or ()
+    using = {each.name.lower() for join in joins for each in join.args.get("using") or ()}
+    columns = (each for each in walk_same_query(select) if isinstance(each, exp.Column) and not each.is_star)
+    names = (each.name for each in columns if not each.table and each.name.lower() not in using)
+    return list(dict.fromkeys(names))

@@ -1,0 +1,190 @@
+"""Whether a SELECT over results of windows stays within one window.
+
+Such a query can be evaluated on the windows that have just closed, and never looks back: it groups,
+ranks and joins by ``window_end``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ..aggregates.grouping import grouping
+from ..errors import NotInStages, QueryError
+from ..sql.clauses import aggregate, conjuncts, left_out, only_asks
+from ..sql.dialect import arguments, sql
+from ..sql.nodes import every
+
+Columns = Mapping[str, str]
+"""Output column (lower case) → the window column it carries, or what else of a stage (`identity`)."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A relation in FROM or JOIN."""
+
+    alias: str
+    node: exp.Expr
+    kind: str
+    window_columns: Columns
+    join: exp.Join | None = None
+    unique: frozenset[str] | None = None
+    """What identifies its rows, of what its columns carry."""
+
+
+def window_column(node: exp.Expr, sources: Sequence[Source]) -> str | None:
+    """Which window column an expression is, if it is one."""
+    if not isinstance(node, exp.Column):
+        return None
+    for source in sources:
+        if not node.table or node.table.lower() == source.alias.lower():
+            if found := source.window_columns.get(node.name.lower()):
+                return found
+    return None
+
+
+def in_each_row(joins: Sequence[exp.Join | None]) -> list[bool]:
+    """Of each relation whether the rows of a join all have a row of it: an outer join has NULL in the place of some.
+
+    Args:
+        joins: how each relation is joined; None: it stands in FROM.
+    """
+    sides = ["" if join is None or only_asks(join) else (join.side or "").upper() for join in joins]
+    return [
+        side not in ("LEFT", "FULL") and not {"RIGHT", "FULL"} & {*sides[place + 1 :]}
+        for place, side in enumerate(sides)
+    ]
+
+
+def _in_each_row(sources: Sequence[Source]) -> list[Source]:
+    there = in_each_row([source.join for source in sources])
+    return [source for source, is_there in zip(sources, there, strict=True) if is_there]
+
+
+def window_key(node: exp.Expr, sources: Sequence[Source]) -> str | None:
+    """Which window column an expression is in each row, if it is one: NULL is no window."""
+    if isinstance(node, exp.Column) and not node.table:
+        return window_column(node, sources)  # of all that are joined by USING
+    return window_column(node, _in_each_row(sources)) or _coalesced(node, sources)
+
+
+def output_columns(select: exp.Select, sources: Sequence[Source]) -> dict[str, str]:
+    """The window columns a SELECT hands on."""
+    found: dict[str, str] = {}
+    there = _in_each_row(sources)
+    for item in select.expressions:
+        column = item.unalias()
+        if isinstance(column, exp.Star):
+            for source in there:
+                found.update(_of_star(column, source.window_columns))
+        elif isinstance(column, exp.Column) and isinstance(column.this, exp.Star):
+            for source in there:
+                if source.alias.lower() == column.table.lower():
+                    found.update(_of_star(column.this, source.window_columns))
+        elif kind := window_key(column, sources):
+            found[item.alias_or_name.lower()] = kind
+    return found
+
+
+def _of_star(star: exp.Expr, columns: Columns) -> dict[str, str]:
+    """Of columns those that a star hands on as they are."""
+    others = left_out(star)
+    return {name: what for name, what in columns.items() if name.lower() not in others}
+
+
+def _coalesced(node: exp.Expr, sources: Sequence[Source]) -> str | None:
+    """The same window column of several sources, of which an outer join leaves one."""
+    if not isinstance(node, exp.Coalesce):
+        return None
+    kinds = {window_column(each, sources) for each in arguments(node)}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def check(select: exp.Select, sources: Sequence[Source], outputs: Columns) -> None:
+    """Passes a SELECT whose operators all stay within one window.
+
+    Raises:
+        QueryError: one does not; the message says how to make it so.
+    """
+    check_ranks(select, sources)
+    if limit := select.args.get("limit") or select.args.get("fetch") or select.args.get("offset"):
+        raise QueryError(
+            f"'{sql(limit).strip()}' cuts off rows across windows; to keep the first rows of each window, filter on "
+            "ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY …)."
+        )
+    group = select.args.get("group")
+    if group and not _groups_by_window(select, sources):
+        raise NotInStages(
+            f"'{sql(group).strip()}' groups rows of different windows together; add window_start, window_end to it "
+            "as they are, to each set of it where it has several."
+        )
+    if not group and (select.args.get("having") or aggregate(select) is not None):
+        raise QueryError(
+            "An aggregate over window results without GROUP BY mixes windows; add GROUP BY window_start, window_end."
+        )
+    if select.args.get("distinct") and "window_end" not in outputs.values():
+        raise QueryError(
+            "SELECT DISTINCT over window results mixes windows; put window_end into the select list."
+        )
+    for source in sources:
+        if source.join is not None:
+            _check_join(source, sources)
+
+
+def _groups_by_window(select: exp.Select, sources: Sequence[Source]) -> bool:
+    """Whether the groups of a GROUP BY, in each of its grouping sets, are of one window: what is computed of an end may
+    be the same for several."""
+    found = grouping(select)
+    ends = {place for place, key in enumerate(found.keys) if window_key(key, sources) == "window_end"}
+    return bool(ends) if found.sets is None else all(ends & {*keys} for keys in found.sets)
+
+
+def check_ranks(select: exp.Select, sources: Sequence[Source]) -> None:
+    """Passes a SELECT whose OVER clauses are partitioned by ``window_end``."""
+    for item in [*select.expressions, select.args.get("qualify")]:
+        for window in every(item, exp.Window) if item else ():
+            if not any(
+                window_key(key, sources) == "window_end" for key in window.args.get("partition_by") or ()
+            ):
+                raise NotInStages(
+                    f"'{sql(window)}' ranks rows of different windows together; write PARTITION BY "
+                    "window_start, window_end, ….",
+                )
+
+
+def _check_join(source: Source, sources: Sequence[Source]) -> None:
+    join = source.join
+    assert join is not None
+    before = sources[: list(sources).index(source)]
+    results = [other for other in before if other.kind == "result"]
+    side = (join.side or "").upper()
+    if source.kind != "result":
+        if results and (side in ("RIGHT", "FULL")):
+            raise QueryError(
+                f"{side} JOIN keeps every row of '{source.alias}', which is not a stream, in every window; "
+                "make it a LEFT JOIN with the window result on the left."
+            )
+        return
+    if not results:
+        if side in ("LEFT", "FULL") and not only_asks(join):
+            raise QueryError(
+                f"{side} JOIN keeps every row of '{before[0].alias}', which is not a stream, in every window; "
+                "put the window result on the left."
+            )
+        return
+    for column in join.args.get("using") or ():
+        name = exp.column(column.name)
+        if window_column(name, [source]) == window_column(name, before) == "window_end":
+            return
+    for test in conjuncts(join.args.get("on")):
+        if isinstance(test, exp.EQ | exp.NullSafeEQ):
+            left, right = test.this, test.expression
+            for own, other in ((left, right), (right, left)):
+                if window_column(own, [source]) == window_column(other, before) == "window_end":
+                    return
+    raise QueryError(
+        f"The join with '{source.alias}' compares rows of different windows; add "
+        "ON a.window_start = b.window_start AND a.window_end = b.window_end."
+    )

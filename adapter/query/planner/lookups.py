@@ -1,0 +1,220 @@
+"""Joins with tables outside, which are asked for the keys of a micro-batch and no others.
+
+Each such join is checked, and a view put in the place of the table: what the table answers will be
+under it. `lookup_keys` says what it is asked.
+
+>>> from ..sql.dialect import parse, sql
+>>> tree = parse("select o.id, c.name from o left join crm.customers as c on c.id = o.customer")
+>>> for table in tree.find_all(exp.Table):
+...     if table.name == "o": hints.mark(table)
+>>> tables = place(tree, ["crm.customers"])
+>>> sql(tree)
+'SELECT o.id, c.name FROM o LEFT JOIN lookup_customers_by_id AS c ON c.id = o.customer'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..frontend import hints
+from ..plan.base import Dataflow, MaterializedProject, Project
+from ..plan.lookup_keys import LookupKey, is_of, joins_needed, keys_of, relations_before
+from ..plan.plan import LookupTable
+from ..rewrites.refusals import is_random
+from ..sql.dialect import parse, sql
+from ..sql.nodes import every
+
+_VIEW = "lookup"
+
+
+def place(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...]:
+    """Puts views in the place of lookup tables. Changes the tree, in which streams are marked.
+
+    Args:
+        tree: of a model's text.
+        relations: those that are lookup tables.
+
+    Raises:
+        QueryError: one stands where it can't be asked for keys.
+    """
+    wanted = {relation.lower() for relation in relations}
+    found: dict[str, LookupTable] = {}
+    named = [table for table in every(tree, exp.Table) if hints.relation_name(table).lower() in wanted]
+    views: dict[int, str] = {}
+    names = frozenset(node.this.lower() for node in every(tree, exp.Identifier))
+    for table in sorted(named, key=_place):
+        relation = hints.relation_name(table)
+        if hints.is_stream(table):
+            raise QueryError(
+                f"{relation} is a lookup table, which can't be read as a stream. {_example(relation)}."
+            )
+        table = _out_of_its_select(table)
+        join = _join_of(table, relation)
+        alias = table.alias_or_name
+        keys = keys_of(join, alias)
+        if not keys:
+            raise QueryError(
+                f"The join with {relation}, a lookup table, compares no column of it for equality with a value of the "
+                f"stream. {_example(relation, alias)}; further conditions may stand beside it."
+            )
+        _check_values(keys, relation)
+        columns = None if _all_are_read(join.parent, alias) else tuple(sorted(names))
+        before = {
+            each.this.alias_or_name.lower(): each
+            for each in relations_before(join)
+            if isinstance(each, exp.Join)
+        }
+        waits_for = {views.get(id(each)) for each in joins_needed([key.value for key in keys], before)}
+        columns_of_key = tuple(key.column.lower() for key in keys)
+        view = _view(table, relation, columns_of_key, found, waits_for)
+        views[id(join)] = view
+        _put_view(table, view)
+        known = found.get(view)
+        if known is not None and (known.columns is None or columns is None):
+            columns = None
+        found[view] = LookupTable(relation, view, columns_of_key, columns)
+    return tuple(found.values())
+
+
+def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
+    """Passes operators that read lookup tables row by row.
+
+    Raises:
+        QueryError: another one does, which would have to ask for the keys of all that it keeps.
+    """
+    for operator in flow.operators:
+        text = "" if isinstance(operator, Project | MaterializedProject) else getattr(operator, "sql", "")
+        for table in tables:
+            if table.view in text and any(each.name == table.view for each in every(parse(text), exp.Table)):
+                raise QueryError(
+                    f"{table.relation}, a lookup table, is joined inside an expression of a query over streams; join it in "
+                    "a WITH below, and read that in the expression."
+                )
+
+
+def are_under(node: exp.Expr) -> bool:
+    """Whether lookup tables are read under a node."""
+    return any(table.meta_get(_VIEW) for table in every(node, exp.Table))
+
+
+def _place(table: exp.Table) -> int:
+    """Where among the joins of its SELECT a table stands: its keys may come out of those before."""
+    join = table.find_ancestor(exp.Join, exp.Select)
+    joins = join.parent.args.get("joins") or [] if isinstance(join, exp.Join) and join.parent else []
+    return next((number for number, each in enumerate(joins) if each is join), -1)
+
+
+def _example(relation: str, alias: str = "t") -> str:
+    return (
+        f"Write … JOIN {relation} AS {alias} ON {alias}.key = stream.key, with the columns' names before it"
+    )
+
+
+def _out_of_its_select(table: exp.Table) -> exp.Table:
+    """A table that a CTE only passes on, ``select * from table``, in the place of the CTE."""
+    while True:
+        select = table.find_ancestor(exp.Select)
+        if (
+            select is None
+            or not isinstance(select.parent, exp.Subquery)
+            or not isinstance(table.parent, exp.From)
+        ):
+            return table
+        clauses = {name for name, value in select.args.items() if value}
+        plain = [
+            item for item in select.expressions if isinstance(item, exp.Star) and not any(item.args.values())
+        ]
+        if not clauses <= {"expressions", "from", "from_", "kind"} or len(plain) != len(select.expressions):
+            return table
+        around = select.parent
+        if around.args.get("alias") is not None and around.args["alias"].args.get("columns"):
+            return table
+        moved = table.copy()
+        moved.set("alias", around.args.get("alias") or table.args.get("alias"))
+        moved.set("joins", around.args.get("joins"))
+        around.replace(moved)
+        table = moved
+
+
+def _join_of(table: exp.Table, relation: str) -> exp.Join:
+    """The join that a lookup table is the right side of."""
+    join, what = table.parent, f"{relation} is a lookup table"
+    if not isinstance(join, exp.Join) or not isinstance(join.parent, exp.Select):
+        place = "in the FROM before the stream" if isinstance(join, exp.From) else "on its own"
+        raise QueryError(
+            f"{what}, which is asked for the keys of a join only, but stands {place}. {_example(relation)}."
+        )
+    side, kind = (join.side or "").upper(), (join.kind or "").upper()
+    word = " ".join(filter(None, (join.method, side, "" if kind == "CROSS" else kind))).upper()
+    if (
+        join.method
+        or side not in ("", "LEFT")
+        or kind not in ("", "INNER", "OUTER", "SEMI", "ANTI")
+        or (not join.args.get("on") and not join.args.get("using"))
+    ):
+        raise QueryError(
+            f"{what}, of which only the rows that keys ask for are known, so a "
+            f"{f'{word} JOIN with it' if word else 'join without ON'} can't be told; use INNER or LEFT JOIN. "
+            f"{_example(relation)}."
+        )
+    before = relations_before(join)
+    if not any(hints.is_stream(each) for node in before for each in every(node, exp.Table)):
+        raise QueryError(
+            f"{what}, and nothing of a stream stands before it in its FROM, so there are no keys to ask for. "
+            f"{_example(relation)}."
+        )
+    return join
+
+
+def _check_values(keys: Sequence[LookupKey], relation: str) -> None:
+    for key in keys:
+        for call in every(key.value, exp.Func):
+            if is_random(call) or isinstance(call, exp.AggFunc):
+                raise QueryError(
+                    f"The join with {relation}, a lookup table, compares {key.column} with '{sql(key.value)}', which isn't "
+                    "the same each time it is computed; use a column of the stream."
+                )
+
+
+def _all_are_read(select: exp.Expr | None, alias: str) -> bool:
+    """Whether a star of a SELECT takes all columns of one of its relations."""
+    assert isinstance(select, exp.Select)
+    for item in select.expressions:
+        if isinstance(item, exp.Star) or (
+            isinstance(item, exp.Column) and isinstance(item.this, exp.Star) and is_of(item, alias)
+        ):
+            return True
+        if isinstance(item, exp.Struct) and item.find(exp.Star):
+            return True
+    return False
+
+
+def _view(
+    table: exp.Table,
+    relation: str,
+    key: tuple[str, ...],
+    found: Mapping[str, LookupTable],
+    waits_for: Collection[str | None],
+) -> str:
+    """The view of a table that is asked by some columns: one for all joins, unless its keys come out of it."""
+    base = re.sub(r"[^a-z0-9]+", "_", f"lookup_{table.name}_by_{'_'.join(key)}".lower())
+    view, number = base, 1
+    while view in waits_for or (
+        view in found and (found[view].relation.lower(), found[view].key) != (relation.lower(), key)
+    ):
+        number += 1
+        view = f"{base}_{number}"
+    return view
+
+
+def _put_view(table: exp.Table, view: str) -> None:
+    if not table.alias:
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=table.this.quoted)))
+    table.set("this", exp.to_identifier(view))
+    table.set("db", None)
+    table.set("catalog", None)
+    table.meta[_VIEW] = True

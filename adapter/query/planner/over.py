@@ -1,0 +1,307 @@
+"""OVER: rankings, and frames in order of event time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..frontend import hints
+from ..normalize import conditions
+from ..normalize.rankings import ranks
+from ..plan import running as running_values
+from ..plan.base import (
+    OVER_LIFE,
+    Operator,
+    OverAggregate,
+    Top,
+    TopN,
+    UnboundedState,
+    in_one_piece,
+    ttl_over,
+)
+from ..plan.hidden_items import hide_from_stars, with_weight
+from ..plan.identity import shown_as
+from ..plan.reach import ordered_by, reach
+from ..plan.relation import EVENT_TIME, WEIGHT, Relation, comes_in_order
+from ..sql.clauses import relations
+from ..sql.dialect import canonical, sql
+from ..sql.names import digest
+from ..sql.nodes import every
+from ..sql.tie_breaking import break_ties, decide_extremes, tie
+from . import rankings
+from .bounds import fixed_keys, passed_end
+from .from_items import FromItem, filter_below
+from .inputs import with_inputs
+from .projections import local, multiplies
+from .recomputing import is_repeatable, recomputed, refuse_chance, refuse_tables
+from .results import is_result
+
+if TYPE_CHECKING:
+    from .planner import Planner
+
+
+def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operator:
+    """A SELECT with OVER: within windows that close at once, in order of event time, a ranking, or computed anew.
+
+    Args:
+        planner: of the tree.
+        select: reads one relation.
+        source: that one.
+
+    Raises:
+        QueryError: it is of values that are other ones each time.
+    """
+    below = source.streamed
+    relation, written = below.relation, select.copy()
+    break_ties(select)
+    conditions.order_all(select, source.alias)
+    template, inputs = with_inputs(planner, select, [source])
+    ranked, bounds = ranks.ranks(select), ranks.ended(select)
+    # Without an end it is an OVER as any other.
+    is_ended = ranked.keys() <= bounds.keys()
+    is_first = is_ended and len(ranked) == 1
+    # Of the first of rows that only come each is computed once.
+    is_once = is_first and not relation.changes and len(conditions.windows_of(select)) == len(inputs) == 1
+    if not is_repeatable(template, inputs) and not is_once:
+        raise QueryError(
+            f"'{hints.quoted(written)}' ranks and holds a function that gives another value each time; compute it in a "
+            "query below."
+        )
+    over = conditions.windows_of(select)
+    lists = [[canonical(key) for key in each.args.get("partition_by") or ()] for each in over]
+    first = over[0].args.get("partition_by") or []
+    common = [key for key in first if all(canonical(key) in texts for texts in lists)]
+    outputs = conditions.outputs(select, source.alias)
+    if not relation.changes and any(
+        conditions.carried(key, source.alias, relation.together) for key in common
+    ):
+        made = Relation(
+            together=outputs.carry(relation.together),
+            keys=_rank_keys(select, common, bounds),
+        )
+        return local(planner, "OVER", inputs, sql(template), made)
+    if (in_time := _over_in_time(planner, select, template, source, inputs)) is not None:
+        return in_time
+    for name, rank in ranked.items():
+        if name in bounds:
+            planner.ranks.setdefault(sql(rank))
+    keys = (tuple(sql(key) for key in common),)
+    covered = fixed_keys(planner, common, select)
+    kept = () if multiplies(select) else outputs.carry_keys(relation.keys)
+    made = Relation(
+        True,
+        # Where the rows of before were told apart they are so however many places are asked for.
+        keys=(*kept, *_rank_keys(select, common, {} if kept else bounds)),
+        bounded=relation.bounded or (covered and is_ended and len(ranked) == len(over)),
+        ends=passed_end(select, source.alias, relation, common),
+    )
+    top = None
+    if (
+        not relation.changes
+        and is_ended
+        and len(over) == len(ranked) == 1
+        and not select.args.get("laterals")
+    ):
+        ((name, rank),) = ranked.items()
+        where = template.args.get("where")
+        (placed,) = conditions.windows_of(template)
+        top = Top(sql(placed), bounds[name], sql(where.this) if where else None)
+    growth = None
+    if relation.ends is None and not relation.bounded and not (top is not None and covered):
+        growth = UnboundedState(
+            f"rows for every value of {', '.join(keys[0])}" if top and keys[0] else "every row",
+            frozenset(_names_in(common)) if top else None,
+            next(
+                (
+                    ranks.refusal(rank, name, "all rows that ever come")
+                    for name, rank in ranks.ranks(written).items()
+                    if not is_ended
+                ),
+                "",
+            ),
+        )
+    # What stands above a ranking whose groups expire goes by its rows' own lives.
+    lives = ttl_over(inputs[0], planner.ttl) is None or is_result(select)
+    if lives and is_ended and relation.changes and len(over) == len(ranked) == 1 and not multiplies(select):
+        ((name, _),) = ranked.items()
+        found = rankings.of_groups(
+            select,
+            template,
+            source.alias,
+            inputs[0],
+            name,
+            bounds[name],
+            made,
+            expires=ttl_over(inputs[0], planner.ttl) is not None,
+        )
+        if found is not None:
+            return _ranked(planner, replace(found, growth=growth))
+    if top is not None and len(inputs) == 1 and not multiplies(select):
+        ((name, _),) = ranked.items()
+        if _comes_once(select, source, bounds[name]):
+            made = replace(made, changes=False)
+        is_forgotten = bool(over[0].args.get("partition_by")) and ttl_over(inputs[0], planner.ttl) is not None
+        is_timed = is_forgotten or not made.changes
+        found = rankings.of_rows(
+            select, template, source.alias, inputs[0], name, bounds[name], made, is_timed
+        )
+        if found is not None:
+            ranking = _ranked(planner, replace(found, growth=growth))
+            return ranking if made.changes else planner.drops(ranking, select)
+    decide_extremes(template)
+    refuse_chance(select, made.key, partial(conditions.why_not_over_again, template, relation.keys))
+    if not is_result(select) or made.key is None:
+        # Else a row is found by its key, whatever it said.
+        refuse_tables(select, template)
+    return recomputed(
+        planner, select, template, inputs, keys, (source.alias,), made, "OVER", top=top, growth=growth
+    )
+
+
+def _comes_once(select: exp.Select, source: FromItem, last: int) -> bool:
+    """Whether the result is the first row in order of event time, which is put out when no other can come before it."""
+    (rank,) = conditions.windows_of(select)
+    order = rank.args["order"].expressions
+    assert source.operator is not None
+    time = source.operator.relation.event_time
+    by = 2 if tie(select) is not None else 1  # what ties are broken by stands last
+    return (
+        is_result(select)
+        and last == 1
+        and isinstance(rank.this, exp.RowNumber)
+        and len(order) == by
+        and not order[0].args.get("desc")
+        and time is not None
+        and conditions.carried(order[0].this, source.alias, {time: True}) is not None
+    )
+
+
+def _ranked(planner: Planner, operator: TopN) -> Operator:
+    """A ranking, in buckets if that is asked for."""
+    if in_one_piece(operator) and ttl_over(operator.inputs[0], planner.ttl) is not None:
+        # Before 28 November 2026 it was forgotten: such a state isn't gone on with.
+        operator = replace(operator, name=f"top_{digest(operator.name, 'never idle')}")
+    if planner.rewrites.topn_buckets is not None:
+        planner.rewrites.split_ranking(operator.name)
+        operator = replace(operator, top=replace(operator.top, buckets=planner.rewrites.topn_buckets))
+    there = planner.operators.get(operator.name)
+    if isinstance(there, TopN) and there.top.rows != operator.top.rows:
+        operator = replace(operator, name=f"{operator.name}_{operator.top.rows}")
+    return planner.add(operator)
+
+
+def _over_in_time(
+    planner: Planner, select: exp.Select, template: exp.Select, source: FromItem, inputs: tuple[Operator, ...]
+) -> Operator | None:
+    """OVER in order of event time, whose rows never change; None: it is in another order, or looks at later rows."""
+    assert source.operator is not None
+    relation = source.operator.relation
+    over = conditions.windows_of(select)
+    waits = relation.event_time is not None
+    time = ordered_by(over[0], source.alias)
+    if relation.changes or time is None or multiplies(select):
+        return None
+    in_order = relation.event_time == time if waits else comes_in_order(relation.together.get(time))
+    reached = reach(over, time, source.alias) if in_order else None
+    if reached is None:
+        return None
+    if select.args.get("where"):
+        # Of the rows that are kept each is one that frames have.
+        return plan_over(planner, *_filtered_below(planner, select, source))
+    keys = over[0].args.get("partition_by") or []
+    covered = fixed_keys(planner, keys, select)
+    # A partition within a window ends with it.
+    timed = {column: column for column in relation.times}
+    ending = filter(None, (conditions.carried(key, source.alias, timed) for key in keys))
+    until = tuple((column, relation.times[column]) for column in sorted(ending))[:1]
+    grows = not until and not relation.bounded and planner.ttl is None
+    running = running_values.of_frames(template, source.alias) if grows and reached.everything else None
+    growth = None
+    if running is not None and not covered:
+        growth = UnboundedState(
+            f"totals for every value of {', '.join(map(sql, keys))}", frozenset(_names_in(keys))
+        )
+    elif running is None and not until and reached.everything and not relation.bounded:
+        growth = UnboundedState("every row", None)
+    elif not until and reached.rows and keys and not covered:
+        last = "the last row" if reached.rows == 1 else f"the last {reached.rows} rows"
+        growth = UnboundedState(
+            f"{last} for every value of {', '.join(map(sql, keys))}", frozenset(_names_in(keys))
+        )
+    outputs = conditions.outputs(select, source.alias)
+    made = Relation(
+        together=outputs.carry({**relation.together, **({time: EVENT_TIME} if waits else {})}),
+        keys=outputs.carry_keys(relation.keys),
+    )
+    text = canonical(template)
+    made_of, values = running or (template, ())
+    weighed = with_weight(made_of, [(source.alias, WEIGHT)])
+    hide_from_stars(weighed, [(source.alias, each.column) for each in values])
+    if planner.ttl is not None:
+        _begin_anew(weighed, source.alias)
+    (below,) = inputs
+    found = planner.add(
+        OverAggregate(
+            f"{'running' if values else 'over'}_{digest(below.name, text)}",
+            inputs,
+            sql(weighed),
+            tuple(map(sql, keys)),
+            source.alias,
+            time,
+            reached,
+            made,
+            "OVER",
+            waits,
+            growth,
+            until,
+            values,
+            sql(template) if values else "",
+        )
+    )
+    return planner.drops(found, select) if waits else found
+
+
+def _filtered_below(planner: Planner, select: exp.Select, source: FromItem) -> tuple[exp.Select, FromItem]:
+    """The same with its WHERE in a query of its own, in FROM."""
+    made = select.copy()
+    (node,) = relations(made)
+    filter_below(node, source.alias, [made.args["where"].this])
+    made.set("where", None)
+    (node,) = relations(made)
+    return made, replace(source, node=node, operator=planner.visit(node))
+
+
+def _rank_keys(
+    select: exp.Select, common: Sequence[exp.Expr], bounds: Mapping[str, int]
+) -> tuple[frozenset[str], ...]:
+    """A row number, with what it counts within, identifies a row; of the first one this alone does."""
+    if conditions.explodes(select):
+        return ()
+    for name, rank in ranks.ranks(select).items():
+        if isinstance(rank.this, exp.RowNumber):
+            within = [shown_as(select, key) for key in rank.args.get("partition_by") or ()]
+            if None not in within:
+                own = {*filter(None, within)}
+                return (frozenset(own if bounds.get(name) == 1 else {name, *own}),)
+    return ()
+
+
+def _begin_anew(select: exp.Select, alias: str) -> None:
+    """Has the OVER clauses of a SELECT also partition by the generation that a row is of. Changes the tree."""
+    life = exp.column(OVER_LIFE, table=alias, quoted=True)
+    for window in conditions.windows_of(select):
+        window.set("partition_by", [*(window.args.get("partition_by") or ()), life.copy()])
+    hide_from_stars(select, [(alias, OVER_LIFE)])
+
+
+def _names(node: exp.Expr) -> set[str]:
+    return {column.name.lower() for column in every(node, exp.Column)}
+
+
+def _names_in(keys: Sequence[exp.Expr]) -> set[str]:
+    return {name for key in keys for name in _names(key)}

@@ -1,0 +1,578 @@
+"""A model's text → its `Plan`: what it says is read, and the planner that it is for is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import TypeVar
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from ...util.quoting import is_path
+from ..aggregates.grouping import check_items
+from ..aggregates.types import find_ties, find_types
+from ..diagnostics import bounded_queries, column_names, flinks_words
+from ..errors import NotInStages, NotMeant, QueryError, Unbounded
+from ..frontend import hints, mini_batch, session_zone
+from ..frontend.streams import Known, Streams, is_printed
+from ..frontend.written_clauses import written_clauses
+from ..normalize import compared_types, conditions, event_clock, lateral_joins, on_change, plain_values
+from ..normalize.names import ctes, natural_joins, own_names, qualified, result_names, same_names, stars
+from ..normalize.rankings import limits, qualify, rank_filters, ranks
+from ..plan import untimed_rows
+from ..plan.base import Dataflow, WindowClose, WindowResults, is_timed
+from ..plan.operators.window_operators import operator_of
+from ..plan.plan import LookupTable, Plan, WindowPlan
+from ..plan.relation import Relation
+from ..program import MiniBatch
+from ..rewrites.stream_rewrites import Rewrites
+from ..sql import functions
+from ..sql.dialect import parse, sql
+from ..sql.functions import QueryRunner
+from ..sql.nodes import every
+from ..sql.tie_breaking import break_ties, decide_extremes
+from ..windows import windows
+from ..windows.emission import FINAL, PASSED_ON, Emission
+from . import lookups
+from .planner import dataflow
+from .row_level import check_relations
+from .upsert_keys import replacing
+from .window_planner import WindowPlanner
+
+_Planned = TypeVar("_Planned", Plan, WindowPlan)
+
+
+def plan(
+    text: str,
+    known: Mapping[str, Known] | None = None,
+    ttl: int | None = None,
+    domains: Collection[str] = (),
+    ask: QueryRunner | None = None,
+    emission: Emission = FINAL,
+) -> Plan:
+    """The plan of a model's compiled text, whatever it puts together.
+
+    Args:
+        text: one SELECT.
+        known: what the project says of relations, by their names in the text.
+        ttl: microseconds after which an idle key of a query without windows is forgotten.
+        domains: columns whose sets of values do not grow.
+        ask: asks a session what functions are that aren't Spark's own, and of which types sums are; None:
+            there is no session, and the plan is for looking at.
+        emission: when results of windows come.
+
+    Raises:
+        QueryError: it doesn't parse, reads no stream, has no meaning over one, or its state can grow for ever (`Unbounded`).
+    """
+    made = partial(_planned, ttl=ttl, emission=emission)
+
+    def fits(text: str, known: Mapping[str, Known]) -> bool:
+        try:
+            return _with_names_apart(text, known, domains, ask, made) is not None
+        except QueryError:
+            return False
+
+    try:
+        return _with_names_apart(text, known or {}, domains, ask, made)
+    except Unbounded as problem:
+        if misspelt := column_names.unknown(domains, text, known or {}):
+            rest = [name for name in domains if name not in misspelt]
+            _without(misspelt, partial(plan, text, known, ttl, rest, ask, emission))
+        if ask is not None and (missing := functions.missing(parse(text), functions.asked_by(ask))):
+            called = " and ".join(f"{name}()" for name in missing)
+            raise Unbounded(
+                f"There is no function {called}, as which an aggregate may be misspelt. {problem}"
+            ) from problem
+        by_time = bounded_queries.by_time(text, known or {}, fits)
+        by_time = _of_fields(text, known or {}) if by_time == "." else by_time
+        raise Unbounded(f"{problem}{by_time}") from problem
+
+
+def _of_fields(text: str, known: Mapping[str, Known]) -> str:
+    """Returns the end of the sentence, with what to do where the event time of a stream is a field."""
+    streams = {name.lower() for name in stream_relations(text)}
+    for relation, what in known.items():
+        if what.event_time is not None and is_path(what.event_time) and relation.lower() in streams:
+            return f"; or bound it by time: {event_clock.as_a_column(relation, what.event_time)}."
+    return "."
+
+
+def _without(misspelt: Sequence[str], made: Callable[[], Plan]) -> None:
+    """Plans a query again without the constant_domains that no column is called, which bound nothing.
+
+    Raises:
+        Unbounded: as before; these are named.
+    """
+    listed = ", ".join(f"'{name}'" for name in misspelt)
+    try:
+        made()
+    except Unbounded as problem:
+        raise Unbounded(
+            f"config 'constant_domains' names {listed}, and no column of this query is called so. {problem}"
+        ) from problem
+
+
+def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None) -> WindowPlan:
+    """The plan of a text that stays within windows.
+
+    Args:
+        text: one SELECT.
+        batch: it is for batch, where every clock is the machine's.
+        ask: as in `plan`.
+
+    Raises:
+        QueryError: as in `plan`, or there is something else in it.
+    """
+
+    def made(text: str, tree: exp.Query, *_: object, ask: QueryRunner | None) -> WindowPlan:
+        read = _read(text, tree, ask)
+        if next(hints.windows_under(read.tree), None) is None:
+            raise QueryError("There is no window function in it.")
+        if not batch:
+            event_clock.mark(read.tree, {})
+        return _within_windows(read, {}, (), batch)
+
+    return _with_names_apart(text, {}, (), ask, made)
+
+
+@contextmanager
+def _of_sparks_sql() -> Iterator[None]:
+    """Names what sqlglot takes for SQL where Spark doesn't, as in min_by(a, b ORDER BY c): of that it prints texts that
+    nobody reads."""
+    try:
+        yield
+    except SqlglotError as problem:
+        found = str(problem).partition("\n")[0]
+        raise QueryError(f"The query has something that isn't Spark's SQL: {found}") from problem
+
+
+@_of_sparks_sql()
+def _with_names_apart(
+    text: str,
+    known: Mapping[str, Known],
+    domains: Collection[str],
+    ask: QueryRunner | None,
+    made: Callable[..., _Planned],
+) -> _Planned:
+    """A plan in which the author's names are told from those of generated SQL (`own_names`).
+
+    Args:
+        text: a model's.
+        known: what is known of relations.
+        domains: columns.
+        ask: asks a session.
+        made: makes the plan of a text and its tree, with the same.
+    """
+    tree = _parsed(text)
+    known = _in_their_case(known, tree)
+    taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
+    if not taken:
+        return made(text, tree, known, domains, ask=ask)
+
+    def asked(query: str) -> Sequence[object]:
+        assert ask is not None
+        return [own_names.marked_in(each, taken) for each in ask(own_names.apart(query, taken))]
+
+    own_names.mark(tree)
+    domains = [own_names.marked_column(name) for name in domains]
+    with own_names.as_written():
+        found = made(text, tree, own_names.marked(known), domains, ask=None if ask is None else asked)
+    return replace(found, taken=taken)
+
+
+def _in_their_case(known: Mapping[str, Known], tree: exp.Query) -> Mapping[str, Known]:
+    """Returns what is known of relations without those of which a text reads another one whose name differs in case only."""
+    read = {hints.relation_name(table) for table in every(tree, exp.Table)} & known.keys()
+    others = {name.lower() for name in read}
+    return {name: what for name, what in known.items() if name in read or name.lower() not in others}
+
+
+def _check_case(tree: exp.Query) -> None:
+    """Passes a text whose relations differ in more than the case of their names, which nothing else here tells apart.
+
+    Raises:
+        QueryError: some don't.
+    """
+    found: dict[tuple[str, ...], exp.Table] = {}
+    for table in every(tree, exp.Table):
+        names = tuple(part.name for part in table.parts)
+        other = found.setdefault(tuple(map(str.lower, names)), table)
+        if names != tuple(part.name for part in other.parts):
+            one, two = sorted(map(hints.relation_name, (table, other)))
+            raise QueryError(
+                f"The query reads {one} and {two}, whose names differ in case only, and would take them for one. If they "
+                "are one table, write its name alike; else give one of them another name, or read it in a model of its own."
+            )
+
+
+def _planned(
+    text: str,
+    parsed: exp.Query,
+    known: Mapping[str, Known],
+    domains: Collection[str],
+    ask: QueryRunner | None,
+    ttl: int | None,
+    emission: Emission,
+    may_grow: bool = False,
+) -> Plan:
+    """The same as `plan` of a text that is parsed; `may_grow`: whatever its state. Changes the tree."""
+    read = _read(text, parsed, ask)
+    outside = lookups.place(read.tree, [relation for relation, what in known.items() if what.lookup])
+    event_clock.mark(read.tree, known)
+    refused: QueryError | None = None
+    if next(hints.windows_under(read.tree), None) is not None:
+        try:
+            with read.rewrites.attempt():
+                return _of_windows(replace(read, tree=read.tree.copy()), known, outside, emission)
+        except NotMeant:
+            raise
+        except QueryError as problem:
+            refused = problem
+    try:
+        return _in_operators(read, known, outside, domains, ttl, emission, may_grow)
+    except Unbounded as problem:
+        if refused is None:
+            raise
+        raise Unbounded(f"{refused} To have the query as it is: {problem}") from problem
+    except QueryError as problem:
+        if refused is None or isinstance(refused, NotInStages) or isinstance(problem, NotMeant):
+            raise
+        raise refused from problem
+
+
+def _of_windows(
+    read: _Text, known: Mapping[str, Known], outside: tuple[LookupTable, ...], emission: Emission
+) -> Plan:
+    """The plan of a text that stays within windows, and all of which puts its rows out as these say."""
+    found = _within_windows(read, known, outside)
+    if emission != FINAL and not found.stages:
+        raise NotMeant(emission.refusal(PASSED_ON))
+    if emission.changes:
+        replacing(found, [operator_of(stage, emission) for stage in found.stages], emission)
+    root = WindowResults("windows", found, Relation(), "windows")
+    return Plan(
+        found.streams,
+        Dataflow(root, None, (root,), found),
+        found.static,
+        ranks=found.ranks,
+        rewrites=tuple(read.rewrites.done),
+        lookups=outside,
+        mini_batch=read.hint,
+        unknown_functions=read.unknown_functions,
+        unclear_columns=read.unclear_columns,
+        clauses=read.clauses,
+    )
+
+
+def _within_windows(
+    read: _Text, known: Mapping[str, Known], outside: tuple[LookupTable, ...], batch: bool = False
+) -> WindowPlan:
+    ctes.check_read_once(read.tree)
+    _refuse_changes(read.tree, known)
+    if not batch:
+        _refuse_chance(read.tree)
+    found = WindowPlanner(read.tree, read.rewrites, batch=batch).plan()
+    read.rewrites.check()
+    if found.stages:
+        read.check_stars()
+        read.check_names()
+    views = {table.view for table in outside}
+    static = tuple(relation for relation in found.static if relation not in views)
+    return replace(found, static=static, lookups=outside)
+
+
+def _refuse_chance(tree: exp.Query) -> None:
+    """Passes rankings within windows that give the same whenever they are computed.
+
+    Raises:
+        NotMeant: one doesn't.
+    """
+    for select in every(tree, exp.Select):
+        for over in conditions.windows_of(select):
+            if (order := over.args.get("order")) is not None and not conditions.is_repeatable(order):
+                raise NotMeant(
+                    f"'{sql(over)}' ranks by a function that gives another value each time; compute it in a query below."
+                )
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A model's text as a tree, with what it says beside its rows."""
+
+    tree: exp.Query
+    clauses: Callable[[], list[tuple[str, str]]]
+    """Gives those that its author wrote."""
+    rewrites: Rewrites
+    hint: MiniBatch | None
+    unknown_functions: tuple[str, ...]
+    unclear_columns: tuple[str, ...]
+    star: exp.Expr | None
+    """A call with a '*' of which nothing says what it stands for."""
+    nameless: str | None
+    """A column of the result that Spark has a name for which isn't known."""
+
+    def check_names(self) -> None:
+        """Passes a text whose columns are computed otherwise than they are written.
+
+        Raises:
+            QueryError: one has no name.
+        """
+        if self.nameless is not None:
+            raise QueryError(f"'{self.nameless}' has no name; give it one: AS …")
+
+    def check_stars(self) -> None:
+        """Passes a text that can be planned as something with columns of its own.
+
+        Raises:
+            QueryError: a call would see them.
+        """
+        if self.star is not None:
+            raise QueryError(
+                f"'{sql(self.star)}' in a query of which something is kept: name the columns in the place of the '*'."
+            )
+
+
+def _parsed(text: str) -> exp.Query:
+    try:
+        tree = parse(text)
+    except QueryError:
+        flinks_words.check(text, None)
+        raise
+    untimed_rows.number(tree)
+    hints.close_printed(tree)
+    return tree
+
+
+def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
+    """A text in which streams are marked, and aggregates known as such, with the types of sums. Changes the tree."""
+    # Who has which columns is asked by several passes.
+    ask = None if ask is None else cache(ask)
+    flinks_words.check(text, tree)
+    as_parsed = tree.copy()
+    hint = mini_batch.take(tree, text)
+    rewrites = Rewrites(tree, text)
+    tree = qualify.without_qualify(ranks.without_names(ctes.inline(tree)))
+    _check_case(tree)
+    ranks.note(tree)
+    unknown = functions.mark(tree, None if ask is None else functions.asked_by(ask))
+    tree = rank_filters.brought_down(tree)
+    hints.mark_streams(tree)
+    natural_joins.write_out(filter(_is_authors, every(tree, exp.Select)), ask)
+    check_relations(tree)
+    selects = [*filter(_is_authors, every(tree, exp.Select))]
+    for select in selects:
+        check_items(select)
+    item = result_names.give(tree)
+    nameless = None if item is None else hints.quoted(item)
+    plain_values.write_out(selects)
+    unclear = qualified.qualify(tree, filter(_is_written, every(tree, exp.Select)), hints.reads_stream, ask)
+    compared = [each for each in selects if qualified.depends_on_owners(each, hints.reads_stream)]
+    unclear += compared_types.note(compared, ask)
+    while lateral_joins.put_in_joins(tree, hints.reads_stream):
+        selects = [*filter(_is_authors, every(tree, exp.Select))]
+        compared_types.note(selects, ask)
+    renamed = same_names.tell_apart(tree, selects, ask)
+    star = stars.write_out(tree, _is_of_stream, ask, renamed)
+    if ask is not None:
+        find_types(tree, ask)
+        session_zone.mark(tree, ask)
+    # Only who keeps them asks for them.
+    clauses = cache(lambda: written_clauses(as_parsed))
+    # Without anybody to ask a plan is for looking at.
+    return _Text(tree, clauses, rewrites, hint, unknown, unclear, None if ask is None else star, nameless)
+
+
+def _is_of_stream(star: exp.Expr) -> bool:
+    """Whether a '*' is the author's, and of what streams have."""
+    select = star.find_ancestor(exp.Select)
+    return select is not None and _is_authors(select)
+
+
+def _is_authors(select: exp.Select) -> bool:
+    """Whether a SELECT over streams is the author's, not one that a window macro prints."""
+    return hints.reads_stream(select) and _is_written(select)
+
+
+def _is_written(select: exp.Select) -> bool:
+    """Whether a SELECT is the author's, not one that a window macro prints."""
+    return hints.window_of(select) is None and not is_printed(select)
+
+
+def _in_operators(
+    read: _Text,
+    known: Mapping[str, Known],
+    outside: tuple[LookupTable, ...],
+    domains: Collection[str],
+    ttl: int | None,
+    emission: Emission,
+    may_grow: bool,
+) -> Plan:
+    """The plan of a text that is put together of any parts. Changes its tree."""
+    read.check_stars()
+    tree, rewrites = read.tree, read.rewrites
+    # What reads a stream is one operator wherever it stands.
+    ctes.check_read_once(tree, lambda query: not hints.reads_stream(query))
+    batch = _with_ties_broken(limits.write_as_ranks(on_change.told(tree), hints.reads_stream))
+    flow, streams, ended, dropped = dataflow(
+        tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission, may_grow
+    )
+    untimed_rows.left_out(batch, dropped)
+    rewrites.check(in_operators=True)
+    if not flow.is_stateless:
+        read.check_names()
+    inputs = streams.read(True)
+    unmeasured = [stream.relation for stream in inputs if stream.event_time is None]
+    if unmeasured and any(isinstance(each, WindowClose) for each in flow.operators):
+        raise QueryError(
+            f"Windows close by event time, and nothing says which column of {', '.join(unmeasured)} that is; give it dbt's "
+            "config event_time."
+        )
+    is_measured = ttl is not None or any(map(is_timed, flow.operators))
+    if unmeasured and len(inputs) > 1 and is_measured:
+        raise QueryError(
+            f"It can't be told how far {', '.join(unmeasured)} has come, since nothing says which column is its event time; "
+            "give it dbt's config event_time."
+        )
+    lookups.check_operators(flow, outside)
+    views = {table.view for table in outside}
+    return Plan(
+        inputs,
+        flow,
+        tuple(relation for relation in streams.static if relation not in views),
+        sql(batch),
+        ended,
+        tuple(rewrites.done),
+        outside,
+        read.hint,
+        unknown_functions=read.unknown_functions,
+        unclear_columns=read.unclear_columns,
+        clauses=read.clauses,
+        dropped=dropped,
+    )
+
+
+def _plan_within_windows(
+    rewrites: Rewrites, tree: exp.Query, streams: Streams, stages: int, keeps_rows: bool
+) -> WindowPlan:
+    ctes.check_read_once(tree)
+    return WindowPlanner(tree, rewrites, streams, stages, keeps_rows=keeps_rows).plan()
+
+
+def _with_ties_broken(tree: exp.Query) -> exp.Query:
+    copy = tree.copy()
+    for select in every(copy, exp.Select):
+        break_ties(select)
+    decide_extremes(copy)
+    for lateral in filter(hints.reads_stream, list(every(copy, exp.Lateral))):
+        conditions.order_limits(lateral.this)
+    return copy
+
+
+def _refuse_changes(tree: exp.Query, known: Mapping[str, Known]) -> None:
+    """Passes windows over streams whose rows stay what they are, as Flink does."""
+    found = {relation.lower(): what for relation, what in known.items() if what.replaces}
+    for table in every(tree, exp.Table):
+        what = found.get(hints.relation_name(table).lower())
+        if what is not None and hints.is_stream(table):
+            how = (
+                "rows of that model change"
+                if what.changes
+                else "its unique_key says that rows replace each other"
+            )
+            raise NotInStages(
+                f"A window function over {hints.relation_name(table)}: {how}, so windows that have closed would change. "
+                "Put the windows over the stream it is made from, or group it without windows."
+            )
+
+
+def reads_streams(text: str) -> bool:
+    """Whether a text may hold a window function or ``stream()``, told without parsing it."""
+    upper = text.upper()
+    known = [*(f"{kind.upper()}(" for kind in windows.KINDS), f"/*+ {windows.STREAM.upper()} */"]
+    return "/*+" in text and any(mark in upper for mark in known)
+
+
+def ranks_rows(text: str) -> bool:
+    """Returns whether a text ranks rows."""
+    return parse(text).find(exp.RowNumber, exp.Rank, exp.DenseRank) is not None
+
+
+def leaves_out_steps(text: str) -> bool:
+    """Whether a window in a text has steps that its macro can't leave out (`emit='on_change'`).
+
+    Raises:
+        QueryError: it may have some, and doesn't parse.
+    """
+    if "/*+" not in text or f"{windows.OPTIONS['emit']}{on_change.EMIT}" not in text:
+        return False
+    return any(map(on_change.is_silent, hints.windows_under(parse(text))))
+
+
+def text_in_batch(text: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
+    """A text for batch that doesn't stay within windows: the same, with the ties of its rankings broken as in a stream,
+    without the rows that a stream drops for their event time, and without QUALIFY, which Spark doesn't read.
+
+    Args:
+        text: a model's compiled text.
+        ask, known: as in `plan`.
+
+    Raises:
+        QueryError: as SQL it would have rows that a stream leaves out.
+    """
+    tree = parse(text)
+    untimed_rows.number(tree)
+    told = qualify.without_qualify(ranks.without_names(on_change.told(tree)))
+    if not _has_rows_given(told):
+        hints.mark_streams(told)
+    if ask is not None:
+        find_ties(told, ask)
+    try:
+        told = limits.write_as_ranks(told.copy(), _is_limited_alike)
+    except QueryError:
+        pass  # any rows may be the first in batch
+    broken = _with_ties_broken(told)
+    untimed_rows.left_out(broken, _dropped(text, ask, known or {}))
+    return text if broken == tree else sql(broken)
+
+
+def _dropped(
+    text: str, ask: QueryRunner | None, known: Mapping[str, Known]
+) -> tuple[untimed_rows.Dropped, ...]:
+    """Returns where a stream of the same text drops rows without an event time."""
+    timed = {name.lower() for name, what in known.items() if what.event_time is not None}
+    try:
+        if not timed or timed.isdisjoint(name.lower() for name in stream_relations(text)):
+            return ()
+        found = _with_names_apart(
+            text, known, (), ask, partial(_planned, ttl=None, emission=FINAL, may_grow=True)
+        )
+    except QueryError:
+        return ()  # no stream is of that text
+    return tuple(each.as_written() for each in found.dropped)
+
+
+def _has_rows_given(tree: exp.Query) -> bool:
+    """Whether rows stand in the place of a table under a window function, as dbt's unit tests have them: there is no table
+    to mark, and none is asked for in batch."""
+    return any(hints.input_of(over).find(exp.Table) is None for over in hints.windows_under(tree))
+
+
+def _is_limited_alike(query: exp.Query) -> bool:
+    """Whether a LIMIT counts the same rows as a stream does; Spark has no order by queries that are asked for each row."""
+    reads = hints.reads_stream(query) or next(hints.windows_under(query), None) is not None
+    return reads and not any(item.find(exp.Query) for item in query.expressions)
+
+
+def stream_relations(text: str) -> tuple[str, ...]:
+    """The relations that a text reads as streams.
+
+    Raises:
+        QueryError: as in `plan`.
+    """
+    tree = ctes.inline(parse(text))
+    hints.mark_streams(tree)
+    tables = (table for table in every(tree, exp.Table) if hints.is_stream(table))
+    return tuple(dict.fromkeys(map(hints.relation_name, tables)))

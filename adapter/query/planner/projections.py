@@ -1,0 +1,204 @@
+"""SELECTs that work row by row, and rows that leave as time goes by."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..normalize import conditions, event_clock
+from ..plan.base import ROW_TIME as TIME_OF_ROW
+from ..plan.base import (
+    LateRows,
+    Local,
+    MaterializedProject,
+    Operator,
+    Project,
+    TemporalFilter,
+    UnboundedState,
+    in_order,
+)
+from ..plan.hidden_items import hide_from_stars, with_row, with_weight
+from ..plan.relation import WEIGHT, Relation
+from ..plan.time_bounds import delay_of
+from ..sql import intervals
+from ..sql.clauses import filters, set_filters
+from ..sql.dialect import canonical, sql
+from ..sql.names import digest, unmarked
+from ..sql.nodes import every, standing_in
+from .from_items import FromItem
+from .inputs import with_inputs
+
+if TYPE_CHECKING:
+    from .planner import Planner
+
+_LABEL = 100
+"""Characters of a label."""
+
+
+def plan_temporal_filter(planner: Planner, select: exp.Select, test: exp.Expr) -> Operator:
+    """A SELECT, row by row over a stream, whose rows leave as time goes by; all else that it does is done below."""
+    found = event_clock.lower_bound(test)
+    assert found is not None
+    column, _, length, included = found
+    # At `ts = now - length` a row is still in for >= and out for >.
+    stays = length + included
+    rows = select.copy()
+    set_filters(rows, [each for each in filters(rows) if each != test])
+    rows.append("expressions", exp.alias_(column.copy(), TIME_OF_ROW, quoted=True))
+    below = planner.select(rows)
+    if below.relation.changes:
+        raise QueryError(
+            f"'{sql(test)}' over rows that change is not supported; put it into the model that makes them."
+        )
+    if any(isinstance(each, LateRows) for each in in_order(below)):
+        # What is late is told once the watermark is known, and that rows are to come, before.
+        raise QueryError(
+            f"'{sql(test)}' over a join that time bounds is not supported; put it on the streams below the join, "
+            "or into a model of its own that reads the join's."
+        )
+    if planner.ttl is not None and planner.ttl < stays:
+        raise QueryError(
+            f"'{sql(test)}' keeps rows for longer than config 'state_ttl' does ({intervals.format(planner.ttl)}), and what "
+            "stands above would forget them before they leave; give it at least as long."
+        )
+    return _leaving(planner, below, stays, sql(test))
+
+
+def _leaving(planner: Planner, rows: Operator, stays: int, test: str) -> Operator:
+    """Rows, each with its event time in a hidden column, until they leave."""
+    relation = replace(
+        rows.relation,
+        changes=True,
+        together={},
+        event_time=None,
+        delays={},
+        open_for=None,
+        bounded=True,
+    )
+    return planner.add(
+        TemporalFilter(f"recent_{digest(rows.name, str(stays))}", (rows,), stays, relation, test)
+    )
+
+
+def _leaving_above(
+    planner: Planner, select: exp.Select, read: Sequence[FromItem], source: FromItem, below: TemporalFilter
+) -> Operator:
+    """A SELECT, row by row over rows that leave, as rows that leave over the SELECT: what it computes of a row, or reads
+    of a table for it, is kept with the row, and less is kept."""
+    (rows,) = below.inputs
+    made = select.copy()
+    hide_from_stars(made, [(source.alias, TIME_OF_ROW)])
+    time = exp.column(TIME_OF_ROW, table=source.alias, quoted=True)
+    made.append("expressions", exp.alias_(time, TIME_OF_ROW, quoted=True))
+    instead = [replace(each, operator=rows) if each is source else each for each in read]
+    return _leaving(planner, plan_projection(planner, made, instead), below.lasts, below.label)
+
+
+def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromItem]) -> Operator:
+    """A SELECT that works row by row over one stream, and whatever tables are joined with it."""
+    (source,) = (each for each in read if each.operator is not None)
+    below = source.operator
+    assert below is not None
+    if isinstance(below, TemporalFilter):
+        return _leaving_above(planner, select, read, source, below)
+    template, inputs = with_inputs(planner, select, read)
+    relation = below.relation
+    random = not conditions.is_repeatable(template)
+    # A list of VALUES is part of the query.
+    outside = conditions.reads_tables(template)
+    is_kept = relation.changes and (random or outside)
+    one_to_one = len(read) == 1 and not multiplies(select) and not source.node.args.get("pivots")
+    outputs = conditions.outputs(select, source.alias)
+    of_item = partial(
+        delay_of, of_column=lambda column: conditions.carried(column, source.alias, relation.times)
+    )
+    keys: tuple[frozenset[str], ...] = ()
+    if one_to_one:
+        keys = (
+            outputs.carry_keys(relation.keys)
+            if not outputs.star
+            else tuple(key for key in relation.keys if not key & outputs.hidden)
+        )
+    made = Relation(
+        relation.changes,
+        outputs.carry(relation.together),
+        open_until=None if relation.open_until is None else outputs[relation.open_until],
+        open_for=relation.open_for,
+        ends=outputs[relation.ends] if relation.ends and relation.ends in outputs else None,
+        in_time=frozenset(outputs[name] for name in relation.in_time if name in outputs),
+        event_time=outputs[time] if (time := relation.event_time) and time in outputs else None,
+        delays={**outputs.carry(relation.delays), **delays_of_computed(select, of_item)},
+        keys=keys,
+        bounded=relation.bounded and not (select.args.get("laterals") and random),
+        # What was read of a table is read once for each row that comes.
+        repeatable=relation.repeatable and (is_kept or not random),
+    )
+    if is_kept:
+        template = with_row(template, source.alias)
+        growth = None if relation.bounded or relation.ends else UnboundedState("every row", None)
+        name = f"given_{digest(below.name, canonical(template))}"
+        ends = () if relation.ends is None else (relation.ends,)
+        return planner.add(
+            MaterializedProject(name, inputs, sql(template), made, short(select), growth, ends)
+        )
+    if relation.changes:
+        template = with_weight(template, [(source.alias, WEIGHT)])
+    text = sql(template)
+    return planner.add(
+        Project(f"project_{digest(below.name, canonical(template))}", inputs, text, made, short(select))
+    )
+
+
+def local(
+    planner: Planner, what: str, inputs: tuple[Operator, ...], text: str, relation: Relation
+) -> Operator:
+    """What can be computed of the rows of a micro-batch alone, as all rows come at once that it puts together."""
+    name = f"local_{digest(what, text, *(each.name for each in inputs))}"
+    return planner.add(Local(name, inputs, text, replace(relation, changes=False), what))
+
+
+def delays_of_computed(select: exp.Select, of_item: Callable[[exp.Expr], int | None]) -> dict[str, int]:
+    """`Relation.delays` of the columns that a SELECT computes."""
+    made = {
+        item.alias.lower(): of_item(item.this)
+        for item in select.expressions
+        if isinstance(item, exp.Alias) and not isinstance(item.this, exp.Column)
+    }
+    return {name: delay for name, delay in made.items() if delay is not None}
+
+
+def multiplies(select: exp.Select) -> bool:
+    """Whether one row of what a SELECT reads may become several."""
+    return bool(select.args.get("laterals")) or conditions.explodes(select)
+
+
+def short(select: exp.Select) -> str:
+    """The beginning of a query, for a label, which signatures of states hold. Of many queries above each other each would be
+    printed as often as there are others above it, so what is too deep to be seen isn't."""
+    queries = defaultdict(list)
+    for each in every(select, exp.Subquery):
+        queries[_depth(each, select)].append(each.this)
+    for depth in count(1):
+        with standing_in([(query, exp.Var(this="…")) for query in queries[depth]]):
+            text = unmarked(sql(select))
+        # Where one could be seen it may be the author's own, too.
+        if not queries[depth] or not 0 <= text.find("(…") < _LABEL:
+            break
+    return text if len(text) <= _LABEL else f"{text[: _LABEL - 3]}…"
+
+
+def _depth(query: exp.Expr, top: exp.Expr) -> int:
+    """How many queries in parentheses one is in, itself included."""
+    depth = 0
+    while query is not top:
+        depth += isinstance(query, exp.Subquery)
+        assert query.parent is not None
+        query = query.parent
+    return depth

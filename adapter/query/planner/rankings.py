@@ -1,0 +1,229 @@
+"""A ranking whose places are asked for up to some → its `TopN`: over rows that only come, and over groups, where their own
+state says all there is to be known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from ..normalize import conditions
+from ..normalize.rankings.ranks import Top
+from ..plan.base import BY, ID, ORDER, GroupAggregate, Operator, TopN, row_by_row
+from ..plan.hidden_items import ROW_TIME, hide_from_stars, with_weight
+from ..plan.identity import shown_as
+from ..plan.improving import listed_names, only_improves
+from ..plan.operators.group_state import identity_columns
+from ..plan.operators.top_n import ROW
+from ..plan.relation import WEIGHT, Relation
+from ..sql.clauses import relations
+from ..sql.dialect import canonical, function_name, parse, sql
+from ..sql.names import digest
+from ..sql.tie_breaking import fields_of, tie
+from ..windows.windows import quote
+
+
+@dataclass(frozen=True)
+class _Ranking:
+    """A SELECT with one ranking, taken apart."""
+
+    rows: exp.Select
+    """Its rows, without the place: with columns that begin with `BY`, `ORDER` and `ID`."""
+    within: Sequence[exp.Expr]
+    order: Sequence[exp.Ordered]
+    """Without what ties are broken by, where that is the row."""
+    top: Top
+    rank: str
+    function: exp.Expr
+    columns: tuple[str, ...] | None
+
+    def operator(self, template: exp.Select, below: Operator, relation: Relation, *identity: str) -> TopN:
+        """The operator over rows that only come.
+
+        Args:
+            template: the query over its input.
+            below: its input.
+            relation: of the result.
+            identity: what tells it from others of the same text over the same input.
+        """
+        return TopN(
+            f"top_{digest(below.name, canonical(template), *identity)}",
+            (below,),
+            sql(self.rows),
+            relation,
+            "TopN",
+            self.top,
+            self.rank,
+            sql(template),
+            len(self.order),
+            (),
+            self.columns,
+            None,
+            True,
+            shown=tuple(shown_as(template, each) for each in self.within),
+        )
+
+
+def _taken_apart(
+    select: exp.Select, template: exp.Select, name: str, last: int, ids: Sequence[exp.Expr] = ()
+) -> _Ranking | None:
+    """The parts of a ranking; None: which column the place is can't be told."""
+    item = next(each for each in template.expressions if each.alias_or_name.lower() == name)
+    columns = _columns(template)
+    if columns is None and template.expressions[-1] is not item:
+        return None
+    (rank,) = conditions.windows_of(template)
+    order = list(rank.args["order"].expressions)
+    # Of a row with a MAP what ties are broken by is written out.
+    is_tied = isinstance(rank.this, exp.RowNumber) and tie(select) is not None and fields_of(select) is None
+    if is_tied:
+        order.pop()
+    within = rank.args.get("partition_by") or []
+    rows = template.copy()
+    rows.set("expressions", [each for each in rows.expressions if each.alias_or_name.lower() != name])
+    for prefix, listed in ((BY, within), (ORDER, [each.this for each in order]), (ID, ids)):
+        for number, each in enumerate(listed):
+            rows.append("expressions", exp.alias_(each.copy(), f"{prefix}{number}", quoted=True))
+    by = []
+    for number, each in enumerate(order):
+        placed = each.copy()
+        placed.set("this", exp.column(f"{ORDER}{number}", table=ROW, quoted=True))
+        by.append(sql(placed))
+    by += [ROW] if is_tied else []
+    top = Top(function_name(rank.this), _numbered(BY, len(within)), ", ".join(by), last)
+    return _Ranking(rows, within, order, top, item.alias_or_name, rank.this, columns)
+
+
+def of_rows(
+    select: exp.Select,
+    template: exp.Select,
+    alias: str,
+    below: Operator,
+    name: str,
+    last: int,
+    relation: Relation,
+    is_timed: bool,
+) -> TopN | None:
+    """The operator of a SELECT with one ranking over rows that only come; None: it needs more than the rows that are among
+    the first.
+
+    Args:
+        select: the query. Its ties are broken.
+        template: the same over its input.
+        alias: what that calls its input.
+        below: its input.
+        name: the ranking's column, in lower case.
+        last: the last place that is asked for.
+        relation: of the result; one whose rows never change has each of them when no other can come before it.
+        is_timed: whether rows have a time, in the hidden column `ROW_TIME`.
+    """
+    made = _taken_apart(select, template, name, last)
+    if made is None or conditions.inner_queries(template):
+        return None
+    if is_timed:
+        hide_from_stars(made.rows, [(alias, ROW_TIME)])
+        made.rows.append("expressions", exp.column(ROW_TIME, table=alias, quoted=True))
+    return replace(
+        made.operator(template, below, relation), final=not relation.changes, descends=_descends(made)
+    )
+
+
+def of_groups(
+    select: exp.Select,
+    template: exp.Select,
+    alias: str,
+    below: Operator,
+    name: str,
+    last: int,
+    relation: Relation,
+    expires: bool = False,
+) -> TopN | None:
+    """The operator of a SELECT with one ranking over groups; None: it needs more than the groups have.
+
+    Args:
+        expires: whether groups are forgotten that were idle for long.
+        select, template, alias, below, name, last, relation: as of `of_rows`.
+    """
+    path, group = row_by_row(below)
+    key = below.relation.key
+    if (
+        not isinstance(group, GroupAggregate)
+        or not key
+        or not _is_read_anew(group)
+        or fields_of(select) is not None
+        # What a row that goes was, another version of the table may not say.
+        or conditions.reads_tables(template)
+    ):
+        return None
+    ids = [exp.column(each, table=alias, quoted=True) for each in sorted(key)]
+    made = _taken_apart(select, template, name, last, ids)
+    if made is None:
+        return None
+    selects = [parse(each.sql) for each in path]
+    of_group = _carried(selects, group)
+    within = _keys_of(group, [conditions.carried(each, alias, of_group) for each in made.within])
+    of_ids = tuple(of_group.get(name, "") for name in sorted(key))
+    if expires and {*of_ids} != {*identity_columns(group.stage)}:
+        return None
+    is_filtered = any(each.args.get("where") for each in (*selects, template))
+    return replace(
+        made.operator(template, below, relation, str(last)),
+        sql=sql(with_weight(made.rows, [(alias, WEIGHT)])),
+        ids=_numbered(ID, len(ids)),
+        of_groups=within,
+        improves=not (is_filtered or expires)
+        and not group.stage.signed
+        and within is not None
+        and only_improves(
+            template,
+            made.function,
+            made.order,
+            group.stage,
+            lambda node: conditions.carried(node, alias, of_group),
+            listed_names(selects[-1]) if selects else None,
+        ),
+        # A ranking that a row is behind in isn't touched by it, which matters where its members may be forgotten.
+        descends=None if within is None or expires else _descends(made),
+        of_ids=of_ids if expires else (),
+    )
+
+
+def _descends(made: _Ranking) -> bool | None:
+    """See `TopN.descends`. How many are before a row says nothing of how many values are."""
+    if not made.order or isinstance(made.function, exp.DenseRank):
+        return None
+    return bool(made.order[0].args.get("desc"))
+
+
+def _numbered(prefix: str, size: int) -> tuple[str, ...]:
+    return tuple(quote(f"{prefix}{number}") for number in range(size))
+
+
+def _is_read_anew(group: GroupAggregate) -> bool:
+    """Whether the groups of a ranking are found in the state as they were put out, and stay until they change."""
+    counts_values = group.stage.signed and bool(group.stage.distinct_sets)
+    return not counts_values and not group.ends and group.relation.repeatable
+
+
+def _columns(template: exp.Select) -> tuple[str, ...] | None:
+    """The columns of the result in their order; None: they can't be told by their names."""
+    names = [each.alias_or_name for each in template.expressions]
+    is_told = not template.is_star and all(names) and len({name.lower() for name in names}) == len(names)
+    return tuple(names) if is_told else None
+
+
+def _carried(selects: Sequence[exp.Query], group: GroupAggregate) -> dict[str, str]:
+    """By column above a grouping, and SELECTs over it, which of its own it is, where it is one."""
+    stage = group.stage
+    found = {name.lower(): name for name in (*identity_columns(stage), *(m.name for m in stage.metrics))}
+    for select in selects:
+        assert isinstance(select, exp.Select)
+        found = conditions.outputs(select, relations(select)[0].alias_or_name).carry(found)
+    return found
+
+
+def _keys_of(group: GroupAggregate, columns: Sequence[str | None]) -> tuple[str, ...] | None:
+    keys = {key.name for key in group.stage.keys}
+    found = tuple(name for name in columns if name in keys)
+    return found if len(found) == len(columns) else None

@@ -1,0 +1,143 @@
+"""What has no operator of its own is computed anew for the keys that were touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..frontend import hints
+from ..normalize import conditions
+from ..normalize.compared_types import compares_mixed
+from ..plan.base import Operator, Recompute, Top, UnboundedState, Until, in_order, is_mixed
+from ..plan.relation import Relation
+from ..sql.dialect import DIALECT, canonical, sql
+from ..sql.names import digest
+from ..sql.nodes import holds
+
+if TYPE_CHECKING:
+    from .planner import Planner
+
+
+def ends_among(
+    partitions: Sequence[Sequence[str]], aliases: Sequence[str], relations: Sequence[Relation]
+) -> tuple[str, ...]:
+    """The columns with the windows' ends of relations, where these are among what all are partitioned by."""
+    ends = [relation.ends for relation in relations]
+    if None in ends or len(partitions) != len(relations):
+        return ()
+    for place in range(min(map(len, partitions))):
+        parsed: list[exp.Expr] = [exp.maybe_parse(each[place], dialect=DIALECT) for each in partitions]
+        if all(
+            conditions.carried(node, alias, {str(end): "end"})
+            for node, alias, end in zip(parsed, aliases, ends, strict=True)
+        ):
+            return tuple(map(str, ends))
+    return ()
+
+
+def refuse_chance(
+    select: exp.Select,
+    key: frozenset[str] | None,
+    why: Callable[[bool], str | None],
+    before: str = "",
+    after: str = "",
+) -> None:
+    """Passes values that are the same when they are computed again: in the model's result those that differ in their
+    last digit, too, if its rows have a key.
+
+    Args:
+        select: the query.
+        key: what identifies its rows; None: nothing does.
+        why: says why they aren't the same, to the last digit or not.
+        before: of the reason, in the message.
+        after: of the reason.
+    """
+    is_result = select.parent is None and key is not None
+    if chance := why(not is_result):
+        raise QueryError(f"'{hints.quoted(select)}': {before}{chance}{after}.")
+
+
+def refuse_tables(select: exp.Select, template: exp.Expr) -> None:
+    """Passes a query that reads no table beside its inputs: a table that has changed gives another value than what has to be
+    taken back."""
+    if conditions.reads_tables(template):
+        raise QueryError(
+            f"'{hints.quoted(select)}' asks a table, and is computed again when its rows change: with the table as it is "
+            "then, not as it was. Join the table to the rows in a query below, as in (SELECT s.*, t.x FROM … AS s CROSS "
+            "JOIN (SELECT … AS x FROM …) AS t): what a row got of it is kept."
+        )
+
+
+def recomputed(
+    planner: Planner,
+    select: exp.Select,
+    template: exp.Select,
+    inputs: tuple[Operator, ...],
+    keys: tuple[tuple[str, ...], ...],
+    aliases: tuple[str, ...],
+    relation: Relation,
+    label: str,
+    top: Top | None = None,
+    growth: UnboundedState | None = None,
+    until: tuple[Until, ...] = (),
+    always: tuple[int, ...] = (),
+) -> Operator:
+    """A SELECT that is computed anew for the keys that were touched.
+
+    Args:
+        planner: of the tree.
+        select: the query.
+        template: the same over ``__input_n``.
+        inputs: what it reads.
+        keys: of each input the expressions by which rows are put together.
+        aliases: of the inputs.
+        relation: what is known of its rows.
+        label: what it is, in a word.
+        top: it is a ranking of which the first rows are kept.
+        growth: why its state would grow for ever; None: by what is known of its inputs.
+        until: when rows of each input are no longer needed.
+        always: as of `Recompute`.
+
+    Raises:
+        QueryError: it stands over values that are other ones each time.
+    """
+    if any(not each.relation.repeatable and each.relation.changes for each in inputs):
+        raise QueryError(f"'{hints.quoted(select)}' stands over values that are other ones each time.")
+    ends = ends_among(keys, aliases, [each.relation for each in inputs])
+    if ends or until:
+        growth = None
+    elif growth is None and top is None and not all(each.relation.bounded for each in inputs):
+        growth = UnboundedState("every row", None)
+    first = () if top is None else (top.rows,)
+    asks = any(conditions.inner_queries(template, ("expressions",))) or holds(template, exp.Lateral)
+    # Before 28 November 2026 it was computed of keys that such rows don't have in common, and forgot rows that stay: such a
+    # state isn't gone on with.
+    told = ["mixed types"] if compares_mixed(template) else []
+    told += ["idle rows are met"] if planner.ttl is not None and is_mixed(inputs) else []
+    name = f"recompute_{digest(canonical(template), *first, *told, *(each.name for each in inputs))}"
+    return planner.add(
+        Recompute(
+            name,
+            inputs,
+            sql(template),
+            keys,
+            aliases,
+            relation,
+            label,
+            top,
+            growth,
+            ends=() if until else ends,
+            until=until,
+            asks_for_rows=asks,
+            always=always,
+        )
+    )
+
+
+def is_repeatable(template: exp.Select, inputs: Sequence[Operator]) -> bool:
+    """Whether a query, and all below it, gives the same each time it is computed."""
+    below = [each for operator in inputs for each in in_order(operator)]
+    return conditions.is_repeatable(template) and all(each.relation.repeatable for each in below)

@@ -1,0 +1,42 @@
+"""Which SELECT's rows are the result, one by one: what it keeps can be put out from its state."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ..frontend import hints
+from ..frontend.select_kind import is_grouped
+from ..normalize import conditions
+from ..sql.clauses import relations
+
+_RESULT = "rows_of_result"
+
+
+def mark(query: exp.Query) -> None:
+    """Note of the SELECT that `ranks_or_groups` finds that its rows are the result. Changes the tree."""
+    if (select := ranks_or_groups(query)) is not None:
+        select.meta[_RESULT] = True
+
+
+def unmark(select: exp.Select) -> bool:
+    """Takes such a mark away; whether there was one. Changes the tree."""
+    return bool(select.meta.pop(_RESULT, False))
+
+
+def is_result(select: exp.Select) -> bool:
+    """Whether a SELECT is marked so."""
+    return bool(select.meta.get(_RESULT))
+
+
+def ranks_or_groups(query: exp.Expr) -> exp.Select | None:
+    """The SELECT that ranks or groups and whose rows are, row by row, the result; None: there is none."""
+    while isinstance(query, exp.Select):
+        if is_grouped(query) or (query.find(exp.Window) is not None and any(conditions.windows_of(query))):
+            return query
+        nodes = [node for node in relations(query) if hints.reads_stream(node)]
+        # Which of its rows an expression that asks a stream takes changes without them.
+        is_plain = len(nodes) == 1 and not conditions.inner_queries(query)
+        if not is_plain or not isinstance(nodes[0], exp.Subquery):
+            return None
+        query = nodes[0].this
+    return None

@@ -1,0 +1,154 @@
+"""A SELECT, taken apart into steps that do one thing each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..frontend import hints
+from ..frontend.select_kind import is_grouped
+from ..normalize import (
+    asked_relations,
+    conditions,
+    event_clock,
+    on_change,
+    single_rows,
+    split_joins,
+    subqueries_below,
+)
+from ..normalize.rankings import ranks
+from ..plan.base import Operator, Project, Source, UnionAll, WindowResults, WindowRows, in_order
+from ..sql.clauses import filters, set_filters
+from .closing import closed_unless
+from .from_items import FromItem, filter_below
+from .groups import over_groups, plan_group
+from .inputs import read_from
+from .joins import plan_join
+from .locality import Source as From
+from .over import plan_over
+from .projections import plan_projection, plan_temporal_filter
+from .row_level import check_joins
+from .set_operations import plan_distinct
+
+if TYPE_CHECKING:
+    from .planner import Planner
+
+
+def plan_select(planner: Planner, select: exp.Select) -> Operator:
+    """A SELECT, of which one step at a time becomes an operator or a query below.
+
+    Raises:
+        QueryError: it has no meaning over a stream.
+    """
+    ranks.check(select)
+    if planner.ttl is None:
+        # Else what is counted might be forgotten while rows that ask for it are not.
+        for query in conditions.inner_queries(select):
+            asked_relations.count_rows(query)
+    single_rows.join(select)
+    if is_grouped(select) and on_change.tell_of(select):
+        return planner.query(select)
+    for clause in ("cluster", "distribute", "sort", "order", "hint"):
+        select.set(clause, None)
+    if select.args.get("distinct"):
+        return plan_distinct(planner, select)
+    read = read_from(planner, select)
+    inner = conditions.inner_queries(select)
+    streams = [each for each in read if each.operator is not None]
+    over = conditions.windows_of(select)
+    grouped = is_grouped(select)
+    if tests := event_clock.bounds(select):
+        by_row = len(streams) == 1 and not (inner or over or grouped)
+        if (over or grouped) and len(read) > 1 and not inner:
+            split_joins.split(select)
+            return planner.select(select)
+        if not by_row or not _hands_on_end(select, streams[0]):
+            return planner.select(_judged_below(planner, select, read, tests))
+        if not any(map(hints.is_stand_in, tests[0].walk())):
+            return plan_temporal_filter(planner, select, tests[0])
+        _check_judged(tests[0], streams[0])
+    check_joins([From(e.alias, e.node, "rows" if e.operator else "static", {}, e.join) for e in read])
+    of_windows = next(hints.windows_under(select), None) is not None
+    if grouped and not (inner or of_windows) and (asked := subqueries_below.of_tables(select)):
+        if subqueries_below.put(select, asked):
+            return planner.select(select)
+    if grouped or over:
+        if len(read) > 1 or inner or (grouped and select.args.get("laterals")):
+            if asked := conditions.inner_queries(select, ("expressions", "having", "group")):
+                # Those over tables beside them have columns that aren't the rows', either.
+                if subqueries_below.put(select, subqueries_below.in_groups(select) if grouped else asked):
+                    return planner.select(select)
+                if over or conditions.inner_queries(select, ("group",)):
+                    raise QueryError(
+                        "A subquery over a stream stands in a GROUP BY, or beside OVER or LIMIT; join it in a query "
+                        "below, or put the GROUP BY into one."
+                    )
+                return over_groups(planner, select)
+            split_joins.split(select)
+            return planner.select(select)
+        if grouped:
+            return plan_group(planner, select, read[0])
+        return plan_over(planner, select, *closed_unless(planner, select, read, False))
+    if len(streams) == 1 and not inner:
+        return plan_projection(planner, select, closed_unless(planner, select, read, True))
+    return plan_join(planner, select, closed_unless(planner, select, read, False), inner)
+
+
+def _hands_on_end(select: exp.Select, source: FromItem) -> bool:
+    """Whether a SELECT hands on what is in open windows, if there are any."""
+    assert source.operator is not None
+    end = source.operator.relation.open_until
+    return end is None or end in conditions.outputs(select, source.alias)
+
+
+def _judged_below(
+    planner: Planner, select: exp.Select, read: Sequence[FromItem], tests: Sequence[exp.Expr]
+) -> exp.Select:
+    """The same with its predicates on the time that goes by in a query in FROM, over the rows that they are of. Changes
+    the tree."""
+    streams = [each for each in read if each.operator is not None]
+    preserved = not any((each.join is not None and each.join.side in ("RIGHT", "FULL")) for each in read)
+    by_source: dict[str, list[exp.Expr]] = {}
+    for test in tests:
+        column = event_clock.column_of(test)
+        found = [
+            each
+            for each in (read if column.table else streams)
+            if column.table.lower() in ("", each.alias.lower())
+        ]
+        inner = found[0].join is None or conditions.is_inner(found[0].join) if found else False
+        if len(found) != 1 or found[0].operator is None or not inner or not preserved:
+            raise QueryError(
+                f"'{event_clock.written(test)}' stands beside a join, and rows are judged by the time that goes by "
+                "before they are joined; write it in a query in FROM, over the stream alone."
+            )
+        by_source.setdefault(found[0].alias, []).append(test)
+    rest = [test for test in filters(select) if test not in tests]
+    for each in streams:
+        if own := by_source.get(each.alias):
+            filter_below(each.node, each.alias, own)
+    set_filters(select, rest)
+    return select
+
+
+def _check_judged(test: exp.Expr, source: FromItem) -> None:
+    """Passes a predicate that rows are judged by as they come, where they do.
+
+    Raises:
+        QueryError: they change, or come later.
+    """
+    operator = source.operator
+    assert operator is not None
+    if operator.relation.changes:
+        raise QueryError(
+            f"'{event_clock.written(test)}' over rows that change: in a query with windows a row is judged when it "
+            "comes, and one that is taken back would be judged otherwise; write it over the stream itself, below the "
+            "window function."
+        )
+    for each in in_order(operator):
+        at_once = isinstance(each, Source | Project | UnionAll | WindowRows)
+        if not (at_once or (isinstance(each, WindowResults) and not each.plan.stages)):
+            event_clock.refuse_kept(test)

@@ -1,0 +1,199 @@
+"""UNION, INTERSECT, EXCEPT and DISTINCT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..frontend import hints
+from ..frontend.select_kind import is_grouped
+from ..normalize import conditions
+from ..normalize.rankings import ranks
+from ..plan import unbounded_state
+from ..plan.base import Operator, SetOperation, UnboundedState, UnionAll, input_name, is_mixed
+from ..plan.plan import Key
+from ..plan.relation import Relation
+from ..sql.clauses import output_names
+from ..sql.dialect import sql
+from ..sql.finite import is_finite
+from ..sql.names import digest
+from .bounds import is_covered
+from .closing import closed
+from .projections import local, multiplies
+from .row_level import refuse_limit
+
+if TYPE_CHECKING:
+    from .planner import Planner
+
+_T = TypeVar("_T")
+_TIMES = {
+    "distinct": "if(l + r > 0, 1, 0)",
+    "union": "if(l + r > 0, 1, 0)",
+    "intersect": "if(l > 0 and r > 0, 1, 0)",
+    "intersect all": "least(l, r)",
+    "except": "if(l > 0 and r <= 0, 1, 0)",
+    "except all": "greatest(l - r, 0)",
+}
+
+
+def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
+    """UNION, INTERSECT or EXCEPT, with ALL or without.
+
+    Raises:
+        QueryError: a side reads no stream, or they can't be compared.
+    """
+    kind = node.key
+    refuse_limit(node)
+    node.set("order", None)
+    if node.args.get("by_name"):
+        raise QueryError(
+            f"'{hints.quoted(node)}': BY NAME over a stream is not supported; name the columns in order."
+        )
+    every = isinstance(node, exp.Union) and not node.args.get("distinct")
+    sides = [planner.visit(side) for side in (node.this, node.expression)]
+    for side, operator in zip((node.this, node.expression), sides, strict=True):
+        if operator is None:
+            raise QueryError(
+                f"{kind.upper()} puts a stream together with '{hints.quoted(side, 60)}', which is none; read it as a "
+                "stream too: {{ stream(ref('…')) }}."
+            )
+    left, right = (closed(planner, side) for side in sides if side is not None)
+    changes = left.relation.changes or right.relation.changes
+    bounded = left.relation.bounded and right.relation.bounded
+    ends = left.relation.ends
+    if ends is not None and _same_place(node, ends, {right.relation.ends or "": "end"}) is None:
+        ends = None
+    if every:
+        together = {
+            name: what
+            for name, what in left.relation.together.items()
+            if _same_place(node, name, right.relation.together) == what
+        }
+        names = [left.name, right.name]
+        if _has_same_columns(node):
+            names.sort()  # in either order it is the same relation
+        delays = {}
+        for name, delay in left.relation.times.items():
+            other = _same_place(node, name, right.relation.times)
+            if other is not None and name not in together:
+                delays[name] = max(delay, other)
+        return planner.add(
+            UnionAll(
+                f"union_{digest(*names)}",
+                (left, right),
+                Relation(changes, together, delays=delays, ends=ends, bounded=bounded),
+            )
+        )
+    words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
+    return _multiset(planner, words, (left, right), bounded, ends)
+
+
+def _has_same_columns(node: exp.SetOperation) -> bool:
+    """Whether both sides have columns of the same names in the same order, so that it doesn't matter which is first."""
+    left, right = _names_of_sides(node)
+    return left == right and "*" not in left and "" not in left
+
+
+def _same_place(node: exp.SetOperation, name: str, others: Mapping[str, _T]) -> _T | None:
+    """What the column of the right side carries that stands where one of the left side does."""
+    left, right = _names_of_sides(node)
+    if "*" in (*left, *right) or len(left) != len(right) or name not in left:
+        return None
+    return others.get(right[left.index(name)])
+
+
+def _multiset(
+    planner: Planner, words: str, inputs: tuple[Operator, ...], bounded: bool, ends: str | None = None
+) -> Operator:
+    if all(not each.relation.repeatable for each in inputs):
+        raise QueryError(f"{words.upper()} of values that are made anew each time, as rand() makes them.")
+    relation = Relation(
+        words not in ("distinct", "union") or any(i.relation.changes for i in inputs),
+        ends=ends,
+        bounded=bounded,
+    )
+    if words == "distinct":
+        relation = replace(relation, keys=inputs[0].relation.keys)
+    growth = None if bounded or ends else UnboundedState("every different row", None)
+    # Before 28 November 2026 it forgot rows that stay: such a state isn't gone on with.
+    told = ["idle rows are met"] if planner.ttl is not None and is_mixed(inputs) and not ends else []
+    return planner.add(
+        SetOperation(
+            f"set_{digest(words, *(each.name for each in inputs), *told)}",
+            inputs,
+            _TIMES[words],
+            relation,
+            words.upper(),
+            growth,
+            () if ends is None else (ends,) * len(inputs),
+        )
+    )
+
+
+def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
+    """SELECT DISTINCT: nothing to do where rows have a key, else a GROUP BY of all columns, or counted rows."""
+    rows = select.copy()
+    rows.set("distinct", None)
+    if isinstance(select.args["distinct"].args.get("on"), exp.Expr):
+        raise QueryError("DISTINCT ON is not Spark SQL; filter on ROW_NUMBER() = 1.")
+    grouped = _grouped_by_all(rows)
+    below = planner.visit(_as_it_ends(rows, ranks.ended(select)))
+    assert below is not None
+    below = closed(planner, below)
+    together = frozenset(below.relation.together)
+    if together and not below.relation.changes:
+        # Equal rows come in one micro-batch.
+        text = f"select distinct * from {input_name(0)}"
+        return local(planner, "distinct", (below,), text, replace(below.relation, keys=()))
+    if below.relation.keys:
+        return below  # no row is there twice
+    if grouped is not None:
+        return planner.select(grouped)
+    covered = not rows.is_star and all(
+        is_finite(item, rows)
+        or is_covered(planner, unbounded_state.names_of(Key("", sql(item.unalias())), rows))
+        for item in rows.expressions
+    )
+    return _multiset(planner, "distinct", (below,), below.relation.bounded or covered, below.relation.ends)
+
+
+def _as_it_ends(ranking: exp.Select, ended: Mapping[str, int]) -> exp.Select:
+    """A ranking with the filter that ends it around it; without one as it is."""
+    if not ended:
+        return ranking
+    tests = [exp.column(name, quoted=True) <= last for name, last in sorted(ended.items())]
+    return ranks.within(ranking, tests)
+
+
+def _grouped_by_all(rows: exp.Select) -> exp.Select | None:
+    """A SELECT whose different rows are asked for, as a GROUP BY of all its columns; None: they have no names of their own,
+    or it does more than compute them row by row."""
+    items = [
+        item for item in rows.expressions if isinstance(item, exp.Alias | exp.Column) and not item.is_star
+    ]
+    names = {item.alias_or_name.lower() for item in items}
+    if (
+        len(items) < len(rows.expressions)
+        or len(names) < len(items)
+        or is_grouped(rows)
+        or multiplies(rows)
+        or conditions.windows_of(rows)
+        or conditions.inner_queries(rows)
+    ):
+        return None
+    # A number would be the place of a column.
+    keys = [item.unalias().copy() for item in items if not isinstance(item.unalias(), exp.Literal)]
+    if not keys:
+        return None
+    made = rows.copy()
+    made.set("group", exp.Group(expressions=keys))
+    return made
+
+
+def _names_of_sides(node: exp.SetOperation) -> list[list[str]]:
+    """What the left and the right side of a set operation call their columns, in lower case."""
+    return [[name.lower() for name in output_names(side)] for side in (node.this, node.expression)]

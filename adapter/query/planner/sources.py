@@ -1,0 +1,90 @@
+"""Streams of the project as operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ...util.quoting import is_path
+from ..errors import NotMeant
+from ..frontend.streams import Known
+from ..plan.base import ChangelogNormalize, Operator, Source, UnboundedState
+from ..plan.plan import KeyedStage
+from ..plan.relation import Relation
+from ..sql.names import digest
+
+if TYPE_CHECKING:
+    from .planner import Planner
+
+
+def plan_source(planner: Planner, table: exp.Table) -> Operator:
+    """A stream, with its last rows by key where rows of a source replace each other."""
+    known = planner.streams.known(table.name)
+    relation = next(s.relation for s in planner.streams.streams.values() if s.view == table.name)
+    keys = (frozenset(name.lower() for name in known.key),) if known.changes and known.key else ()
+    source = planner.add(
+        Source(
+            f"source_{digest(relation.lower())}",
+            table.name,
+            # Of a changelog there is never more than the table has that it is of.
+            Relation(
+                known.changes,
+                keys=keys,
+                event_time=_event_time(planner, relation, known),
+                bounded=known.changes,
+            ),
+            relation,
+            known.changes,
+        )
+    )
+    return _normalized(planner, source, known, relation) if known.key and not known.changes else source
+
+
+def _normalized(planner: Planner, source: Operator, known: Known, relation: str) -> Operator:
+    """The rows of a source of which each takes the place of the one before it."""
+    assert isinstance(source, Source)
+    missing = sorted({name.lower() for name in known.key} - planner.domains)
+    keys = ", ".join(known.key)
+    proposed = sorted({*missing, *planner.domains})
+    if planner.ttl is not None and missing:
+        raise NotMeant(
+            f"config 'state_ttl' forgets what was idle, but the rows of {relation} stay until others replace them; "
+            f"leave it out, or give the model constant_domains: {proposed} if the set of their values doesn't grow."
+        )
+    name = f"normalize_{digest(source.name, *known.key, '/', known.event_time)}"
+    return planner.add(
+        ChangelogNormalize(
+            name,
+            (source,),
+            KeyedStage(
+                name,
+                0,
+                (source.view,),
+                source.name,
+                source.name,
+                known.key,
+                feed=False,
+                time=known.event_time,
+                stored=True,
+                signed=True,
+                growth=None,
+            ),
+            Relation(True, keys=(frozenset(name.lower() for name in known.key),), bounded=not missing),
+            f"the last row per {keys}",
+            UnboundedState(f"a row for every value of {keys}", frozenset(map(str.lower, known.key)))
+            if missing
+            else None,
+        )
+    )
+
+
+def _event_time(planner: Planner, relation: str, known: Known) -> str | None:
+    if (
+        not known.event_time
+        or is_path(known.event_time)
+        or known.replaces
+        or not planner.streams.is_measured_on(relation, known.event_time)
+    ):
+        return None
+    return known.event_time.lower()

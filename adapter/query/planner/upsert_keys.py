@@ -1,0 +1,130 @@
+"""How the results of a plan replace each other, where they change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..aggregates.aggregate_stage import MERGE_FROM, WINDOW_END, WINDOW_START, WINDOW_TIME
+from ..errors import QueryError
+from ..plan import identity
+from ..plan.operators.sessions import SessionStage
+from ..plan.operators.sliced import SlicedStage
+from ..plan.operators.window_buffer import WindowBuffer
+from ..plan.plan import WindowPlan
+from ..program import Upsert
+from ..windows.emission import Emission
+from ..windows.windows import quote
+
+
+def replacing(plan: WindowPlan, pieces: Sequence[SlicedStage | WindowBuffer], emission: Emission) -> Upsert:
+    """Which rows of the table a micro-batch's results are compared with.
+
+    Raises:
+        QueryError: they can't be found again; what to change in the query.
+    """
+    if not pieces:
+        raise QueryError(
+            "output_mode 'upsert' needs results of windows; rows that pass through are 'append'."
+        )
+    if emission.changes and any(stage.level for stage in plan.stages):
+        raise QueryError(
+            "Early results and late_updates don't go with windows over the results of windows, whose input would "
+            "change; put the upper window into a model of its own."
+        )
+    merging = [piece for piece in pieces if piece.window.merges]
+    if merging:
+        return _sessions(plan, pieces)
+    names = {
+        f"{stage.name}.{key.name}": key.sql for stage in plan.stages for key in getattr(stage, "keys", ())
+    }
+    key = identity.key(plan.carried, plan.unique, names)
+    end = _column(plan, WINDOW_END)
+    ends = [f"select {WINDOW_END} from {piece.windows_step}" for piece in pieces]
+    listed = "\nunion all\n".join(ends)
+    return Upsert(
+        key=key,
+        fired=f"select distinct {WINDOW_END} from (\n{listed}\n)",
+        scope=f"old.{quote(end)} = fired.{WINDOW_END}",
+        bound=(end, WINDOW_END),
+        certain=plan.certain,
+        carried=plan.carried,
+    )
+
+
+def check_named(upsert: Upsert, key: Sequence[str], grows: bool) -> None:
+    """Passes a key that an author names for the results of windows, if it tells windows apart: results are compared with
+    the rows of the same windows alone, so that two windows' rows of one key would stay beside each other.
+
+    Args:
+        upsert: how the query itself has its rows found again.
+        key: the author's.
+        grows: whether windows that begin together end at several times.
+
+    Raises:
+        QueryError: it doesn't.
+    """
+    tell = (WINDOW_END, WINDOW_TIME) if grows else (WINDOW_END, WINDOW_TIME, WINDOW_START)
+    by_column = {name.lower(): what for name, what in upsert.carried.items()}
+    if any(by_column.get(name.lower()) in tell for name in key):
+        return
+    end = next(name for name, what in upsert.carried.items() if what == WINDOW_END)
+    raise QueryError(
+        f"config 'unique_key' is {list(key)}, and the rows of each window have those again: nothing in it tells windows "
+        f"apart. Write unique_key={[*key, end]}, or leave it out: the query's own key is ({', '.join(upsert.key or ())})."
+    )
+
+
+def _sessions(plan: WindowPlan, pieces: Sequence[SlicedStage | WindowBuffer]) -> Upsert:
+    """A session that goes on has another end, and sessions become one: old rows lie within the new window."""
+    piece = pieces[0]
+    if len(pieces) > 1 or not isinstance(piece, SessionStage) or plan.ranks:
+        raise QueryError(
+            f"{piece.window.kind}() with results that change is supported for a GROUP BY whose aggregates are kept as "
+            "partial state; put joins, ranks and other aggregates over it into a model of their own."
+        )
+    stage = piece.stage
+    if len(stage.session_keys) < len(piece.window.partition_by):
+        raise QueryError(
+            f"Results that change need to find the rows they replace: group by {', '.join(piece.window.partition_by)}, "
+            f"which {piece.window.kind}() is partitioned by."
+        )
+    in_all = [set(members) for members in stage.grouping_sets or [[key.name for key in stage.keys]]]
+    if not all(set(stage.session_keys) <= members for members in in_all):
+        raise QueryError(
+            f"Results that change need to find the rows they replace: what {piece.window.kind}() is partitioned by "
+            "has to be in every grouping set."
+        )
+    key = identity.key(plan.carried, plan.unique, {f"{stage.name}.{key.name}": key.sql for key in stage.keys})
+    start, end = _column(plan, WINDOW_START), _column(plan, WINDOW_END)
+    same = [
+        f"old.{quote(_column(plan, f'{stage.name}.{name}'))} <=> fired.{quote(name)}"
+        for name in stage.session_keys
+    ]
+    same.append(f"old.{quote(start)} >= fired.{WINDOW_START}")
+    if piece.window.grows:
+        # A step stays where it is.
+        same.append(f"old.{quote(end)} = fired.{WINDOW_END}")
+        columns = [*map(quote, stage.session_keys), WINDOW_START, WINDOW_END]
+        fired = f"select distinct {', '.join(columns)} from {piece.windows_step}"
+    else:
+        # A session that goes on ends elsewhere. One that had closed stays, though late rows may begin one around it.
+        same += [f"old.{quote(end)} <= fired.{WINDOW_END}", f"old.{quote(end)} >= fired.{MERGE_FROM}"]
+        fired = piece.sessions.bounds(stage.session_keys)
+    return Upsert(
+        key=key,
+        fired=fired,
+        scope=" and ".join(same),
+        bound=(start, WINDOW_START),
+        certain=plan.certain,
+        carried=plan.carried,
+    )
+
+
+def _column(plan: WindowPlan, carried: str) -> str:
+    found = [column for column, what in plan.carried.items() if what == carried]
+    if not found:
+        raise QueryError(
+            "Results that change need to find the rows they replace: put "
+            f"{carried.rpartition('.')[2]} into the select list."
+        )
+    return found[0]

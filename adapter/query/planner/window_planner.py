@@ -1,0 +1,539 @@
+"""Queries that stay within windows → a `WindowPlan` in stages: which parts keep state, and the SQL below and above them.
+
+The tree is visited from the bottom up. Each query is one of four kinds; where a kind can't stay row
+level or window local, it is refused with a sentence, or a stage is put in its place:
+
+static     no stream in it: read afresh at each micro-batch
+rows       a stream, row by row
+windowed   rows with their windows, not yet closed
+result     rows of windows that have closed, out of a stage
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from ...util.quoting import shown_time
+from ..aggregates.aggregate_stage import (
+    GROUPING_ID,
+    WINDOW_END,
+    WINDOW_START,
+    WINDOW_TIME,
+    NotMergeable,
+    StageBuilder,
+    check_path,
+    check_rows_of_stage,
+    slice_columns,
+)
+from ..errors import NotInStages, QueryError
+from ..frontend import hints
+from ..frontend.source_text import SourceText
+from ..frontend.streams import Streams
+from ..normalize import event_clock, on_change
+from ..normalize.rankings import ranks
+from ..plan import identity
+from ..plan.plan import AggregateStage, RowsStage, Stream, WindowPlan
+from ..rewrites.stream_rewrites import Rewrites
+from ..sql.clauses import column_names, joined, relations
+from ..sql.dialect import canonical, function_name, sql, walk_same_query
+from ..sql.nodes import every, shape
+from ..sql.tie_breaking import break_ties
+from ..windows import expansion
+from ..windows.windows import Window, quote
+from .locality import Columns, Source, check, check_ranks, output_columns
+from .row_level import check_joins, check_row_level, refuse_limit, refuse_streams_in_expressions
+
+STATIC, ROWS, WINDOWED, RESULT = "static", "rows", "windowed", "result"
+_WINDOW_COLUMNS = {name: name for name in (WINDOW_START, WINDOW_END, WINDOW_TIME)}
+
+
+@dataclass(frozen=True)
+class WindowedInfo:
+    """What the planner knows of a query."""
+
+    kind: str
+    window_columns: Columns = field(default_factory=dict)
+    level: int = 0
+    """How many stages' commits come before its rows."""
+    unique: identity.Unique = None
+    """What identifies its rows, of what its columns carry."""
+
+
+class WindowPlanner:
+    """Plans one query."""
+
+    def __init__(
+        self,
+        tree: exp.Query,
+        rewrites: Rewrites,
+        streams: Streams | None = None,
+        others: int = 0,
+        batch: bool = False,
+        keeps_rows: bool = False,
+    ) -> None:
+        """`streams`: of a tree that this one is a part of, in which `others` is the number of stages before. `batch`: as in
+        `plan`. `keeps_rows`: also where rows of windows are read as they are."""
+        self.keeps_rows = keeps_rows
+        self.tree, self.rewrites, self.others, self.batch = tree, rewrites, others, batch
+        self.streams = streams or Streams(tree)
+        event_clock.show_watermark(tree)
+        self.stages: dict[str, AggregateStage | RowsStage] = {}
+        self.ranks: dict[str, None] = {}
+        self.grouped: list[Window | None] = []
+        self._visited: dict[int, tuple[exp.Expr, WindowedInfo]] = {}
+        self._reads = Counter(map(shape, hints.windows_under(tree)))
+        """How often each window function is read."""
+
+    def plan(self) -> WindowPlan:
+        root = exp.Subquery(this=self.tree)
+        info = self._visit(root)
+        if info.kind == WINDOWED and self._keep_read(root):
+            info = self._visit(root)
+        if info.kind == WINDOWED:
+            self._refuse_on_change(root)
+        query = root.this
+        if self.stages:
+            event_clock.check_output(query)
+        if info.kind == RESULT and isinstance(query, exp.Select):
+            query.set("order", None)  # rows of a table have no order
+        written = sql(hints.as_written(exp.Subquery(this=query.copy())).this)
+        output = self.rewrites.output(query)
+        kept_whole = not self.stages or any(isinstance(stage, RowsStage) for stage in self.stages.values())
+        streams = self.streams.read(kept_whole)
+        self._check_times(streams)
+        return WindowPlan(
+            streams,
+            tuple(self.stages.values()),
+            output,
+            tuple(self.streams.static),
+            info.window_columns,
+            info.unique,
+            tuple(self.ranks),
+            certain=identity.is_kept(query),
+            grouped_rows=tuple(filter(None, self.grouped)),
+            closed=info.kind == RESULT,
+            written=written if written != output else "",
+        )
+
+    def _check_times(self, streams: Sequence[Stream]) -> None:
+        """Passes unions of streams of which each says how far it has come."""
+        unmeasured = {stream.view: stream.relation for stream in streams if stream.event_time is None}
+        for stage in self.stages.values():
+            found = [unmeasured[view] for view in stage.streams if view in unmeasured]
+            if found and len(stage.streams) > 1:
+                raise QueryError(
+                    f"{stage.window} stands over several streams, and its time {shown_time(stage.window.time_col)} is no "
+                    f"column of {', '.join(found)}, so it can't be told how far each has come. Name the streams' own "
+                    "time columns in the branches of the UNION ALL, the same column wherever a stream is read."
+                )
+
+    # -- the visit ---------------------------------------------------------------------------------
+
+    def _visit(self, node: exp.Expr) -> WindowedInfo:
+        """What a relation is. Rows with windows may be kept later on, which makes something else of them; all others stay
+        what they are, and are looked at once."""
+        seen, info = self._visited.get(id(node), (None, None))
+        if seen is node and info is not None:
+            return info
+        info = self._look(node)
+        if info.kind != WINDOWED:
+            self._visited[id(node)] = node, info
+        return info
+
+    def _look(self, node: exp.Expr) -> WindowedInfo:
+        if isinstance(node, exp.Subquery):
+            info = self._visit(node.this)
+            for join in node.args.get("joins") or ():
+                if info.kind != STATIC or self._visit(join.this).kind != STATIC:
+                    raise QueryError(
+                        f"'{sql(node)}' joins streams in brackets; write the joins one after another."
+                    )
+            return info
+        if isinstance(node, exp.Table):
+            if hints.placed(node) is not None:
+                # It is joined with them above.
+                raise QueryError("What an operator gives is no part of windows.")
+            return WindowedInfo(ROWS if hints.is_stream(node) else STATIC)
+        if isinstance(node, exp.SetOperation):
+            return self._visit_union(node)
+        if isinstance(node, exp.Select):
+            return self._visit_select(node)
+        if next(hints.windows_under(node), None):
+            raise QueryError(f"A window function can't stand in '{hints.quoted(node)}'; put it into FROM.")
+        return WindowedInfo(STATIC)
+
+    def _visit_select(self, select: exp.Select) -> WindowedInfo:
+        if result := hints.result_of(select):
+            return WindowedInfo(RESULT, dict(result.window_columns), result.level, result.unique)
+        if window := hints.window_of(select):
+            below = self._visit(hints.input_of(select))
+            if below.kind == WINDOWED:
+                raise QueryError(
+                    f"{window} stands over rows that already have windows; aggregate, rank or join them first."
+                )
+            return WindowedInfo(WINDOWED, _WINDOW_COLUMNS, below.level)
+        sources = self._sources(select)
+        refuse_streams_in_expressions(select)
+        kinds = [source.kind for source in sources]
+        if RESULT in kinds or WINDOWED in kinds:
+            return self._visit_windows(select, sources)
+        if ROWS not in kinds:
+            return WindowedInfo(STATIC)
+        check_row_level(select, sources)
+        if kinds.count(ROWS) > 1:
+            raise NotInStages(
+                "A join of two streams stands below a window function; join window results on window_start and "
+                "window_end, or read one of the two as a table."
+            )
+        return WindowedInfo(ROWS)
+
+    def _visit_windows(self, select: exp.Select, sources: list[Source]) -> WindowedInfo:
+        kinds = [source.kind for source in sources]
+        if ROWS in kinds:
+            row = next(source.alias for source in sources if source.kind == ROWS)
+            raise NotInStages(
+                f"'{row}' is a stream without windows, joined with windows; give it a window function too, or read it "
+                "as a table."
+            )
+        level = max(self._levels.pop(id(source.node), 0) for source in sources)
+        self._take_ranks(select)
+        top = None
+        if kinds.count(WINDOWED) == 1 and RESULT not in kinds:
+            windowed = next(source for source in sources if source.kind == WINDOWED)
+            reason = self._row_level_reason(select)
+            if reason is None:
+                check_row_level(select, sources)
+                return WindowedInfo(WINDOWED, output_columns(select, sources), level)
+            if select.args.get("group"):
+                check_joins(sources)
+                try:
+                    return self._aggregate(select, sources, windowed, level)
+                except NotMergeable as found:
+                    reason = str(found)
+                    self.rewrites.rows_are_kept(select, reason)
+                    self.grouped += map(hints.window_of, hints.windows_under(windowed.node))
+            elif self._is_ranked_as_it_is(windowed.node):
+                top = ranks.top(select, sources)
+        else:
+            reason = "a join of windows"
+        for source in sources:
+            if source.kind == WINDOWED:
+                self._keep_rows(source.node, reason, top)
+        self._check_same_windows(select)
+        sources = self._sources(select)
+        outputs = output_columns(select, sources)
+        check(select, sources, outputs)
+        break_ties(select)
+        level = max(self._levels.pop(id(source.node), 0) for source in sources)
+        unique = identity.of_select(select, sources, outputs)
+        if unique is not None and WINDOW_END in unique and self._is_zoned():
+            unique |= {WINDOW_START}
+        return WindowedInfo(RESULT, outputs, level, unique)
+
+    def _is_zoned(self) -> bool:
+        """Whether windows are cut on a zone's clock: several may end at once then, where it is put forward."""
+        return any(stage.window.time_zone for stage in self.stages.values())
+
+    def _visit_union(self, node: exp.SetOperation) -> WindowedInfo:
+        sides = [self._visit(node.this), self._visit(node.expression)]
+        kinds = {side.kind for side in sides}
+        if kinds == {STATIC}:
+            return WindowedInfo(STATIC)
+        refuse_limit(node)
+        plain = isinstance(node, exp.Union) and not node.args.get("distinct")
+        if kinds == {ROWS} or (kinds == {ROWS, STATIC} and plain):
+            if not plain or STATIC in kinds:
+                raise NotInStages(
+                    f"{node.key.upper()} over a stream must be UNION ALL of streams; found '{hints.quoted(node)}'."
+                )
+            return WindowedInfo(ROWS)
+        if kinds == {WINDOWED} and plain:
+            return WindowedInfo(WINDOWED, _common(node, sides), max(side.level for side in sides))
+        if not kinds <= {WINDOWED, RESULT}:
+            raise NotInStages(
+                f"{node.key.upper()} puts window results together with something else; both sides must be over windows."
+            )
+        for side in (node.this, node.expression):
+            if self._visit(side).kind == WINDOWED:
+                self._keep_rows(side, f"{node.key.upper()} over windows")
+        sides = [self._visit(node.this), self._visit(node.expression)]
+        columns = _common(node, sides)
+        if not plain and WINDOW_END not in columns.values():
+            raise QueryError(
+                f"{node.key.upper()} compares rows of different windows; put window_end into both sides."
+            )
+        return WindowedInfo(RESULT, columns, max(side.level for side in sides))
+
+    def _sources(self, select: exp.Select) -> list[Source]:
+        found = []
+        self._levels: dict[int, int] = getattr(self, "_levels", {})
+        for node, join in joined(select):
+            info = self._visit(node)
+            self._levels[id(node)] = info.level
+            found.append(Source(node.alias_or_name, node, info.kind, info.window_columns, join, info.unique))
+        return found
+
+    # -- stages ------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _row_level_reason(select: exp.Select) -> str | None:
+        """Why a SELECT over rows with windows needs them closed; None: it works row by row."""
+        if select.args.get("group"):
+            return "GROUP BY"
+        for clause in ("distinct", "limit", "offset", "having"):
+            if select.args.get(clause):
+                return f"SELECT {clause.upper()}" if clause == "distinct" else clause.upper()
+        for item in select.expressions:
+            for node in walk_same_query(item):
+                if isinstance(node, exp.Window):
+                    return f"{function_name(node.this)}() over rows"
+                if isinstance(node, exp.AggFunc):
+                    return f"{function_name(node)}() over rows"
+        return None
+
+    @staticmethod
+    def _refuse_on_change(node: exp.Expr) -> None:
+        """Passes windows that have a row at every step, where rows are read: they don't say when a key changed."""
+        for over in hints.windows_under(node):
+            window = hints.window_of(over)
+            if window is not None and on_change.is_silent(over):
+                raise QueryError(on_change.refusal(window))
+
+    def _aggregate(
+        self, select: exp.Select, sources: Sequence[Source], windowed: Source, level: int
+    ) -> WindowedInfo:
+        over = next(hints.windows_under(windowed.node))
+        window = hints.window_of(over)
+        assert window is not None
+        if len(list(hints.windows_under(windowed.node))) > 1:
+            raise NotMergeable("a UNION of windows")
+        self._check_path(windowed.node, window)
+        if level:
+            # Its rows come out of other windows when these close.
+            event_clock.check_output(select)
+        check_rows_of_stage(select, window, sources)
+        builder = StageBuilder(select, sources, window)
+        check_ranks(select, sources)
+        if limit := select.args.get("limit"):
+            raise QueryError(
+                f"'{sql(limit).strip()}' cuts off rows across windows; filter on a ROW_NUMBER() instead."
+            )
+        outputs = output_columns(select, sources)
+        if select.args.get("distinct") and WINDOW_END not in outputs.values():
+            raise QueryError(
+                "SELECT DISTINCT over window results mixes windows; put window_end into the select list."
+            )
+        key = canonical(select)
+        stage = self.stages.get(key)
+        if stage is None:
+            name = self._new_name()
+            enumerated = self.rewrites.enumerated(select, name, builder)
+            self.rewrites.split(select, name, builder)
+            stage = AggregateStage(
+                name=name,
+                level=level,
+                window=window,
+                streams=self._streams_under(select),
+                rows=builder.rows(),
+                source=builder.source,
+                keys=tuple(builder.keys),
+                grouping_sets=builder.grouping_sets,
+                metrics=tuple(builder.metrics.values()),
+                distinct_sets=builder.distinct_sets,
+                output=builder.output(f"{name}_windows"),
+                session_keys=builder.session_keys,
+                time_carries=self._time_carries(over, window),
+                enumerated=enumerated,
+                written=sql(hints.user_tree(select)),
+            )
+            self.stages[key] = stage
+        outputs |= {column: f"{stage.name}.{key}" for column, key in builder.key_columns.items()}
+        unique = {WINDOW_END, *(f"{stage.name}.{key.name}" for key in builder.keys)}
+        if builder.grouping_sets is not None:
+            unique.add(f"{stage.name}.{GROUPING_ID}")
+        if window.merges or window.time_zone:
+            # Windows whose ends a clock leaves out end when it is put forward, all of them.
+            unique.add(WINDOW_START)
+        result = hints.StageResult(stage.name, level + 1, tuple(outputs.items()), frozenset(unique))
+        select.replace(hints.stage_result(result))
+        return WindowedInfo(RESULT, outputs, level + 1, result.unique)
+
+    def _check_path(self, node: exp.Expr, window: Window) -> None:
+        while isinstance(node, exp.Subquery):
+            node = node.this
+        if isinstance(node, exp.Select) and not hints.window_of(node):
+            sources = self._sources(node)
+            check_path(node, window, sources)
+            self._check_path(next(source.node for source in sources if source.kind == WINDOWED), window)
+
+    def _take_ranks(self, select: exp.Select) -> None:
+        """Checks rankings and the filters on them."""
+        ranks.check(select)
+        for name, rank in ranks.ranks(select).items():
+            if name in ranks.ended(select):
+                # As it was at first sight: ties are broken in it later.
+                self.ranks.setdefault(rank.meta.setdefault("text", sql(rank)))
+
+    def _check_same_windows(self, select: exp.Select) -> None:
+        """Passes joins of windows that are cut alike, as Flink wants them: others never match, or only here
+        and there."""
+        nodes = relations(select)
+        if len(nodes) < 2:
+            return
+        windows = {stage.name: stage.window for stage in self.stages.values()}
+        found: dict[tuple[object, ...], Window] = {}
+        for node in nodes:
+            results = [mark.name for inner in every(node, exp.Select) if (mark := hints.result_of(inner))]
+            for window in (windows[name] for name in results):
+                cut = (window.kind, window.size, window.step, window.offset, window.time_zone)
+                found.setdefault(cut, window)
+        if len(found) > 1:
+            raise QueryError(
+                f"The join puts rows of {' and '.join(map(str, found.values()))} together, whose windows differ; use "
+                "the same window function with the same lengths, offset and time zone on both sides."
+            )
+
+    def _is_ranked_as_it_is(self, node: exp.Expr) -> bool:
+        """Whether a relation is the rows of a window function as they are. What is read twice through a WITH query is kept
+        once, whole."""
+        assert isinstance(node, exp.Subquery)
+        below = _passed_on(node)
+        if not hints.window_of(below):
+            return False
+        return below is node.this or self._reads[shape(below)] == 1
+
+    def _keep_rows(self, node: exp.Expr, reason: str, top: ranks.Top | None = None) -> None:
+        """Puts kept rows in the place of every window function under a node."""
+        self._refuse_on_change(node)
+        for select in list(hints.windows_under(node)):
+            window = hints.window_of(select)
+            assert window is not None
+            key = f"{canonical(select)} {top}"
+            stage = self.stages.get(key)
+            level = self._visit(hints.input_of(select)).level
+            if level:
+                event_clock.check_output(hints.input_of(select))
+            if stage is None:
+                below = expansion.without_windows(sql(hints.input_of(select)), "below")
+                items = ", ".join(f"{text} as {quote(name)}" for name, text in slice_columns(window).items())
+                name = self._new_name()
+                if top is not None and not window.merges and self.rewrites.topn_buckets is not None:
+                    top = replace(top, buckets=self.rewrites.topn_buckets)
+                    self.rewrites.split_ranking(name)
+                stage = RowsStage(
+                    name=name,
+                    level=level,
+                    window=window,
+                    streams=self._streams_under(select),
+                    rows=f"select {items}, struct(input.* {expansion.LEAVING_OUT}) as `row` from {below} as input",
+                    source=hints.user_text(hints.input_of(select)),
+                    plain=SourceText(hints.input_of(select)).reads(None),
+                    reason=reason,
+                    top=None if window.merges else top,
+                    time_carries=self._time_carries(select, window),
+                    written=sql(hints.user_tree(hints.input_of(select))),
+                )
+                self.stages[key] = stage
+            result = hints.StageResult(stage.name, level + 1, tuple(_WINDOW_COLUMNS.items()), None)
+            select.replace(hints.stage_result(result))
+
+    def _time_carries(self, select: exp.Select, window: Window) -> str | None:
+        """The window column, of the windows under a window function, that its time is.
+
+        Raises:
+            QueryError: results of these windows would come when the upper ones may have closed.
+        """
+        below = self._visit(hints.input_of(select))
+        found = below.window_columns.get(window.time_col.lower())
+        found = found if found in _WINDOW_COLUMNS else None
+        if below.kind == RESULT and not self.batch and not self._comes_in_time(select, window, found):
+            raise QueryError(
+                f"{window} stands over windows, whose results come when these end, and by "
+                f"{shown_time(window.time_col)} its own may have closed by then; let it take their window_time, or "
+                "window_end."
+            )
+        return found
+
+    def _comes_in_time(self, select: exp.Select, window: Window, time: str | None) -> bool:
+        """Whether results of windows come before those over them close, by what their time is."""
+        if time in (WINDOW_END, WINDOW_TIME):
+            return True
+        if time != WINDOW_START or window.merges:
+            return False
+        windows = {stage.name: stage.window for stage in self.stages.values()}
+        marked = map(hints.result_of, every(hints.input_of(select), exp.Select))
+        return all(_holds_whole(window, windows[mark.name]) for mark in marked if mark)
+
+    def _keep_read(self, root: exp.Expr) -> bool:
+        """Keeps the rows of windows that are read as they are, where their bounds aren't known at once."""
+        found = [hints.window_of(select) for select in hints.windows_under(root)]
+        kept = [window for window in found if window is not None and (window.merges or self.keeps_rows)]
+        if kept:
+            self._keep_rows(root, f"{kept[0].kind}() read row by row")
+        return bool(kept)
+
+    def _new_name(self) -> str:
+        return f"{self.streams.stage}_{self.others + len(self.stages) + 1}"
+
+    def _streams_under(self, node: exp.Expr) -> tuple[str, ...]:
+        names = (table.name for table in every(node, exp.Table) if hints.is_stream(table))
+        return tuple(dict.fromkeys(names))
+
+
+def _holds_whole(upper: Window, lower: Window) -> bool:
+    """Whether no window ends within one of the lower ones."""
+    together = lower.kind in ("tumble", "cumulate") and lower.time_zone == upper.time_zone
+    return together and upper.slice % lower.size == 0 and (upper.offset - lower.offset) % lower.size == 0
+
+
+def _passed_on(node: exp.Expr) -> exp.Expr:
+    """The query whose rows a relation has as they are, below any ``SELECT *`` as of a CTE."""
+    while True:
+        if _is_plain(node):
+            node = node.this
+        elif isinstance(node, exp.Select) and _passes_on(node):
+            (node,) = relations(node)
+        else:
+            return node
+
+
+def _is_plain(node: exp.Expr) -> bool:
+    """Whether a relation is a query, without PIVOT, UNPIVOT or TABLESAMPLE."""
+    return isinstance(node, exp.Subquery) and {name for name, each in node.args.items() if each} <= {
+        "this",
+        "alias",
+    }
+
+
+def _passes_on(select: exp.Select) -> bool:
+    """Whether a SELECT does nothing but hand on what a query below it gives."""
+    (item, *others), clauses = select.expressions, {name for name, each in select.args.items() if each}
+    plain = isinstance(item, exp.Star) and not any(item.args.values())
+    read = relations(select)
+    return (
+        not hints.window_of(select)
+        and plain
+        and not others
+        and clauses <= {"kind", "expressions", "from", "from_"}
+        and len(read) == 1
+        and isinstance(read[0], exp.Subquery)
+    )
+
+
+def _common(node: exp.SetOperation, sides: Sequence[WindowedInfo]) -> dict[str, str]:
+    """The window columns of a set operation: columns are put together by place, and called as on the left."""
+    first, second = sides
+    left, right = (column_names(side) for side in (node.this, node.expression))
+    if left is None or right is None:
+        beside = {name: name for name in first.window_columns}
+    else:
+        beside = dict(zip(left, right, strict=False))
+    return {
+        name: kind
+        for name, kind in first.window_columns.items()
+        if second.window_columns.get(beside.get(name, "")) == kind
+    }

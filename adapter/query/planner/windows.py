@@ -1,0 +1,240 @@
+"""Windows: those within which a query stays, by their own planner, and those over what was joined, grouped or ranked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ..errors import NotMeant, QueryError
+from ..frontend import hints
+from ..normalize import conditions, on_change
+from ..plan.base import (
+    Operator,
+    Project,
+    Recompute,
+    UnboundedState,
+    WindowChanges,
+    WindowResults,
+    WindowRows,
+    input_name,
+    ttl_over,
+)
+from ..plan.operators import generations
+from ..plan.operators.key_generations import later
+from ..plan.plan import AggregateStage, WindowPlan
+from ..plan.relation import Relation
+from ..sql.dialect import canonical
+from ..sql.names import digest
+from ..sql.nodes import every, shape
+from ..windows import expansion
+from ..windows.windows import Window, quote
+from .closing import closed, counting_late
+from .sources import plan_source
+
+if TYPE_CHECKING:
+    from .planner import Planner
+
+_SEVERAL_STAGES = "Results of several stages."
+
+
+_OF_MACRO = exp.Select()
+"""What a window macro prints leaves out rows without an event time in batch, too."""
+
+
+def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
+    """Windows, and all that stays within one, by the planner of windows.
+
+    Raises:
+        QueryError: it doesn't.
+    """
+    for table in every(node, exp.Table):
+        if hints.is_stream(table) and planner.streams.known(table.name).replaces:
+            raise QueryError("A window function over a stream whose rows change.")
+    changes = planner.emission.changes
+    if changes and len(set(map(shape, hints.windows_under(node)))) > 1:
+        raise QueryError(_SEVERAL_STAGES)
+    found = planner.plan_windows(node.copy(), planner.streams, planner.window_stages, changes)
+    if changes:
+        return _changing(planner, node, found)
+    planner.window_stages += len(found.stages)
+    planner.ranks |= dict.fromkeys(found.ranks)
+    label = ", ".join(dict.fromkeys(str(stage.window) for stage in found.stages)) or "windows"
+    if not found.stages:
+        holder = hints.windows_under(node)
+        names = {t.name for each in holder for t in every(each, exp.Table) if hints.is_stream(t)}
+        inputs = tuple(
+            plan_source(planner, next(t for t in every(node, exp.Table) if t.name == name))
+            for name in sorted(names)
+        )
+        ends = [column for column, kind in found.carried.items() if kind == "window_end"]
+        relation = Relation(open_until=ends[0] if ends else None, repeatable=conditions.is_repeatable(node))
+        return planner.add(WindowResults(f"rows_{digest(canonical(node))}", found, relation, label, inputs))
+    zones = {stage.window.time_zone for stage in found.stages}
+    # Windows cut on another zone's clock may close at another time.
+    zone = next(iter(zones)) or ""
+    together = {
+        column: f"{kind} {zone}".strip()
+        for column, kind in found.carried.items()
+        if kind in ("window_end", "window_time") and len(zones) == 1 and found.closed
+    }
+    carried = {kind: column for column, kind in reversed(list(found.carried.items()))}
+    keys: tuple[frozenset[str], ...] = ()
+    if found.certain and found.unique is not None and found.unique <= carried.keys():
+        keys = (frozenset(carried[kind].lower() for kind in found.unique),)
+    relation = Relation(
+        together=together,
+        delays=_starts(found, zone),
+        keys=keys,
+        repeatable=conditions.is_repeatable(node),
+    )
+    return planner.add(WindowResults(f"windows_{digest(canonical(node))}", found, relation, label))
+
+
+def _changing(planner: Planner, node: exp.Query, found: WindowPlan) -> Operator:
+    """The results of one stage, which may have several for each window.
+
+    Raises:
+        QueryError: they are of several stages, or which windows they are of can't be seen.
+    """
+    carried = {what: column.lower() for column, what in reversed(list(found.carried.items()))}
+    end, start = carried.get("window_end"), carried.get("window_start")
+    if len(found.stages) != 1 or not found.closed or end is None:
+        raise QueryError(_SEVERAL_STAGES)
+    (stage,) = found.stages
+    window, by = stage.window, []
+    if isinstance(stage, AggregateStage):
+        by = [(carried.get(f"{stage.name}.{name}"), name) for name in stage.session_keys]
+        sets = stage.grouping_sets or ()
+        if any(name not in members for members in sets for name in stage.session_keys):
+            raise QueryError("What sessions are partitioned by isn't in every grouping set.")
+    elif window.merges:
+        if hints.window_of(node) is None or window.emit == "on_change":
+            raise QueryError("What sessions are partitioned by may be another column.")
+        by = [(name, name) for name in window.partition_by]
+    if window.merges and (start is None or len(by) < len(window.partition_by)):
+        raise QueryError("The bounds of its windows aren't among its columns.")
+    seen = tuple((column, name) for column, name in by if column is not None)
+    if len(seen) < len(by):
+        raise QueryError("What its windows are partitioned by isn't among its columns.")
+    in_time = frozenset(
+        column.lower() for column, kind in found.carried.items() if kind in ("window_end", "window_time")
+    )
+    goes_on = window.merges and not window.grows
+    planner.window_stages += 1
+    planner.ranks |= dict.fromkeys(found.ranks)
+    at_once = planner.under_windows > 0
+    identity = digest(canonical(node), *(["as it comes"] if at_once else []))
+    keys: tuple[frozenset[str], ...] = ()
+    if found.certain and found.unique is not None and found.unique <= carried.keys():
+        keys = (frozenset(carried[kind] for kind in found.unique),)
+    results = WindowResults(f"windows_{identity}", found, Relation(keys=keys), str(window), at_once=at_once)
+    return planner.add(
+        WindowChanges(
+            f"changes_{identity}",
+            (planner.add(results),),
+            end,
+            start if window.merges else None,
+            seen,
+            # A session that goes on takes its result away when the new one comes, which may be long after its end.
+            Relation(True, keys=keys) if goes_on else Relation(True, keys=keys, ends=end, in_time=in_time),
+            str(window),
+        )
+    )
+
+
+def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Operator:
+    """The windows of what was joined, grouped or ranked first, or of rows that change: each row at once."""
+    planner.streams.passes_no_time(select)
+    planner.under_windows += 1
+    below = planner.visit(hints.input_of(select))
+    planner.under_windows -= 1
+    if below is None:
+        raise QueryError(f"{window} stands over a table that is no stream.")
+    changes = planner.emission.changes
+    if changes and window.merges:
+        raise NotMeant(
+            f"{window} stands over what was joined, grouped or ranked first, and with early or late results its bounds "
+            "would change with rows that change themselves; put it into a model of its own, or leave "
+            "first_result_offset and late_updates out."
+        )
+    if window.emit == "on_change":
+        raise QueryError(on_change.refusal(window))
+    if not changes:
+        below = closed(planner, below)
+    text = f"select * from {expansion.expand(input_name(0), window)}"
+    # Of windows that are made of others' results no row can come when their own state is gone; of others it can, as
+    # of a join, and that is no late row of the stream.
+    is_bounded = changes and window.time_col.lower() in below.relation.in_time
+    open_for = _open_for(planner, below, window)
+    if is_bounded or open_for is not None:
+        text = generations.countable(f"({text})", "own.window_end", open_for or 0)
+    replaced = set(expansion.WINDOW_COLUMNS)
+    keys = tuple(key for key in below.relation.keys if not key & replaced)
+    if window.kind != "tumble":
+        keys = tuple(key | {"window_end"} for key in keys)
+    relation = Relation(
+        below.relation.changes,
+        keys=keys,
+        bounded=below.relation.bounded,
+        repeatable=below.relation.repeatable,
+        open_until="window_end",
+        ends="window_end" if is_bounded else None,
+    )
+    name = f"windows_{digest(below.name, window.hint())}"
+    if open_for is not None:
+        relation = replace(relation, open_for=open_for, delays=_delays_in(window, below, open_for))
+        below = counting_late(planner, below, _OF_MACRO, "")
+        name = f"windows_{digest(below.name, window.hint(), f'open for {open_for}')}"
+    if not window.merges:
+        return planner.add(WindowRows(name, (below,), text, relation, str(window), window))
+    if not below.relation.repeatable and below.relation.changes:
+        raise QueryError(f"{window} stands over values that are other ones each time.")
+    growth = None if below.relation.bounded else UnboundedState("every row", None)
+    by = tuple(f"own.{quote(column)}" for column in window.partition_by)
+    busy = later(f"cast(own.{window.time} as timestamp)", window.size)
+    relation = replace(relation, changes=True)
+    below = _in_time(planner, below, busy)
+    made = Recompute(name, (below,), text, (by,), ("own",), relation, str(window), growth=growth, busy=busy)
+    return closed(planner, planner.add(made))
+
+
+def _open_for(planner: Planner, below: Operator, window: Window) -> int | None:
+    """For how many microseconds after its end rows of a window may still come; None: that can't be told."""
+    if below.relation.changes or window.merges or planner.emission.changes:
+        return None
+    return below.relation.times.get(window.time_col.lower())
+
+
+def _in_time(planner: Planner, operator: Operator, until: str) -> Operator:
+    """Rows without those of which nothing is known any more, some time after they would have counted."""
+    ttl = ttl_over(operator, planner.ttl)
+    if ttl is None:
+        return operator
+    text = generations.countable(input_name(0), until, ttl)
+    name = f"project_{digest(operator.name, text)}"
+    return planner.add(Project(name, (operator,), text, operator.relation, "rows that may still count"))
+
+
+def _starts(found: WindowPlan, zone: str) -> dict[str, int]:
+    """The columns with the starts of windows that have closed: by how much they are before the ends."""
+    sizes = {stage.window.size for stage in found.stages if not stage.window.merges}
+    if zone or not found.closed or len(sizes) != 1 or len(sizes) != len(found.stages):
+        return {}
+    return {column: max(sizes) for column, kind in found.carried.items() if kind == "window_start"}
+
+
+def _delays_in(window: Window, below: Operator, open_for: int) -> dict[str, int]:
+    """`Relation.delays` of the rows of a window which is open for so long after its end, when it has closed, too."""
+    own = {"window_end": open_for, "window_time": open_for}
+    if window.time_zone:
+        return own  # whose clock is changed in some
+    whole = window.size + open_for
+    # How far another time of a row lies from the one that it is in the window by, nothing says.
+    times = {
+        name: max(delay, whole)
+        for name, delay in below.relation.times.items()
+        if name == window.time_col.lower()
+    }
+    return {**times, "window_start": whole, **own}

@@ -1,1 +1,0 @@
-"""A tree of SQL → a tree of operators."""

@@ -1,1 +1,0 @@
-"""Rankings: where they end, how ties are broken, which rows can still be in one."""

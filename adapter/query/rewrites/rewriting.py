@@ -1,0 +1,55 @@
+"""The rewrites by name: text of a SELECT → text that reads well and gives the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..sql.dialect import parse, sql
+from . import stream_rewrites
+from .enum_distinct import enum_distinct
+from .rewrite_configs import asked_for
+from .split_distinct import split_distinct
+from .split_topn import split_topn
+
+REWRITES: Mapping[str, Callable[..., exp.Query]] = {
+    "enum_distinct": enum_distinct,
+    "split_distinct": split_distinct,
+    "split_topn": split_topn,
+}
+"""Name, as a macro and as a config → tree to tree."""
+
+
+def rewritten(name: str, text: str, **options: Any) -> str:
+    """A SELECT with one rewrite.
+
+    Args:
+        name: of the rewrite.
+        text: the SELECT.
+        options: what the rewrite takes.
+
+    Raises:
+        QueryError: it can't be rewritten; the rewrite is named.
+    """
+    try:
+        return sql(REWRITES[name](parse(text, f"What {name} rewrites"), **options), pretty=True)
+    except QueryError as problem:
+        raise QueryError(f"{name}: {problem}") from problem
+
+
+def by_config(text: str, config: Mapping[str, Any], streaming: bool = False) -> str:
+    """A model's text with the rewrites that its config asks for; `streaming`: with hints that ask for them.
+
+    Raises:
+        QueryError: one can't be made, or a config is wrong.
+    """
+    make = stream_rewrites.hinted if streaming else rewritten
+    for name, options in asked_for(config).items():
+        try:
+            text = make(name, text, **options)
+        except QueryError as problem:
+            raise QueryError(f"config {problem}") from problem
+    return text

@@ -1,0 +1,296 @@
+"""The rewrites in a stream: asked for by hints, which Spark ignores, and made by the stages.
+
+What a rewrite changes in batch is the query; in a stream it is what the state holds and how it is computed:
+
+enum_distinct   a distinct set has one row for all values of a key, with a column per value
+split_distinct  nothing: a distinct value is a row of the state, counted where it lies
+split_topn      rows are ranked in buckets first, and the first of these overall
+
+>>> print(hinted("split_topn", "select * from (select *, rank() over (order by a) r from t) where r < 9", 16))
+SELECT /*+ SPLIT_TOPN(16) */
+  *
+FROM (
+  SELECT
+    *,
+    RANK() OVER (ORDER BY a) AS r
+  FROM t
+)
+WHERE
+  r < 9
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import product
+from math import prod
+
+from sqlglot import exp
+
+from ..aggregates.aggregate_stage import StageBuilder
+from ..errors import NotMeant, QueryError
+from ..frontend import hints
+from ..normalize.rankings import qualify, ranks
+from ..plan.plan import Enumerated
+from ..sql.dialect import parse, sql
+from ..sql.nodes import every
+from . import enum_distinct, enumerable, split_distinct, split_topn
+from .buckets import check_buckets
+from .grouped import has_distinct
+
+ENUM_DISTINCT, SPLIT_DISTINCT, SPLIT_TOPN = "enum_distinct", "split_distinct", "split_topn"
+MOST_COLUMNS = 256
+
+_BUCKETS = {SPLIT_DISTINCT: split_distinct.BUCKETS, SPLIT_TOPN: split_topn.BUCKETS}
+_FITS: Mapping[str, tuple[Callable[[exp.Select], bool], str]] = {
+    ENUM_DISTINCT: (lambda select: has_distinct(select, enum_distinct.FUNCTIONS), enum_distinct.NOTHING),
+    SPLIT_DISTINCT: (lambda select: has_distinct(select, split_distinct.FUNCTIONS), split_distinct.NOTHING),
+    SPLIT_TOPN: (lambda select: bool(ranks.bounds(select)), split_topn.NOTHING),
+}
+
+
+def hinted(name: str, text: str, buckets: int | None = None) -> str:
+    """A streaming model's SELECT that asks for a rewrite, in each SELECT that it fits.
+
+    Args:
+        name: of the rewrite.
+        text: the SELECT.
+        buckets: how many, where the rewrite has them.
+
+    Raises:
+        QueryError: it fits none, or the number of buckets is none.
+    """
+    tree = qualify.without_qualify(parse(text, f"What {name} rewrites"))
+    fits, nothing = _FITS[name]
+    found = [select for select in every(tree, exp.Select) if fits(select)]
+    try:
+        if buckets is not None:
+            check_buckets(buckets)
+        if not found:
+            raise QueryError(nothing)
+    except QueryError as problem:
+        raise QueryError(f"{name}: {problem}") from problem
+    for select in found:
+        hint = select.args.get("hint") or exp.Hint(expressions=[])
+        hint.append("expressions", _hint(name, buckets))
+        select.set("hint", hint)
+    return sql(tree, pretty=True)
+
+
+def _hint(name: str, buckets: int | None) -> exp.Expr:
+    if buckets is None:
+        return exp.Var(this=name.upper())
+    return exp.Anonymous(this=name.upper(), expressions=[exp.Literal.number(buckets)])
+
+
+class Rewrites:
+    """What a query asks for, and what became of it."""
+
+    def __init__(self, tree: exp.Query, text: str) -> None:
+        """Takes the hints out of the tree of a text.
+
+        Raises:
+            QueryError: one has arguments that it doesn't take, or stands where none is looked for.
+        """
+        self.asked: dict[str, int | None] = {}
+        """Rewrite → its buckets."""
+        self.done: list[tuple[str, str]] = []
+        """Rewrite, and what it did."""
+        self._problems: dict[str, QueryError] = {}
+        self._fitting: set[str] = set()
+        """Those that stand at a SELECT which has what they rewrite."""
+        found = []
+        for select, hint in hints.take_hints(tree, is_asked_for):
+            assert isinstance(hint, exp.Expr)
+            name = hint.name.lower()
+            self.asked[name] = select.meta[name] = _buckets(name, hint)
+            found.append(name)
+            if isinstance(select, exp.Select) and _FITS[name][0](select):
+                self._fitting.add(name)
+        for name in _FITS:
+            hint = sql(_hint(name, _BUCKETS.get(name)))
+            hints.check_places(name.upper(), hint, found.count(name), text)
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """A plan that may come to nothing: what it noted is forgotten then."""
+        done, problems = [*self.done], {**self._problems}
+        try:
+            yield
+        except QueryError:
+            self.done, self._problems = done, problems
+            raise
+
+    def enumerated(
+        self, select: exp.Select, stage: str, builder: StageBuilder, ttl: int | None = None
+    ) -> Enumerated | None:
+        """The keys of few values that the distinct sets of a GROUP BY have columns for, if it asks for it."""
+        if ENUM_DISTINCT not in select.meta:
+            return None
+        try:
+            found = _enumerated(select, builder, ttl)
+        except QueryError as problem:
+            self._problems[ENUM_DISTINCT] = problem
+            return None
+        values = ", ".join(name for members in builder.distinct_sets for name in members.columns)
+        if found is None:
+            self._add(ENUM_DISTINCT, f"{stage} keeps each {values} once, with a column for each FILTER")
+        else:
+            keys = ", ".join(found.keys)
+            self._add(
+                ENUM_DISTINCT,
+                f"{stage} keeps each {values} once for all {len(found.values)} values of {keys}, with a column for each",
+            )
+        return found
+
+    def split(self, select: exp.Select, stage: str, builder: StageBuilder) -> None:
+        """Notes that the distinct sets of a GROUP BY are split as they are."""
+        if SPLIT_DISTINCT not in select.meta:
+            return
+        if builder.distinct_sets:
+            self._add(
+                SPLIT_DISTINCT,
+                f"{stage} keeps each distinct value in a row of its own and counts it where it lies, so no key's values "
+                "meet in one place; the number of buckets changes nothing in a stream",
+            )
+
+    def rows_are_kept(self, select: exp.Select, reason: str) -> None:
+        """Notes that a GROUP BY has no distinct sets, as its rows are kept."""
+        for name in (ENUM_DISTINCT, SPLIT_DISTINCT):
+            if name in select.meta:
+                self._problems[name] = QueryError(
+                    f"The rows of this GROUP BY are kept as they are ({reason}), so there is no distinct set in the "
+                    "state; leave the rewrite out."
+                )
+
+    @property
+    def topn_buckets(self) -> int | None:
+        """How many buckets rankings are taken in; None: none."""
+        return self.asked.get(SPLIT_TOPN)
+
+    def split_ranking(self, stage: str) -> None:
+        """Notes that a ranking is taken in buckets."""
+        if self.topn_buckets is not None:
+            self._add(
+                SPLIT_TOPN, f"{stage} ranks the rows of {self.topn_buckets} buckets, and the first of these"
+            )
+
+    def output(self, query: exp.Expr) -> str:
+        """The text of what stands over the stages, its rankings split where that is asked for."""
+        text = sql(query)
+        if self.topn_buckets is None or not isinstance(query, exp.Query):
+            return text
+        try:
+            made = split_topn.split_topn(query.copy(), self.topn_buckets)
+        except QueryError as problem:
+            self._problems[SPLIT_TOPN] = problem
+            return text
+        self.split_ranking("the query over the windows")
+        # It begins with WITH, and other text goes before it.
+        return f"select * from (\n{sql(made)}\n)"
+
+    def check(self, in_operators: bool = False) -> None:
+        """Passes a query all of whose rewrites found something to do.
+
+        Args:
+            in_operators: the query is planned as operators.
+
+        Raises:
+            QueryError: one did not; why.
+        """
+        done = {name for name, _ in self.done}
+        for name in self.asked:
+            if name not in done:
+                problem = self._problems.get(name)
+                if problem is None and in_operators and name in self._fitting:
+                    raise NotMeant(
+                        f"{name}: What this query puts together is computed by operators that make no use of it; leave the "
+                        "rewrite out."
+                    )
+                raise QueryError(f"{name}: {problem or _FITS[name][1]}")
+
+    def _add(self, name: str, what: str) -> None:
+        if (name, what) not in self.done:
+            self.done.append((name, what))
+
+
+def is_asked_for(hint: exp.Expr | str) -> bool:
+    """Whether a hint asks for a rewrite."""
+    return isinstance(hint, exp.Expr) and hint.name.lower() in _FITS
+
+
+def _buckets(name: str, hint: exp.Expr) -> int | None:
+    arguments = hint.expressions
+    if name not in _BUCKETS:
+        if arguments:
+            raise QueryError(f"The hint {sql(hint)} takes no arguments; write {name.upper()}.")
+        return None
+    if not arguments:
+        return _BUCKETS[name]
+    number = arguments[0].name if len(arguments) == 1 and isinstance(arguments[0], exp.Literal) else ""
+    if not number.isdigit():
+        raise QueryError(
+            f"The hint {sql(hint)} takes a number of buckets; write {name.upper()}({_BUCKETS[name]})."
+        )
+    check_buckets(int(number))
+    return int(number)
+
+
+def _enumerated(select: exp.Select, builder: StageBuilder, ttl: int | None) -> Enumerated | None:
+    if builder.window is not None and builder.window.merges:
+        raise QueryError(
+            f"{builder.window.kind}() finds the bounds of a window from all its rows (set semantics), so its windows "
+            "are not those of a set over all values; leave enum_distinct out."
+        )
+    if builder.grouping_sets is not None:
+        raise QueryError(
+            "GROUPING SETS, ROLLUP and CUBE have distinct sets of their own in a stream, one for each set of keys; leave "
+            "enum_distinct out, or group by one set."
+        )
+    if builder.signed:
+        raise QueryError(
+            "The stream's rows come and go, so its distinct values are counted up and down for each key; leave "
+            "enum_distinct out."
+        )
+    if ttl is not None:
+        raise QueryError(
+            "With state_ttl each group is forgotten for itself, and groups would share their distinct values; leave "
+            "enum_distinct or state_ttl out."
+        )
+    where = select.args.get("where")
+    nodes = [(key.name, builder.node_of(key)) for key in builder.keys]
+    found: list[tuple[str, exp.Expr, enumerable.Values]] = []
+    for name, node in nodes:
+        values = enumerable.values(where.this, builder.is_same(node)) if where else None
+        if values is not None and len(values.literals) > 1:
+            found.append((name, node, values))
+    filters = max((len(set(members.filters)) for members in builder.distinct_sets), default=0)
+    flags = max((len(members.flags) for members in builder.distinct_sets), default=0)
+    if not found:
+        if filters > 1:
+            return None
+        raise enumerable.why_none([node for _, node in nodes], where.this if where else None, builder.is_same)
+    size = prod(len(values.literals) for *_, values in found)
+    if size * flags > MOST_COLUMNS:
+        raise QueryError(
+            f"{size} values and {flags} distinct aggregates make {size * flags} columns of the state, more than the "
+            f"{MOST_COLUMNS} that pay; list fewer values, or leave enum_distinct out."
+        )
+    number = builder.row_column(_number(found), role="number")
+    combined = product(*([sql(literal) for literal in values.literals] for *_, values in found))
+    return Enumerated(tuple(name for name, *_ in found), number, tuple(combined))
+
+
+def _number(found: Sequence[tuple[str, exp.Expr, enumerable.Values]]) -> exp.Expr:
+    """The number of a row's combination of values."""
+    made: exp.Expr | None = None
+    for _, node, values in found:
+        own = exp.paren(enumerable.number_of(node, values))
+        if made is None:
+            made = own
+        else:
+            scaled = exp.Mul(this=exp.paren(made), expression=exp.Literal.number(len(values.literals)))
+            made = exp.Add(this=scaled, expression=own)
+    assert made is not None
+    return made

@@ -1,0 +1,49 @@
+"""MAPs, which Spark neither orders nor compares, as values that it does."""
+
+from __future__ import annotations
+
+import re
+
+from ..windows.windows import quote
+from .nested_types import fields_of, parts_of
+
+
+def has_map(kind: str) -> bool:
+    """Whether a type is, or has in it, a MAP."""
+    return re.search(r"\bmap<", kind.lower()) is not None
+
+
+def ordered(value: str, kind: str, depth: int = 0) -> str:
+    """A value of a type as one that can be ordered, and compared: maps are their entries in order.
+
+    Args:
+        value: SQL.
+        kind: its type, as Spark's `typeof` prints it, or as in CREATE TABLE.
+        depth: in how many lambda functions it stands.
+
+    >>> ordered("v", "bigint"), ordered("m", "map<string,int>")
+    ('v', 'array_sort(map_entries(m))')
+    >>> ordered("a", "array<map<string,int>>")
+    'transform(a, __e0 -> array_sort(map_entries(__e0)))'
+    >>> ordered("s", "struct<k:string,m:map<int,int>>")
+    'if(s is null, null, struct(s.`k`, array_sort(map_entries(s.`m`))))'
+    >>> ordered("m", "map<string,map<int,int>>")
+    'array_sort(transform(map_entries(m), __e0 -> struct(__e0.key, array_sort(map_entries(__e0.value)))))'
+    """
+    if not has_map(kind):
+        return value
+    each, found = f"__e{depth}", parts_of(kind)
+    assert found is not None
+    outer, parts = found
+    if outer == "array":
+        ((_, of_element),) = parts
+        return f"transform({value}, {each} -> {ordered(each, of_element, depth + 1)})"
+    if outer == "map":
+        _, (_, of_value) = parts
+        entries = f"map_entries({value})"
+        if has_map(of_value):
+            entry = f"struct({each}.key, {ordered(f'{each}.value', of_value, depth + 1)})"
+            entries = f"transform({entries}, {each} -> {entry})"
+        return f"array_sort({entries})"
+    fields = [ordered(f"{value}.{quote(name)}", of_field, depth) for name, of_field in fields_of(kind) or ()]
+    return f"if({value} is null, null, struct({', '.join(fields)}))"

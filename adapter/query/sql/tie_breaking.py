@@ -1,0 +1,122 @@
+"""Ties of ROW_NUMBER broken by all output columns in order, so that stream and batch number alike.
+
+>>> from .dialect import parse, sql
+>>> tree = parse("select a, b, row_number() over (partition by a order by b) as rn from t")
+>>> break_ties(tree)
+>>> sql(tree)
+'SELECT a, b, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b, STRUCT(a, b)) AS rn FROM t'
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ..windows.windows import quote
+from . import nested_types
+from .dialect import DIALECT
+from .maps import has_map, ordered
+from .nodes import every, holds
+
+_BROKEN, _FIELDS = "ties_broken", "fields_of_ties"
+_DECIDED, _ORDERED = "ties_decided", "ordered_value"
+_EXTREMES = (exp.ArgMax, exp.ArgMin)
+
+
+def break_ties(select: exp.Select) -> None:
+    """Adds the select list to the ORDER BY of each ROW_NUMBER in it. Changes the tree it is given."""
+    row = tie(select)
+    if row is None or select.meta.get(_BROKEN):
+        return
+    select.meta[_BROKEN] = True
+    for window in every(select, exp.Window):
+        order = window.args.get("order")
+        if isinstance(window.this, exp.RowNumber) and order and window.parent_select is select:
+            order.append("expressions", exp.Ordered(this=row.copy(), nulls_first=True))
+
+
+def decide_extremes(query: exp.Expr) -> None:
+    """Has each MIN_BY (MAX_BY) in a query take the least (greatest) value of the rows that tie, as it is where it is kept up
+    to date by itself. Changes the tree.
+
+    >>> from .dialect import parse, sql
+    >>> tree = parse("select max_by(v, x) filter (where y) as m from t")
+    >>> decide_extremes(tree)
+    >>> sql(tree)
+    'SELECT MAX_BY(v, CASE WHEN NOT x IS NULL THEN STRUCT(x, v) END) FILTER(WHERE y) AS m FROM t'
+    """
+    for call in undecided_extremes(query):
+        by = call.expression.copy()
+        value = exp.maybe_parse(call.meta_get(_ORDERED) or call.this.copy(), dialect=DIALECT)
+        both = exp.Anonymous(this="STRUCT", expressions=[by, value])
+        there = by.copy().is_(exp.null()).not_()
+        call.set("expression", exp.Case(ifs=[exp.If(this=there, true=both)]))
+        call.meta[_DECIDED] = True
+
+
+def undecided_extremes(query: exp.Expr) -> list[exp.Expr]:
+    """The calls of MIN_BY and MAX_BY in a query that may take any of the rows that tie."""
+    found = (each for each in every(query, *_EXTREMES) if not each.args.get("count"))
+    return [each for each in found if not is_decided(each) and not isinstance(each.this, exp.Distinct)]
+
+
+def is_decided(node: exp.Expr) -> bool:
+    """Whether a MIN_BY or MAX_BY takes the same of the same rows each time."""
+    return bool(node.meta_get(_DECIDED))
+
+
+def note_order(call: exp.Expr, kind: str) -> None:
+    """Notes by what values of a MIN_BY or MAX_BY are ordered that are of a type which has no order, as a MAP is."""
+    if has_map(kind):
+        call.meta[_ORDERED] = ordered(call.this.sql(DIALECT), kind)
+
+
+def tie(select: exp.Select) -> exp.Expr | None:
+    """What ties are broken by: a row of the select list without ranks. None: there is nothing else in it."""
+    items = values(select)
+    return exp.Anonymous(this="STRUCT", expressions=items) if items else None
+
+
+def values(select: exp.Select) -> list[exp.Expr]:
+    """What ties are broken by, one value after the other."""
+    if (fields := fields_of(select)) is not None:
+        return [exp.maybe_parse(text, dialect=DIALECT) for text in fields]
+    return [item.unalias().copy() for item in listed(select)]
+
+
+def listed(select: exp.Select) -> list[exp.Expr]:
+    """A select list without ranks."""
+    return [item for item in select.expressions if not holds(item, exp.Window)]
+
+
+def fields_of(select: exp.Select) -> list[str] | None:
+    """SQL of the values that ties are broken by, where the select list has some that can't be ordered; None: it hasn't, as
+    far as is known."""
+    found: list[str] | None = select.meta.get(_FIELDS)
+    return found
+
+
+def note_types(select: exp.Select, row: str) -> None:
+    """Notes what ties are broken by in place of MAPs, which have no order.
+
+    Args:
+        select: has a ROW_NUMBER. Is changed.
+        row: the type of its list without ranks as a struct, as Spark's `typeof` prints it.
+    """
+    if not has_map(row):
+        return
+    fields, items = nested_types.fields_of(row) or [], listed(select)
+    stars = [item for item in items if item.is_star]
+    of_several = any(not isinstance(star, exp.Column) for star in stars) and bool(select.args.get("joins"))
+    if len(stars) > 1 or of_several:
+        return  # of which relation a column is isn't known
+    texts: list[str] = []
+    for item in items:
+        many = len(fields) - len(items) + 1 if item.is_star else 1
+        names = fields[len(texts) : len(texts) + many]
+        table = f"{quote(item.table)}." if isinstance(item, exp.Column) and item.table else ""
+        texts += (
+            [f"{table}{quote(name)}" for name, _ in names] if item.is_star else [item.unalias().sql(DIALECT)]
+        )
+    if len(texts) != len(fields):
+        return
+    select.meta[_FIELDS] = [ordered(text, kind) for text, (_, kind) in zip(texts, fields, strict=True)]

@@ -1,1 +1,0 @@
-"""Tables that are no streams, in joins."""

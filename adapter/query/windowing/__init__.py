@@ -1,1 +1,0 @@
-"""Queries that stay within windows: planned in stages, of slices or of rows."""

@@ -1,0 +1,1 @@
+"""Windowing table functions: their arguments and ranges, and when a window's rows are emitted."""

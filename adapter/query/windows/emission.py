@@ -1,0 +1,131 @@
+"""When a window's results come: early, complete, late. All in microseconds relative to its end.
+
+::
+
+    first          update … update          complete              last
+      |--------------|-----------|--------------|--- late rows ------|
+      early results                             the result           state is cleared
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import QueryError
+from ..sql import intervals
+
+CONFIGS = (
+    "first_result_offset",
+    "update_rate",
+    "complete_result_offset",
+    "late_updates",
+    "last_result_offset",
+)
+
+
+@dataclass(frozen=True)
+class Emission:
+    """The logical times of a window's results."""
+
+    first: int | None = None
+    """The first early result; None: there are none."""
+    update: int | None = None
+    """From one early result to the next; None: there is one."""
+    complete: int = 0
+    last: int = 0
+    """When its state is cleared. Rows between the complete result and this update the result."""
+    at_once: bool = False
+    """Whether there is a result in each micro-batch, until its state is cleared: of windows that feed others."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether a result may change after it was put out."""
+        return self.first is not None or self.late_updates or self.at_once
+
+    @property
+    def late_updates(self) -> bool:
+        """Whether rows after the complete result still count."""
+        return self.last > self.complete
+
+    def refusal(self, why: str) -> str:
+        """That configs ask for this of a query that has no such results."""
+        said = {
+            "first_result_offset": self.first is not None,
+            "update_rate": self.update is not None,
+            "complete_result_offset": self.complete != 0,
+            "late_updates": self.late_updates,
+            "last_result_offset": self.late_updates,
+        }
+        asked = [f"'{key}'" for key, is_said in said.items() if is_said]
+        are, them = ("is", "it") if len(asked) == 1 else ("are", "them")
+        return f"config {' and '.join(asked)} {are} about windows{why}. Leave {them} out."
+
+
+FINAL = Emission()
+"""Each result once, when its window ends."""
+
+PASSED_ON = " that are kept until they close, and this query puts its rows out at once"
+NO_WINDOWS = ", and this query has none: its results change at once"
+"""Why a query has no results of windows."""
+
+
+def read(config: Mapping[str, Any]) -> Emission:
+    """The emission that a model's configs ask for.
+
+    Raises:
+        QueryError: one doesn't parse, or two contradict each other; both are named.
+    """
+
+    def interval(key: str) -> int | None:
+        value = config.get(key)
+        return None if value is None else intervals.parse(value, f"config '{key}':")
+
+    first, update = interval("first_result_offset"), interval("update_rate")
+    complete, last = interval("complete_result_offset") or 0, interval("last_result_offset")
+    late = config.get("late_updates") or False
+    if late not in (True, False):
+        raise QueryError(f"config 'late_updates' is {late!r}; write true or false.")
+
+    def said(key: str) -> str:
+        return f"{key} '{config.get(key) or '0 seconds'}'"
+
+    if complete < 0:
+        raise QueryError(
+            f"config {said('complete_result_offset')} is before the window's end, when its rows aren't all there; "
+            "ask for early results with first_result_offset."
+        )
+    if first is not None and first >= complete:
+        raise QueryError(
+            f"config {said('first_result_offset')} is not before {said('complete_result_offset')}; an early result "
+            "comes before the complete one, as in '-10 minutes'."
+        )
+    if update is not None and first is None:
+        raise QueryError(
+            f"config {said('update_rate')} without first_result_offset: say when the first early result comes, as in "
+            "first_result_offset: '-10 minutes'."
+        )
+    if update is not None and update <= 0:
+        raise QueryError(f"config {said('update_rate')} must be longer than nothing.")
+    if late and last is None:
+        raise QueryError(
+            "config 'late_updates' needs last_result_offset: how long after the window's end rows still update its "
+            "result, as in last_result_offset: '1 hour'."
+        )
+    if last is not None and last < complete:
+        raise QueryError(
+            f"config {said('last_result_offset')} is before {said('complete_result_offset')}; state can't be cleared "
+            "before the complete result."
+        )
+    if late and last == complete:
+        raise QueryError(
+            f"config 'late_updates' is true, but {said('last_result_offset')} is when the complete result comes, so no row "
+            "can update it; make last_result_offset later, as in '1 hour', or leave both out."
+        )
+    if last is not None and last > complete and not late:
+        raise QueryError(
+            f"config {said('last_result_offset')} is after {said('complete_result_offset')}, but late_updates is false, "
+            "so rows in between would be kept for nothing; set late_updates: true, or leave last_result_offset out."
+        )
+    return Emission(first, update, complete, complete if last is None else last)

@@ -1,0 +1,107 @@
+"""What the macros print: window functions as subqueries in plain Spark SQL.
+
+For readers and engines that know nothing of streams. The planner reads the hint, and takes only the
+relation and its alias ``input`` from the text.
+"""
+
+from __future__ import annotations
+
+from ..sql import instants
+from .windows import STREAM, Window, quote
+
+INPUT = "input"
+"""The alias of the relation under a window function."""
+WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
+"""What a window function adds, in the place of columns of these names."""
+LEAVING_OUT = f"except ({', '.join(WINDOW_COLUMNS)})"
+"""Behind a star over `without_windows`."""
+
+
+def expand(relation: str, window: Window) -> str:
+    """A subquery that gives every row its windows. Rows without a usable event time are in none."""
+    return _sessions(relation, window) if window.merges else _slices(relation, window)
+
+
+def expand_stream(relation: str) -> str:
+    """What ``stream(relation)`` prints: the relation, marked."""
+    return f"(select /*+ {STREAM.upper()} */ * from {relation})"
+
+
+def without_windows(query: str, alias: str) -> str:
+    """A query, for FROM, that has each of `WINDOW_COLUMNS` whether its own rows have them or not: now they can be left
+    out. The join is with no rows, and no engine carries it out."""
+    columns = ", ".join(f"null as {name}" for name in WINDOW_COLUMNS)
+    return (
+        f"(select * from ({query}) as {alias} natural left join (select {columns} where false) as no_windows)"
+    )
+
+
+def _slices(relation: str, window: Window) -> str:
+    time = f"`rows`.{window.time}"
+    end = "windows.end_micros"
+    slice_end = window.slice_end(window.micros(time))
+    if window.kind == "tumble":
+        ends = f"lateral view explode(array({slice_end})) windows as end_micros"
+    else:
+        first, last = window.first_end(f"({slice_end})"), window.last_end(f"({slice_end})")
+        ends = f"lateral view explode(sequence({first}, {last}, {window.step})) windows as end_micros"
+    start = window.start(f"({end} - 1)") if window.grows else f"{end} - {window.size}"
+    condition = instants.is_usable(time)
+    if window.grows and (shown := window.shown(end)):
+        condition += f" and ({shown} or {end} = {window.last_end(end)})"
+    if window.emit == "on_change":
+        # Only the steps in which a key has new data: known where rows are grouped, not here.
+        condition += " /* emit = on_change: silent steps are left out by the planner */"
+    return (
+        f"(\n  select /*+ {window.hint()} */ `rows`.* {LEAVING_OUT},\n"
+        f"    {_window_columns(window, start, end)}\n"
+        f"  from {without_windows(f'select * from {relation}', INPUT)} as `rows`\n"
+        f"  {ends}\n"
+        f"  where {condition}\n)"
+    )
+
+
+def _window_columns(window: Window, start: str, end: str) -> str:
+    return (
+        f"{window.instant(start)} as window_start,\n"
+        f"    {window.latest_instant(end)} as window_end,\n"
+        f"    {window.latest_instant(end)} - interval 1 microsecond as window_time"
+    )
+
+
+def _sessions(relation: str, window: Window) -> str:
+    """By gaps and islands: a row opens a session when the row of its key before it is too far away."""
+    time = f"`rows`.{window.time}"
+    keys = ", ".join(f"`row`.{quote(name)}" for name in window.partition_by)
+    by_key = f"partition by {keys} " if keys else ""
+    of_session = f"over (partition by {', '.join([keys, 'session']) if keys else 'session'})"
+    first, last = f"min(ts_micros) {of_session}", f"max(ts_micros) {of_session}"
+    items, ends = f"{first} as start_micros, {last} + {window.size} as end_micros", ""
+    if window.grows:
+        slice_end = window.slice_end("ts_micros")
+        items = (
+            f"{window.start_of_first(first)} as start_micros, {slice_end} as first_micros,\n"
+            f"      {window.end_of_last(f'({last} + {window.size})')} as last_micros"
+        )
+        ends = f"  lateral view explode(sequence(first_micros, last_micros, {window.step})) windows as end_micros\n"
+        if shown := window.shown("end_micros"):
+            ends += f"  where {shown} or end_micros = last_micros\n"
+    return (
+        f"(\n  select /*+ {window.hint()} */ `row`.* {LEAVING_OUT},\n"
+        f"    {_window_columns(window, 'start_micros', 'end_micros')}\n"
+        f"  from (\n"
+        f"    select `row`, {items}\n"
+        f"    from (\n"
+        f"      select `row`, ts_micros, sum(opens) over ({by_key}order by ts_micros) as session\n"
+        f"      from (\n"
+        f"        select `row`, ts_micros, case when ts_micros - lag(ts_micros) over ({by_key}order by ts_micros)"
+        f" <= {window.size} then 0 else 1 end as opens\n"
+        f"        from (\n"
+        f"          select struct(`rows`.*) as `row`, {window.micros(time)} as ts_micros\n"
+        f"          from {without_windows(f'select * from {relation}', INPUT)} as `rows`\n"
+        f"          where {instants.is_usable(time)}\n"
+        f"        )\n"
+        f"      )\n"
+        f"    )\n"
+        f"  )\n{ends})"
+    )

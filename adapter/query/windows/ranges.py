@@ -1,0 +1,181 @@
+"""Which windows a range of time touches, and which rows those windows need: arithmetic on instants.
+
+All instants are microseconds since 1970 (UTC). Windows are told apart by their ends. Where they are cut
+on a zone's clock, bounds may come out an hour too wide around a change of clocks: more is computed
+than is asked for, never less.
+
+Sessions are left out: their bounds are in their rows (`overwrite`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+from ..sql import instants
+from ..sql.intervals import DAY
+from .windows import Window
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True)
+class TimeRange:
+    """Instants from `since` to just before `until`. None: no bound on that side."""
+
+    since: int | None = None
+    until: int | None = None
+
+    def hull(self, other: TimeRange) -> TimeRange:
+        """The shortest span that holds both."""
+        return TimeRange(_least(self.since, other.since), _greatest(self.until, other.until))
+
+    def condition(self, column: str) -> str:
+        """SQL for whether a time is in it.
+
+        >>> TimeRange(0, 3_600_000_000).condition("ts")
+        "ts >= timestamp'1970-01-01T00:00:00Z' and ts < timestamp'1970-01-01T01:00:00Z'"
+        >>> TimeRange().condition("ts")
+        'true'
+        """
+        return _bounds(column, ">=", self.since, "<", self.until)
+
+
+@dataclass(frozen=True)
+class WindowRange:
+    """The windows that end after `after`, at the latest at `until`. None: no bound on that side."""
+
+    after: int | None = None
+    until: int | None = None
+
+    def hull(self, other: WindowRange) -> WindowRange:
+        """The shortest range that holds both."""
+        return WindowRange(_least(self.after, other.after), _greatest(self.until, other.until))
+
+    def condition(self, column: str) -> str:
+        """SQL for whether a window that ends at a time is one of them."""
+        return _bounds(column, ">", self.after, "<=", self.until)
+
+    def excludes(self, lowest: str, highest: str) -> str:
+        """SQL for whether no window that ends from one time to another is one of them."""
+        found = [f"{highest} <= {literal(self.after)}"] if self.after is not None else []
+        found += [f"{lowest} > {literal(self.until)}"] if self.until is not None else []
+        return " or ".join(found) or "false"
+
+
+def touched(window: Window, span: TimeRange) -> WindowRange:
+    """The windows that hold an instant of a span; of a cumulate, all that begin with such a one."""
+    after = until = None
+    if span.since is not None:
+        shown = _shown_from(window, span.since)
+        after = _first_instant(window, _start(window, shown) if window.grows else _end_until(window, shown))
+    if span.until is not None:
+        latest = _shown_until(window, span.until) - 1
+        until = _last_instant(window, _start(window, latest) + window.size)
+    return WindowRange(after, until)
+
+
+def needed(window: Window, ends: WindowRange) -> TimeRange:
+    """The rows of the windows with these ends."""
+    since = until = None
+    if ends.after is not None:
+        first = _end_until(window, _shown_from(window, ends.after)) + window.step
+        since = _first_instant(window, _start(window, first - 1) if window.grows else first - window.size)
+    if ends.until is not None:
+        until = _last_instant(window, _end_until(window, _shown_until(window, ends.until)))
+    return TimeRange(since, until)
+
+
+def is_bound(window: Window, instant: int) -> bool:
+    """Whether no window with rows before an instant is touched by those after it; of a hop, whether a
+    window ends there."""
+    shown = instant + _offset(window.time_zone, instant)
+    return shown == (_start(window, shown) if window.grows else _end_until(window, shown))
+
+
+def unit(window: Window) -> int:
+    """From one window to the next, for counting them: of a cumulate the longest, of a session its gap."""
+    return window.step if window.kind in ("tumble", "hop") else window.size
+
+
+def text(instant: int) -> str:
+    """An instant, to be read.
+
+    >>> text(90_000_000), text(1)
+    ('1970-01-01 00:01:30', '1970-01-01 00:00:00.000001')
+    """
+    return instants.text(instant, " ").removesuffix(".000000")
+
+
+def literal(instant: int) -> str:
+    """An instant in SQL, whatever the session's zone."""
+    return f"timestamp'{text(instant).replace(' ', 'T')}Z'"
+
+
+def micros(moment: datetime) -> int:
+    """A moment as an instant; in UTC if it names no zone, as dbt takes it.
+
+    >>> micros(datetime(1970, 1, 2)) == DAY
+    True
+    """
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+# -- what a window's clock shows: as in `windows`, on numbers instead of SQL --------------------------
+
+
+def _start(window: Window, shown: int) -> int:
+    """The start of the last window that a time lies in."""
+    length = window.step if window.kind == "hop" else window.size
+    return shown - (shown - window.offset) % length
+
+
+def _end_until(window: Window, shown: int) -> int:
+    return shown - (shown - window.phase) % window.step
+
+
+# -- between instants and clocks ----------------------------------------------------------------------
+
+
+def _offset(zone: str | None, instant: int) -> int:
+    return 0 if zone is None else instants.offset(instant, zone)
+
+
+def _shown_from(window: Window, instant: int) -> int:
+    """No clock shows less at the instant, or later: it may go back within the day."""
+    return instant + min(_offset(window.time_zone, instant + later) for later in (0, DAY))
+
+
+def _shown_until(window: Window, instant: int) -> int:
+    """No clock shows more until the instant."""
+    return instant + max(_offset(window.time_zone, instant - earlier) for earlier in (0, DAY))
+
+
+def _offsets_about(window: Window, shown: int) -> list[int]:
+    return [_offset(window.time_zone, shown + away) for away in (-DAY, 0, DAY)]
+
+
+def _first_instant(window: Window, shown: int) -> int:
+    """No later than when the clock shows a time."""
+    return shown - max(_offsets_about(window, shown))
+
+
+def _last_instant(window: Window, shown: int) -> int:
+    """No earlier than when the clock shows a time."""
+    return shown - min(_offsets_about(window, shown))
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else min(one, other)
+
+
+def _greatest(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else max(one, other)
+
+
+def _bounds(column: str, over: str, low: int | None, under: str, high: int | None) -> str:
+    found = [f"{column} {over} {literal(low)}"] if low is not None else []
+    found += [f"{column} {under} {literal(high)}"] if high is not None else []
+    return " and ".join(found) or "true"
