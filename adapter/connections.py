@@ -17,10 +17,10 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
 from dbt.adapters.spark_streaming.environment.spark_errors import readable
 from dbt.adapters.spark_streaming.sources.messages import said
-from dbt.adapters.spark_streaming.stream.common.identifiers import type_text
 from dbt.adapters.spark_streaming.util.lazily import Lazily
 from dbt.adapters.spark_streaming.util.quoting import literal
 from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
+from dbt.adapters.spark_streaming.util.types import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row

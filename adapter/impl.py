@@ -45,6 +45,8 @@ from dbt.adapters.spark_streaming.util.quoting import (
 )
 from dbt.adapters.spark_streaming.util.redaction import without_secrets
 
+from .stream.common import kept_tables
+
 if TYPE_CHECKING:
     import agate
     from pyspark.sql.types import StructType
@@ -262,7 +264,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             DbtRuntimeError: it would.
         """
         relation = getattr(node, "relation_name", None)
-        if relation and name_clashes.may_be_kept(relation):
+        if relation and kept_tables.may_be_kept(relation):
             with streaming.sentences():
                 name = stream_node.in_catalog(relation, self.environment)
                 ownership.check_replaceable(self.environment.session(), node.name, name)

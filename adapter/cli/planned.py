@@ -11,9 +11,9 @@ from ..query.frontend.streams import Known
 from ..query.plan.plan import Plan
 from ..query.program import Program
 from ..query.sql.functions import QueryRunner
-from ..stream.common.identifiers import type_text
 from ..stream.common.model import StreamModel
 from ..stream.evolution.output_schema import check_table
+from ..util.types import type_text
 from .project import Project, owned, project_errors
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from dbt.adapters.spark_streaming.environment.spark_errors import readable
 from dbt.adapters.spark_streaming.sources.messages import advice, in_batch
 from dbt.adapters.spark_streaming.sources.stream_source import KAFKA, StreamSource, at_project, sources_in
 from dbt.adapters.spark_streaming.sources.unreadable import FORMATS, Records
-from dbt.adapters.spark_streaming.stream.common.identifiers import type_text
 from dbt.adapters.spark_streaming.util.quoting import literal
 from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
+from dbt.adapters.spark_streaming.util.types import type_text
 
 _NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException")
 _MISSING = re.compile(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 from ..sources.file_types import explain_type
-from ..sources.messages import is_machinery, out_of_memory, said, unreachable, without_internal_names
+from ..sources.messages import is_machinery, said, unreachable, without_internal_names
 from ..sources.stream_source import as_written
 from ..sources.unreadable import refused
 from ..util.redaction import without_secrets
+from .memory import out_of_memory
 
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", re.M)
 _CLASS = re.compile(r"^(?:An error occurred while calling [\w.]+\.?\s*:?\s*)?(?:[a-z]\w*\.)+(?:[\w$]+): ")

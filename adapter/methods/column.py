@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from dbt.adapters.spark.column import SparkColumn
 
-from ..stream.common.identifiers import type_text
 from ..util.quoting import quote
+from ..util.types import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType

@@ -14,9 +14,10 @@ from jinja2 import Undefined
 
 from ..project.cleaned_sources import check_cleaned
 from ..project.model_names import label
-from ..stream.common.identifiers import joined, parts, type_text
+from ..stream.common.identifiers import joined, parts
 from ..util.lazily import Lazily
 from ..util.quoting import literal, quote, text_literal
+from ..util.types import type_text
 from .column import SparkStreamingColumn
 
 if TYPE_CHECKING:

@@ -15,15 +15,6 @@ _TEMPORARY = "__dbt_tmp"
 _KEPT: Mapping[str, str] = {STATE: "state", CHANGES: "changelog", _TEMPORARY: "new rows of a run"}
 
 
-def may_be_kept(relation: str) -> bool:
-    """Whether a relation is called as a streaming model's state or changelog would be.
-
-    >>> may_be_kept("shop.`Orders__STATE`"), may_be_kept("shop.states")
-    (True, False)
-    """
-    return parts(relation)[-1].lower().endswith((STATE, CHANGES))
-
-
 def check(nodes: Iterable[Any]) -> None:
     """Raises unless each node has a table of its own, and so have the state and the changelog of each streaming model.
 

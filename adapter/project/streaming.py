@@ -14,6 +14,7 @@ from dbt.adapters.contracts.connection import AdapterResponse
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from ..environment import Environment
+from ..environment.memory import out_of_memory
 from ..environment.spark_errors import of_spark, readable
 from ..query.errors import QueryError
 from ..query.explain import build
@@ -32,7 +33,7 @@ from ..query.sql.functions import QueryRunner
 from ..query.sql.names import digest, unmarked
 from ..query.windows import emission, expansion, ranges
 from ..query.windows.emission import FINAL, NO_WINDOWS, PASSED_ON
-from ..sources.messages import out_of_memory, said
+from ..sources.messages import said
 from ..sources.stream_source import as_written, stream_source
 from ..stream.common.errors import StreamError
 from ..stream.progress import unreadable_rows
@@ -474,7 +475,7 @@ def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[s
     Raises:
         QueryError: Spark can't read it.
     """
-    from ..stream.common.identifiers import type_text
+    from ..util.types import type_text
 
     try:
         try:

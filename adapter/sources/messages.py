@@ -45,18 +45,6 @@ def advice(problem: str) -> str:
     return f"Spark's connector for Kafka is missing. Name it under 'packages' in the profile: {CONNECTOR}"
 
 
-_NO_MEMORY = re.compile(
-    r"OutOfMemoryError|Java heap space|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY|_EXECUTION_MEMORY"
-)
-_JVM_GONE = re.compile(
-    r"Answer from Java side is empty|Error while sending(?: or receiving|$)|py4j does not exist in the JVM|"
-    r"occurred while trying to connect to the Java server|\[Errno (?:104|111)\] Connection re|Java gateway process exited|"
-    # What py4j says of a call that the JVM didn't live to answer. Of one that failed, more follows.
-    r"An error occurred while calling [\w.]*\w$",
-    re.MULTILINE,
-)
-
-
 _MACHINERY = re.compile(
     r"['!+:]|\s*at [\w.$/<>-]+\(|\s*Suppressed: |JVM stacktrace|Driver stacktrace|Traceback|\s*\.\.\. \d+ more"
 )
@@ -89,31 +77,6 @@ def said(problem: BaseException) -> str:
         return str(problem)
     except Exception as why:
         return f"{type(why).__name__}: {why}"
-
-
-def out_of_memory(text: str) -> str | None:
-    """What to do where Spark ran out of memory, or its JVM ended, as it does then; None if that isn't so.
-
-    >>> out_of_memory("java.lang.OutOfMemoryError: Java heap space")[:29]
-    "Spark's memory is used up. Gi"
-    """
-    more = (
-        "'spark.driver.memory' under 'server_side_parameters' in the profile (2g where it says nothing), on a cluster "
-        "'spark.executor.memory' too."
-    )
-    if _NO_MEMORY.search(text):
-        return f"Spark's memory is used up. Give it more: {more}"
-    if "PythonException" in text:
-        return None  # of a Python function in the query, which may be connected with anything
-    if _JVM_GONE.search(text):
-        from ..environment.java import how_the_jvm_ended, jvm_answers
-
-        if (ended := how_the_jvm_ended()) is not None:
-            return ended
-        if jvm_answers():
-            return None  # of another connection: to a catalog, a broker, a store
-        return f"Spark's JVM has ended. If that was for lack of memory, give it more: {more}"
-    return None
 
 
 def unreachable(text: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.plan.identity import shown_as
+from dbt.adapters.spark_streaming.query.sql.clauses import shown_as
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
 
 

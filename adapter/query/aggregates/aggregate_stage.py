@@ -12,12 +12,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from ...util.quoting import path_of
+from ...util.quoting import path_of, quote
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.source_text import SourceText, columns_of
-from ..plan.plan import FLAGS, DistinctSet, Flag, Key, Metric
-from ..planner.locality import Source, window_column
 from ..program import EXPIRES_AT
 from ..sql.clauses import relations
 from ..sql.dialect import (
@@ -34,10 +32,12 @@ from ..sql.names import ContentNames, digest
 from ..sql.nodes import every
 from ..sql.tie_breaking import break_ties
 from ..windows.expansion import LEAVING_OUT, without_windows
-from ..windows.windows import Window, quote
+from ..windows.window_columns import Source, window_column
+from ..windows.windows import Window
 from .aggregates import DISTINCT, KEPT, PLAIN_WHEN_DISTINCT, RETRACTABLE, TYPED
 from .grouping import grouping
 from .metric_columns import MetricColumns
+from .model import FLAGS, DistinctSet, Flag, Key, Metric
 from .types import types_of
 
 EVENT_TIME = "event_time"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..plan.plan import Metric
-from ..windows.windows import quote
+from ...util.quoting import quote
 from .aggregates import Aggregate, kept_as
+from .model import Metric
 
 CENTER = "center"
 

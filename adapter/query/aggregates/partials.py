@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..plan.plan import SEEN, AggregateStage, DistinctSet, GroupStage
+from ...util.quoting import quote
 from ..program import Step
-from ..windows.windows import quote
 from .aggregate_stage import GROUPING_ID
 from .metric_columns import CENTER, MetricColumns
+from .model import SEEN, AggregateStage, DistinctSet, GroupStage
 
 
 def known_rows(names: Sequence[str], rows: str, part: str) -> str:

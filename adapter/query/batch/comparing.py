@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from ...util.quoting import quote
 from ..aggregates.aggregate_stage import WINDOW_END, WINDOW_TIME
 from ..errors import QueryError
 from ..frontend import hints
@@ -17,7 +18,6 @@ from ..plan.plan import Plan
 from ..sql.dialect import parse, sql
 from ..sql.nodes import every
 from ..windows import ranges
-from ..windows.windows import quote
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..windows.windows import quote
+from ...util.quoting import quote
 
 OLD, NEW = "DBT_INTERNAL_DEST", "DBT_INTERNAL_SOURCE"
 _MARK = "mark"

@@ -16,13 +16,15 @@ from functools import reduce
 
 from sqlglot import exp
 
-from ...util.quoting import quote_time, shown_time
+from ...util.quoting import quote, quote_time, shown_time
 from ..aggregates.aggregate_stage import EVENT_TIME, SESSION_START, WINDOW_END, WINDOW_START, WINDOW_TIME
+from ..aggregates.model import AggregateStage
 from ..errors import QueryError
 from ..frontend import hints
+from ..frontend.streams import Stream
 from ..generation import generate
 from ..normalize.names import ctes, own_names
-from ..plan.plan import AggregateStage, RowsStage, Stream, WindowPlan
+from ..plan.plan import RowsStage, WindowPlan
 from ..planner import plan_query
 from ..program import EXPIRES_AT
 from ..sql.dialect import parse
@@ -30,7 +32,7 @@ from ..sql.intervals import DAY
 from ..sql.nodes import every
 from ..windows import ranges
 from ..windows.ranges import TimeRange, WindowRange
-from ..windows.windows import Window, quote
+from ..windows.windows import Window
 
 _NO_WINDOWS = (
     "Whole windows are computed anew, and this query has rows that are of none; put a window function around its stream, "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..aggregates.aggregate_stage import GROUPING_ID
+from ..aggregates.model import AggregateStage, GroupStage
+from ..aggregates.model import Metric as PlanMetric
 from ..plan.operators.group_state import Groups
-from ..plan.plan import AggregateStage, GroupStage
-from ..plan.plan import Metric as PlanMetric
 from . import text
 from .node import Metric, State
 from .state import Columns

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from ..aggregates.model import GroupStage
 from ..generation.operators import parts_and_rows
 from ..normalize.rankings import ranks
 from ..plan import base
 from ..plan.operators.group_state import Groups
-from ..plan.plan import GroupStage, WindowPlan
+from ..plan.plan import WindowPlan
 from ..plan.relation import Relation
 from ..plan.time_bounds import kept_until
 from ..plan.upserts import replaced

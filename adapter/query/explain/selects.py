@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from ..aggregates.model import Key
 from ..frontend import hints
 from ..normalize.rankings import ranks
-from ..plan.plan import Key
 from ..sql.clauses import filters, joined
 from ..sql.dialect import function_name, parse
 from ..sql.nodes import every

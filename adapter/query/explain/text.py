@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from ..aggregates.aggregate_stage import GROUPING_ID
 from ..aggregates.grouping import grouping
+from ..aggregates.model import Key
 from ..errors import QueryError
 from ..normalize import on_change
 from ..normalize.conditions import INPUT
@@ -25,7 +26,6 @@ from ..normalize.rankings.limits import RANK
 from ..plan.base import OVER_LIFE, Until
 from ..plan.base import ROW_TIME as EVENT_TIME
 from ..plan.hidden_items import ROW_TIME
-from ..plan.plan import Key
 from ..plan.relation import WEIGHT
 from ..plan.unbounded_state import OWN_ALIAS
 from ..sql import intervals

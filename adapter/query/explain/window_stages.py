@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..aggregates.aggregate_stage import WINDOW_END, WINDOW_START
+from ..aggregates.model import AggregateStage, GroupStage
+from ..aggregates.model import Metric as PlanMetric
 from ..plan.operators.sliced import SlicedStage
 from ..plan.operators.window_operators import operator_of
-from ..plan.plan import AggregateStage, GroupStage, RowsStage
-from ..plan.plan import Metric as PlanMetric
+from ..plan.plan import RowsStage
 from ..sql import intervals
 from ..windows.emission import Emission
 from ..windows.windows import Window

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from ..plan.plan import AggregateStage, GroupStage, WindowPlan
+from ..aggregates.model import AggregateStage, GroupStage
+from ..plan.plan import WindowPlan
 from ..sql.clauses import relations
 from ..sql.dialect import parse
 from ..sql.nodes import every

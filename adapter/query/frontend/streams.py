@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from ...util.quoting import is_path, path_of
 from ..errors import QueryError
-from ..plan.plan import Stream
 from ..program import BATCH_ID, CHANGE_TYPE
 from ..sql.clauses import output_names, relations
 from ..sql.nodes import every
@@ -309,3 +308,18 @@ def _at_same_place(column: str, node: exp.SetOperation, branch: exp.Expr) -> str
 
 def _tables(node: exp.Expr) -> list[exp.Table]:
     return list(every(node, exp.Table))
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A relation that is read as a stream."""
+
+    relation: str
+    """As the compiled text names it."""
+    view: str
+    columns: tuple[str, ...] | None
+    """Columns the query may use; None: all."""
+    event_time: str | None
+    """Its column that the first window over it is cut by; None where that is computed."""
+    feed: bool = False
+    """Whether its change feed is read."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ...util.quoting import shown_time
+from ...util.quoting import quote, shown_time
 from ..normalize import event_clock
 from ..normalize.names import own_names
 from ..plan import lookup_keys
@@ -26,7 +26,6 @@ from ..program import Boundaries, Level, Program, Rows, Step, StreamInput, readi
 from ..sql import instants
 from ..sql.dialect import parse, sql
 from ..windows.emission import FINAL, Emission
-from ..windows.windows import quote
 from . import operators
 from .signature import signature
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
+from ...util.quoting import quote
 from ..errors import QueryError
 from ..identity.alike import alike
 from ..normalize.event_clock import READS_CLOCK
@@ -87,7 +88,6 @@ from ..program import (
     reading,
 )
 from ..windows.emission import FINAL, Emission
-from ..windows.windows import quote
 from .plan_size import bounded
 
 RESULT = "result_change"

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from ...sources.source_tables import without_place
 from ..aggregates.metric_columns import MetricColumns
+from ..aggregates.model import AggregateStage, GroupStage
 from ..aggregates.partials import Partials
 from ..frontend.source_text import ordered
 from ..normalize.conditions import explodes
@@ -31,7 +32,7 @@ from ..plan.operators.groups import GroupChanges
 from ..plan.operators.top_n import members_part
 from ..plan.operators.window_buffer import row_name
 from ..plan.operators.window_operators import operator_of
-from ..plan.plan import AggregateStage, GroupStage, Plan, Stage
+from ..plan.plan import Plan, Stage
 from ..plan.upserts import kept_root, replaced, takes_back
 from ..program import WHOLE, with_texts
 from ..sql.dialect import DIALECT, parse, sql

@@ -30,6 +30,7 @@ from dataclasses import asdict, dataclass, field, replace
 from sqlglot import exp
 
 from ...util.quoting import path_of
+from ..aggregates.model import AggregateStage
 from ..errors import QueryError
 from ..frontend.source_text import ordered, without_names
 from ..normalize.conditions import is_repeatable
@@ -64,7 +65,7 @@ from ..plan.base import (
 )
 from ..plan.hidden_items import ROW_TIME as OF_ROW
 from ..plan.operators.top_n import ROW
-from ..plan.plan import AggregateStage, RowsStage, WindowPlan
+from ..plan.plan import RowsStage, WindowPlan
 from ..plan.relation import WEIGHT
 from ..sql.clauses import aggregate, conjuncts, filters, hands_on_columns, joined, relations
 from ..sql.dialect import DIALECT, canonical, parse

@@ -15,9 +15,10 @@ from .reach import Reach
 from .relation import Relation
 
 if TYPE_CHECKING:
+    from ..aggregates.model import GroupStage
     from ..normalize.rankings.ranks import Top as Ranking
     from ..windows.windows import Window
-    from .plan import GroupStage, KeyedStage, Stage, WindowPlan
+    from .plan import KeyedStage, Stage, WindowPlan
     from .running import RunningValue
 
 

@@ -12,10 +12,10 @@ from sqlglot import exp
 
 from ..aggregates.grouping import grouping
 from ..errors import QueryError, Unkeyed
-from ..planner.locality import Columns, Source
-from ..sql.clauses import conjuncts, filters, left_out, only_asks
-from ..sql.dialect import arguments, canonical, relation_names, unqualified
+from ..sql.clauses import conjuncts, filters, only_asks, shown_as
+from ..sql.dialect import arguments, canonical, unqualified
 from ..sql.functions import makes_rows
+from ..windows.window_columns import Columns, Source
 
 Unique = frozenset[str] | None
 """None: nothing identifies a row."""
@@ -103,31 +103,6 @@ def is_kept(query: exp.Query) -> bool:
 def makes_several(query: exp.Query) -> bool:
     """Whether it makes rows of a row."""
     return any(isinstance(node, exp.Lateral | exp.Pivot) or makes_rows(node) for node in query.walk())
-
-
-def shown_as(select: exp.Select, node: exp.Expr) -> str | None:
-    """The column, in lower case, in which a SELECT puts out an expression over what it reads; None: there is none."""
-    same = unqualified(select)
-    text = canonical(node, same)
-    for item in select.expressions:
-        if item.alias_or_name and canonical(item.unalias(), same) == text:
-            return str(item.alias_or_name.lower())
-    name = node.name.lower()
-    if not isinstance(node, exp.Column) or any(
-        item.alias_or_name.lower() == name for item in select.expressions
-    ):
-        return None
-    known = relation_names(select)
-    if node.table and node.table.lower() not in known:
-        return None  # a field of a struct
-    of = {node.table.lower()} if node.table else known if len(known) == 1 else set()
-    for item in select.expressions:
-        if isinstance(item, exp.Star) and name not in left_out(item):
-            return name
-        if isinstance(item, exp.Column) and item.is_star and item.table.lower() in of:
-            if name not in left_out(item.this):
-                return name
-    return None
 
 
 def _is_set(item: exp.Expr) -> bool:

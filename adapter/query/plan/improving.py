@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from ..aggregates.model import GroupStage
 from ..sql.clauses import hands_on_columns, left_out, relations
 from ..sql.tie_breaking import listed
 from .operators.group_state import identity_columns
-from .plan import GroupStage
 
 
 def only_improves(

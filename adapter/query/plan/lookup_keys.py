@@ -19,9 +19,9 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..program import Lookup
-from ..rewrites.refusals import is_random
 from ..sql.clauses import conjuncts, filters
 from ..sql.dialect import DIALECT, from_clause, parse, sql
+from ..sql.functions import is_random
 from ..sql.nodes import every
 from .plan import LookupTable
 

@@ -13,10 +13,10 @@ from itertools import product
 
 from sqlglot import exp
 
+from ...util.quoting import quote
 from ..errors import QueryError
 from ..frontend import session_zone
 from ..normalize.event_clock import interval
-from ..windows.windows import quote
 from .base import Operator, Until
 from .operators.buffered_rows import BufferedRows
 from .operators.key_generations import later

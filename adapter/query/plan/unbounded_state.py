@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from ..aggregates.model import Key
 from ..sql import intervals
 from ..sql.dialect import DIALECT, sql
 from ..sql.nodes import every
 from .base import UnboundedState
-from .plan import Key
 
 OWN_ALIAS = "__from_"
 """What aliases begin with that the author didn't give."""

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ..normalize.conditions import outputs
+from ...util.quoting import quote
 from ..program import Lookup, Upsert
 from ..sql.clauses import aggregate, conjuncts, filters, joined, only_asks, relations
 from ..sql.dialect import parse
 from ..sql.nodes import every
-from ..windows.windows import quote
 from . import lookup_keys
 from .base import (
     GIVEN_BY,
@@ -31,6 +30,7 @@ from .base import (
     input_name,
     over,
 )
+from .column_origins import outputs
 from .identity import makes_several
 from .operators.group_state import identity_columns
 from .plan import LookupTable

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ..normalize import conditions
-from ..plan import unbounded_state
-from ..plan.plan import Key
+from ..aggregates.model import Key
+from ..plan import column_origins, unbounded_state
 from ..plan.relation import Relation
 from ..sql.dialect import sql
 from ..sql.finite import is_finite
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 def passed_end(select: exp.Select, alias: str, relation: Relation, keys: Sequence[exp.Expr]) -> str | None:
     """The column in which the end of the windows is handed on whose rows are put together by it."""
     end = relation.ends
-    if end is None or not any(conditions.carried(key, alias, {end: end}) for key in keys):
+    if end is None or not any(column_origins.carried(key, alias, {end: end}) for key in keys):
         return None
-    outputs = conditions.outputs(select, alias)
+    outputs = column_origins.outputs(select, alias)
     return outputs[end] if end in outputs else None
 
 

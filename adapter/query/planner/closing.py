@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ..normalize import conditions
+from ..plan import column_origins
 from ..plan.base import LateRows, Operator, Project, UnionAll, WindowClose
 from ..plan.relation import WINDOW_END, comes_late
 from ..sql.names import digest
@@ -50,7 +50,7 @@ def closed_unless(
         if (
             operator is not None
             and end is not None
-            and not (kept and end in conditions.outputs(select, each.alias))
+            and not (kept and end in column_origins.outputs(select, each.alias))
         ):
             operator = closed(planner, operator)
         found.append(replace(each, operator=operator))

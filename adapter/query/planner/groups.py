@@ -11,25 +11,25 @@ from sqlglot import exp
 
 from ..aggregates.aggregate_stage import NotMergeable, StageBuilder
 from ..aggregates.grouping import Grouping, grouping
+from ..aggregates.model import GroupStage, Key
 from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import above_groups, conditions
-from ..plan import unbounded_state
+from ..plan import column_origins, unbounded_state
 from ..plan.base import GroupAggregate, Operator, Recompute, UnboundedState, ttl_over
-from ..plan.identity import shown_as
-from ..plan.plan import GroupStage, Key
 from ..plan.relation import Relation
+from ..sql.clauses import shown_as
 from ..sql.dialect import DIALECT, canonical, parse, sql, unqualified
 from ..sql.finite import is_finite
 from ..sql.names import digest
 from ..sql.nodes import every
 from ..sql.tie_breaking import break_ties, decide_extremes
+from ..windows.window_columns import Source as From
 from . import results
 from .bounds import fixed_keys, is_covered, passed_end
 from .closing import closed
 from .from_items import FromItem
 from .inputs import with_inputs
-from .locality import Source as From
 from .projections import local
 from .recomputing import is_repeatable, recomputed, refuse_chance, refuse_tables
 from .results import is_result
@@ -73,10 +73,10 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         if found.sets is None or all(index in members for members in found.sets)
     ]
     key_columns = None if conditions.explodes(select) else _key_columns(select, found)
-    outputs = conditions.outputs(select, source.alias)
+    outputs = column_origins.outputs(select, source.alias)
     together = {name: what for name, what in outputs.carry(relation.together).items()}
     if not relation.changes and any(
-        conditions.carried(key, source.alias, relation.together) for key in in_all
+        column_origins.carried(key, source.alias, relation.together) for key in in_all
     ):
         if conditions.windows_of(select):
             return over_groups(planner, select)
@@ -85,7 +85,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         return local(planner, "GROUP BY", inputs, sql(template), made)
     fixed = fixed_keys(planner, in_all, select)
     end = relation.open_until
-    if end is not None and not any(conditions.carried(key, source.alias, {end: end}) for key in in_all):
+    if end is not None and not any(column_origins.carried(key, source.alias, {end: end}) for key in in_all):
         below = closed(planner, below)
     try:
         return _aggregate(planner, select, template, source, below)
@@ -270,7 +270,7 @@ def _key_of_end(
     for key in keys if end is not None else ():
         node: exp.Expr = exp.maybe_parse(key.sql, dialect=DIALECT)
         in_all = all(key.name in members for members in sets or ())
-        if in_all and conditions.carried(node, alias, {str(end): "end"}) is not None:
+        if in_all and column_origins.carried(node, alias, {str(end): "end"}) is not None:
             return key.name.lower()
     return None
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 from ..normalize import conditions
 from ..normalize.asked_relations import tests_with_queries
 from ..normalize.compared_types import is_mixed, is_of_mixed_types
+from ..plan import column_origins
 from ..plan.relation import Relation
 from ..sql.clauses import conjuncts, filters, joined, only_asks, set_filters
 from ..sql.dialect import is_of, relation_of, walk_same_query
@@ -76,7 +77,7 @@ def equal_ends(
     for each in equal:
         ends = [relation.ends for relation in relations]
         if len(each) == len(aliases) == len(relations) and all(
-            end is not None and conditions.carried(each[alias], alias, {end: end})
+            end is not None and column_origins.carried(each[alias], alias, {end: end})
             for alias, end in zip(aliases, ends, strict=True)
         ):
             return tuple(map(str, ends))
@@ -86,7 +87,7 @@ def equal_ends(
 def join_keys(
     select: exp.Select,
     streams: Sequence[FromItem],
-    outputs: conditions.Outputs,
+    outputs: column_origins.Outputs,
 ) -> tuple[frozenset[str], ...]:
     """What tells rows of a join apart: the keys of all sides, but of those of which a row meets one at most."""
     if multiplies(select):

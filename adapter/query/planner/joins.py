@@ -12,6 +12,7 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import asked_relations, conditions, correlated_aggregates, semi_joins
 from ..normalize.static_sides import nest, nest_inner, unclear
+from ..plan import column_origins
 from ..plan.base import Join, Operator, OuterIntervalJoin, UnboundedState, Until
 from ..plan.hidden_items import with_weight
 from ..plan.relation import Relation, weight_of
@@ -126,7 +127,7 @@ def plan_join(
     relations = [each.relation for each in inputs]
     aliases = tuple(each.alias for each in streams)
     equal = conditions.equal_columns(select, [e.alias for e in streams])
-    outputs = conditions.outputs_of_join(
+    outputs = column_origins.outputs_of_join(
         select, [(e.alias, e.operator.relation) for e in streams if e.operator]
     )
     plain = not inner and all(conditions.is_inner(each.join) for each in streams)
@@ -134,7 +135,7 @@ def plan_join(
     if not inner and not any(relation.changes for relation in relations):
         for group in equal:
             kinds = {
-                conditions.carried(part, alias, relation.together)
+                column_origins.carried(part, alias, relation.together)
                 for (alias, part), relation in zip(
                     [(alias, group.get(alias)) for alias in aliases], relations, strict=True
                 )
@@ -334,7 +335,7 @@ def _outer_in_time(
     streams: Sequence[FromItem],
     until: Mapping[str, Until],
     keys: tuple[frozenset[str], ...],
-    outputs: conditions.Outputs,
+    outputs: column_origins.Outputs,
 ) -> Operator:
     """An outer or anti join of two relations that time bounds: its rows never change.
 
@@ -413,7 +414,7 @@ def _delays_of(
     select: exp.Select,
     streams: Sequence[FromItem],
     delays: Mapping[tuple[str, str], int],
-    outputs: conditions.Outputs,
+    outputs: column_origins.Outputs,
 ) -> dict[str, int]:
     """`Relation.delays` of a join's result.
 

@@ -24,8 +24,8 @@ from ..frontend import hints
 from ..plan.base import Dataflow, MaterializedProject, Project
 from ..plan.lookup_keys import LookupKey, is_of, joins_needed, keys_of, relations_before
 from ..plan.plan import LookupTable
-from ..rewrites.refusals import is_random
 from ..sql.dialect import parse, sql
+from ..sql.functions import is_random
 from ..sql.nodes import every
 
 _VIEW = "lookup"

@@ -13,6 +13,7 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import conditions
 from ..normalize.rankings import ranks
+from ..plan import column_origins
 from ..plan import running as running_values
 from ..plan.base import (
     OVER_LIFE,
@@ -25,10 +26,9 @@ from ..plan.base import (
     ttl_over,
 )
 from ..plan.hidden_items import hide_from_stars, with_weight
-from ..plan.identity import shown_as
 from ..plan.reach import ordered_by, reach
 from ..plan.relation import EVENT_TIME, WEIGHT, Relation, comes_in_order
-from ..sql.clauses import relations
+from ..sql.clauses import relations, shown_as
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest
 from ..sql.nodes import every
@@ -76,9 +76,9 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     lists = [[canonical(key) for key in each.args.get("partition_by") or ()] for each in over]
     first = over[0].args.get("partition_by") or []
     common = [key for key in first if all(canonical(key) in texts for texts in lists)]
-    outputs = conditions.outputs(select, source.alias)
+    outputs = column_origins.outputs(select, source.alias)
     if not relation.changes and any(
-        conditions.carried(key, source.alias, relation.together) for key in common
+        column_origins.carried(key, source.alias, relation.together) for key in common
     ):
         made = Relation(
             together=outputs.carry(relation.together),
@@ -177,7 +177,7 @@ def _comes_once(select: exp.Select, source: FromItem, last: int) -> bool:
         and len(order) == by
         and not order[0].args.get("desc")
         and time is not None
-        and conditions.carried(order[0].this, source.alias, {time: True}) is not None
+        and column_origins.carried(order[0].this, source.alias, {time: True}) is not None
     )
 
 
@@ -217,7 +217,7 @@ def _over_in_time(
     covered = fixed_keys(planner, keys, select)
     # A partition within a window ends with it.
     timed = {column: column for column in relation.times}
-    ending = filter(None, (conditions.carried(key, source.alias, timed) for key in keys))
+    ending = filter(None, (column_origins.carried(key, source.alias, timed) for key in keys))
     until = tuple((column, relation.times[column]) for column in sorted(ending))[:1]
     grows = not until and not relation.bounded and planner.ttl is None
     running = running_values.of_frames(template, source.alias) if grows and reached.everything else None
@@ -233,7 +233,7 @@ def _over_in_time(
         growth = UnboundedState(
             f"{last} for every value of {', '.join(map(sql, keys))}", frozenset(_names_in(keys))
         )
-    outputs = conditions.outputs(select, source.alias)
+    outputs = column_origins.outputs(select, source.alias)
     made = Relation(
         together=outputs.carry({**relation.together, **({time: EVENT_TIME} if waits else {})}),
         keys=outputs.carry_keys(relation.keys),

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..normalize import conditions, event_clock
+from ..plan import column_origins
 from ..plan.base import ROW_TIME as TIME_OF_ROW
 from ..plan.base import (
     LateRows,
@@ -115,9 +116,9 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
     outside = conditions.reads_tables(template)
     is_kept = relation.changes and (random or outside)
     one_to_one = len(read) == 1 and not multiplies(select) and not source.node.args.get("pivots")
-    outputs = conditions.outputs(select, source.alias)
+    outputs = column_origins.outputs(select, source.alias)
     of_item = partial(
-        delay_of, of_column=lambda column: conditions.carried(column, source.alias, relation.times)
+        delay_of, of_column=lambda column: column_origins.carried(column, source.alias, relation.times)
     )
     keys: tuple[frozenset[str], ...] = ()
     if one_to_one:

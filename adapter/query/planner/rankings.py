@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from ...util.quoting import quote
 from ..normalize import conditions
 from ..normalize.rankings.ranks import Top
+from ..plan import column_origins
 from ..plan.base import BY, ID, ORDER, GroupAggregate, Operator, TopN, row_by_row
 from ..plan.hidden_items import ROW_TIME, hide_from_stars, with_weight
-from ..plan.identity import shown_as
 from ..plan.improving import listed_names, only_improves
 from ..plan.operators.group_state import identity_columns
 from ..plan.operators.top_n import ROW
 from ..plan.relation import WEIGHT, Relation
-from ..sql.clauses import relations
+from ..sql.clauses import relations, shown_as
 from ..sql.dialect import canonical, function_name, parse, sql
 from ..sql.names import digest
 from ..sql.tie_breaking import fields_of, tie
-from ..windows.windows import quote
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def of_groups(
         return None
     selects = [parse(each.sql) for each in path]
     of_group = _carried(selects, group)
-    within = _keys_of(group, [conditions.carried(each, alias, of_group) for each in made.within])
+    within = _keys_of(group, [column_origins.carried(each, alias, of_group) for each in made.within])
     of_ids = tuple(of_group.get(name, "") for name in sorted(key))
     if expires and {*of_ids} != {*identity_columns(group.stage)}:
         return None
@@ -180,7 +180,7 @@ def of_groups(
             made.function,
             made.order,
             group.stage,
-            lambda node: conditions.carried(node, alias, of_group),
+            lambda node: column_origins.carried(node, alias, of_group),
             listed_names(selects[-1]) if selects else None,
         ),
         # A ranking that a row is behind in isn't touched by it, which matters where its members may be forgotten.
@@ -219,7 +219,7 @@ def _carried(selects: Sequence[exp.Query], group: GroupAggregate) -> dict[str, s
     found = {name.lower(): name for name in (*identity_columns(stage), *(m.name for m in stage.metrics))}
     for select in selects:
         assert isinstance(select, exp.Select)
-        found = conditions.outputs(select, relations(select)[0].alias_or_name).carry(found)
+        found = column_origins.outputs(select, relations(select)[0].alias_or_name).carry(found)
     return found
 
 

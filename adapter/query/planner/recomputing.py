@@ -11,6 +11,7 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import conditions
 from ..normalize.compared_types import compares_mixed
+from ..plan import column_origins
 from ..plan.base import Operator, Recompute, Top, UnboundedState, Until, in_order, is_mixed
 from ..plan.relation import Relation
 from ..sql.dialect import DIALECT, canonical, sql
@@ -31,7 +32,7 @@ def ends_among(
     for place in range(min(map(len, partitions))):
         parsed: list[exp.Expr] = [exp.maybe_parse(each[place], dialect=DIALECT) for each in partitions]
         if all(
-            conditions.carried(node, alias, {str(end): "end"})
+            column_origins.carried(node, alias, {str(end): "end"})
             for node, alias, end in zip(parsed, aliases, ends, strict=True)
         ):
             return tuple(map(str, ends))

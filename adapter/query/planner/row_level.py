@@ -12,7 +12,7 @@ from ..frontend.streams import is_printed
 from ..sql.clauses import only_asks
 from ..sql.dialect import function_name, sql, walk_same_query
 from ..sql.nodes import every
-from .locality import Source
+from ..windows.window_columns import Source
 
 
 def refuse_streams_in_expressions(select: exp.Select) -> None:

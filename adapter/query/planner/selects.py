@@ -20,14 +20,15 @@ from ..normalize import (
     subqueries_below,
 )
 from ..normalize.rankings import ranks
+from ..plan import column_origins
 from ..plan.base import Operator, Project, Source, UnionAll, WindowResults, WindowRows, in_order
 from ..sql.clauses import filters, set_filters
+from ..windows.window_columns import Source as From
 from .closing import closed_unless
 from .from_items import FromItem, filter_below
 from .groups import over_groups, plan_group
 from .inputs import read_from
 from .joins import plan_join
-from .locality import Source as From
 from .over import plan_over
 from .projections import plan_projection, plan_temporal_filter
 from .row_level import check_joins
@@ -101,7 +102,7 @@ def _hands_on_end(select: exp.Select, source: FromItem) -> bool:
     """Whether a SELECT hands on what is in open windows, if there are any."""
     assert source.operator is not None
     end = source.operator.relation.open_until
-    return end is None or end in conditions.outputs(select, source.alias)
+    return end is None or end in column_origins.outputs(select, source.alias)
 
 
 def _judged_below(

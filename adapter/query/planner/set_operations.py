@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot import exp
 
+from ..aggregates.model import Key
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.select_kind import is_grouped
@@ -15,7 +16,6 @@ from ..normalize import conditions
 from ..normalize.rankings import ranks
 from ..plan import unbounded_state
 from ..plan.base import Operator, SetOperation, UnboundedState, UnionAll, input_name, is_mixed
-from ..plan.plan import Key
 from ..plan.relation import Relation
 from ..sql.clauses import output_names
 from ..sql.dialect import sql

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...util.quoting import quote
 from ..aggregates.aggregate_stage import MERGE_FROM, WINDOW_END, WINDOW_START, WINDOW_TIME
 from ..errors import QueryError
 from ..plan import identity
@@ -13,7 +14,6 @@ from ..plan.operators.window_buffer import WindowBuffer
 from ..plan.plan import WindowPlan
 from ..program import Upsert
 from ..windows.emission import Emission
-from ..windows.windows import quote
 
 
 def replacing(plan: WindowPlan, pieces: Sequence[SlicedStage | WindowBuffer], emission: Emission) -> Upsert:

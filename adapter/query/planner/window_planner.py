@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from ...util.quoting import shown_time
+from ...util.quoting import quote, shown_time
 from ..aggregates.aggregate_stage import (
     GROUPING_ID,
     WINDOW_END,
@@ -29,22 +29,24 @@ from ..aggregates.aggregate_stage import (
     check_rows_of_stage,
     slice_columns,
 )
+from ..aggregates.model import AggregateStage
 from ..errors import NotInStages, QueryError
 from ..frontend import hints
 from ..frontend.source_text import SourceText
-from ..frontend.streams import Streams
+from ..frontend.streams import Stream, Streams
 from ..normalize import event_clock, on_change
 from ..normalize.rankings import ranks
 from ..plan import identity
-from ..plan.plan import AggregateStage, RowsStage, Stream, WindowPlan
+from ..plan.plan import RowsStage, WindowPlan
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.clauses import column_names, joined, relations
 from ..sql.dialect import canonical, function_name, sql, walk_same_query
 from ..sql.nodes import every, shape
 from ..sql.tie_breaking import break_ties
 from ..windows import expansion
-from ..windows.windows import Window, quote
-from .locality import Columns, Source, check, check_ranks, output_columns
+from ..windows.window_columns import Columns, Source
+from ..windows.windows import Window
+from .locality import check, check_ranks, output_columns
 from .row_level import check_joins, check_row_level, refuse_limit, refuse_streams_in_expressions
 
 STATIC, ROWS, WINDOWED, RESULT = "static", "rows", "windowed", "result"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from ...util.quoting import quote
+from ..aggregates.model import AggregateStage
 from ..errors import NotMeant, QueryError
 from ..frontend import hints
 from ..normalize import conditions, on_change
@@ -23,13 +25,13 @@ from ..plan.base import (
 )
 from ..plan.operators import generations
 from ..plan.operators.key_generations import later
-from ..plan.plan import AggregateStage, WindowPlan
+from ..plan.plan import WindowPlan
 from ..plan.relation import Relation
 from ..sql.dialect import canonical
 from ..sql.names import digest
 from ..sql.nodes import every, shape
 from ..windows import expansion
-from ..windows.windows import Window, quote
+from ..windows.windows import Window
 from .closing import closed, counting_late
 from .sources import plan_source
 

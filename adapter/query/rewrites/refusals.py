@@ -8,9 +8,9 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..frontend import hints
-from ..sql.dialect import from_clause, function_name, sql, with_clause
+from ..sql.dialect import from_clause, sql, with_clause
+from ..sql.functions import is_random
 from ..sql.nodes import every
-from ..sql.spark_functions import NONDETERMINISTIC
 from ..windows.windows import Window
 
 
@@ -31,13 +31,6 @@ def check_repeatable(select: exp.Select) -> None:
             f"'{sql(sample).strip()}' takes other rows each time it is read, so a rewritten query could give other "
             "rows; store the sample in a table below."
         )
-
-
-def is_random(call: exp.Func) -> bool:
-    """Whether a call gives another value each time it is computed."""
-    return (
-        not isinstance(call, exp.Connector | exp.Cast | exp.Case) and function_name(call) in NONDETERMINISTIC
-    )
 
 
 def check_read_twice(select: exp.Select) -> None:

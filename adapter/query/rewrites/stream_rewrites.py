@@ -29,10 +29,10 @@ from math import prod
 from sqlglot import exp
 
 from ..aggregates.aggregate_stage import StageBuilder
+from ..aggregates.model import Enumerated
 from ..errors import NotMeant, QueryError
 from ..frontend import hints
 from ..normalize.rankings import qualify, ranks
-from ..plan.plan import Enumerated
 from ..sql.dialect import parse, sql
 from ..sql.nodes import every
 from . import enum_distinct, enumerable, split_distinct, split_topn

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from .dialect import from_clause, walk_same_query
+from .dialect import canonical, from_clause, relation_names, unqualified, walk_same_query
 from .nodes import every
 
 
@@ -156,3 +156,28 @@ def column_names(query: exp.Expr) -> list[str] | None:
             return None
         found += names
     return found
+
+
+def shown_as(select: exp.Select, node: exp.Expr) -> str | None:
+    """The column, in lower case, in which a SELECT puts out an expression over what it reads; None: there is none."""
+    same = unqualified(select)
+    text = canonical(node, same)
+    for item in select.expressions:
+        if item.alias_or_name and canonical(item.unalias(), same) == text:
+            return str(item.alias_or_name.lower())
+    name = node.name.lower()
+    if not isinstance(node, exp.Column) or any(
+        item.alias_or_name.lower() == name for item in select.expressions
+    ):
+        return None
+    known = relation_names(select)
+    if node.table and node.table.lower() not in known:
+        return None  # a field of a struct
+    of = {node.table.lower()} if node.table else known if len(known) == 1 else set()
+    for item in select.expressions:
+        if isinstance(item, exp.Star) and name not in left_out(item):
+            return name
+        if isinstance(item, exp.Column) and item.is_star and item.table.lower() in of:
+            if name not in left_out(item.this):
+                return name
+    return None

@@ -18,6 +18,7 @@ from ..errors import QueryError
 from . import spark_functions
 from .dialect import arguments, function_name, sql
 from .nodes import every
+from .spark_functions import NONDETERMINISTIC
 
 
 class Kind(Enum):
@@ -168,3 +169,10 @@ def _name(node: exp.Expr) -> str:
     if isinstance(node, exp.Dot):
         return f"{_name(node.this)}.{_name(node.expression)}"
     return sql(_function(node)) if isinstance(node, exp.Anonymous) else sql(node)
+
+
+def is_random(call: exp.Func) -> bool:
+    """Whether a call gives another value each time it is computed."""
+    return (
+        not isinstance(call, exp.Connector | exp.Cast | exp.Case) and function_name(call) in NONDETERMINISTIC
+    )

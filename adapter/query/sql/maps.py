@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..windows.windows import quote
+from ...util.quoting import quote
 from .nested_types import fields_of, parts_of
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..windows.windows import quote
+from ...util.quoting import quote
 from . import nested_types
 from .dialect import DIALECT
 from .maps import has_map, ordered

@@ -6,8 +6,9 @@ relation and its alias ``input`` from the text.
 
 from __future__ import annotations
 
+from ...util.quoting import quote
 from ..sql import instants
-from .windows import STREAM, Window, quote
+from .windows import STREAM, Window
 
 INPUT = "input"
 """The alias of the relation under a window function."""

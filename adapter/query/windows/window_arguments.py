@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from ...util.quoting import time_name
+from ...util.quoting import quote, time_name, unquote
 from ..errors import QueryError
 from ..sql import intervals
-from .windows import OPTIONS, Window, quote, unquote
+from .windows import OPTIONS, Window
 
 _LENGTHS = {
     "tumble": ("size",),

@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from ...util.quoting import quote as quote
-from ...util.quoting import quote_time, shown_time
-from ...util.quoting import unquote as unquote
+from ...util.quoting import quote, quote_time, shown_time
 from ..sql import instants, intervals
 
 _MINUTE = 60_000_000

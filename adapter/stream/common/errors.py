@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from ...environment.memory import out_of_memory
 from ...environment.storage import StorageError
 from ...sources.file_types import explain_type
-from ...sources.messages import (
-    is_lost,
-    is_machinery,
-    out_of_memory,
-    said,
-    unreachable,
-    without_internal_names,
-)
+from ...sources.messages import is_lost, is_machinery, said, unreachable, without_internal_names
 from ...sources.stream_source import as_written
 from ...sources.unreadable import refused
 from ...util.redaction import without_secrets

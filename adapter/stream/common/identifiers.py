@@ -12,10 +12,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...util.quoting import is_plain, quote
+from ...util.types import _as_needed
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType
+    pass
 
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
@@ -52,26 +52,3 @@ def with_last(name: str, own: str) -> str:
 def last(name: str) -> str:
     """A table's own name, without quotes."""
     return parts(name)[-1]
-
-
-def type_text(type_: DataType) -> str:
-    """A type as DDL: Spark's own text leaves the names in a struct as they are.
-
-    >>> from pyspark.sql.types import StructType, StructField, IntegerType, ArrayType
-    >>> type_text(ArrayType(StructType([StructField("a b", IntegerType()), StructField("c", IntegerType())])))
-    'array<struct<`a b`:int,c:int>>'
-    """
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    if isinstance(type_, StructType):
-        fields = ",".join(f"{_as_needed(field.name)}:{type_text(field.dataType)}" for field in type_.fields)
-        return f"struct<{fields}>"
-    if isinstance(type_, ArrayType):
-        return f"array<{type_text(type_.elementType)}>"
-    if isinstance(type_, MapType):
-        return f"map<{type_text(type_.keyType)},{type_text(type_.valueType)}>"
-    return str(type_.simpleString())
-
-
-def _as_needed(name: str) -> str:
-    return name if is_plain(name) else quote(name)

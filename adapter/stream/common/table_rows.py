@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...query.sql.maps import ordered
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
-from .identifiers import type_text
+from ...util.types import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ from urllib.parse import quote_plus
 
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
-from ..common.identifiers import type_text
+from ...util.types import type_text
 from ..common.model import plain_path
 from ..common.session import active, java_class, jvm
 from ..progress.position import PREFIX

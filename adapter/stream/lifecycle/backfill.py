@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from ...query.batch.replace_rows import replace_files, replace_where
 from ...query.program import Program
+from ...util.types import type_text
 from ..common.errors import StreamError
 from ..common.failpoints import around
-from ..common.identifiers import type_text
 from ..common.model import StreamModel
 from ..iceberg import commit
 from ..run.runner import at_rest

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from ...query.program import Program
 from ...util.quoting import quote as quoted
+from ...util.types import type_text
 from ..common.errors import StreamError, sentences
 from ..common.failpoints import around
-from ..common.identifiers import type_text
 from ..common.model import StreamModel
 from ..common.session import working_session
 from ..iceberg import owner

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from ...query.program import EXPIRES_AT, STEP, Program
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
+from ...util.types import type_text
 from ..common.errors import StreamError, sentences
-from ..common.identifiers import type_text
 from ..common.model import StreamModel
 from ..common.session import asked, show
 from ..evolution.output_schema import fits

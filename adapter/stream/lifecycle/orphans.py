@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...environment.storage import Storage
-from ...project.name_clashes import may_be_kept
 from ..common.errors import StreamError, cause
 from ..common.identifiers import joined, last, parts, with_suffix
+from ..common.kept_tables import may_be_kept
 from ..common.model import STATE as STATE_SUFFIX
 from ..common.model import StreamModel
 from ..iceberg import owner

@@ -16,8 +16,8 @@ from ...query.windows import ranges
 from ...query.windows.emission import Emission
 from ...util.quoting import quote as quoted
 from ...util.text import agreeing, counted
+from ...util.types import type_text
 from ..common.errors import StreamError, sentences
-from ..common.identifiers import type_text
 from ..common.model import StreamModel
 from ..common.session import working_session
 from ..iceberg.table import APPEND, REPLACE, IcebergTable, load

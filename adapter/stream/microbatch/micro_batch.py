@@ -29,7 +29,7 @@ from ...query.program import (
     Step,
     clock_column,
 )
-from ..common.identifiers import type_text
+from ...util.types import type_text
 from ..common.model import StreamModel
 from ..common.session import Asked, are_few, show, spread, sql
 from ..common.time_zones import shown

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
+from ...environment.memory import out_of_memory
 from ...query.sql.instants import is_usable
-from ...sources.messages import out_of_memory, said
+from ...sources.messages import said
 from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
 from ..common.session import driver_memory

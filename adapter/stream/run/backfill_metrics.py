@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...query.program import EXPIRES_AT, STEP, Step
 from ...util.quoting import quote as quoted
+from ...util.types import type_text
 from ..common.errors import StreamError
-from ..common.identifiers import type_text
 from ..common.session import asked, show, sql
 from ..common.table_rows import Columns
 from ..evolution.compare import FROM_NOW, KINDS, Evolution

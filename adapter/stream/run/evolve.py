@@ -13,9 +13,9 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from ...__version__ import version
 from ...query.program import Program, called
+from ...util.types import type_text
 from ..common import session_settings
 from ..common.errors import StreamError
-from ..common.identifiers import type_text
 from ..common.model import BACKFILL, FAIL, IGNORE, StreamModel
 from ..common.session import asked, spread, working_session
 from ..evolution.compare import COLUMNS, PACKAGE, ROW_KEY, TEXT, Evolution, carried_on, changed_in

@@ -14,9 +14,9 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from ...query.errors import QueryError
 from ...query.program import Program, StreamInput
+from ...util.types import type_text
 from ..common.errors import StreamError, sentences
 from ..common.failpoints import around, reached
-from ..common.identifiers import type_text
 from ..common.model import StreamModel
 from ..common.session import working_session
 from ..common.stop_requests import stop_requests

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from ...query.program import BATCH_ID, CHANGE_TYPE
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
+from ...util.types import type_text
 from ..common.failpoints import around
-from ..common.identifiers import type_text
 from ..common.model import StreamModel
 from ..common.session import sql
 from ..common.table_rows import one_file

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ...query.program import BATCH_ID, CHANGE_TYPE
 from ...query.sql.maps import ordered
 from ...util.quoting import quote as quoted
-from ..common.identifiers import type_text
+from ...util.types import type_text
 from ..common.model import StreamModel
 from ..common.session import are_few, show, sql
 from ..common.table_rows import one_file

@@ -16,8 +16,9 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from ...sources.limits import without_limits
 from ...util.text import agreeing
+from ...util.types import type_text
 from ..common.errors import StreamError
-from ..common.identifiers import joined, parts, type_text
+from ..common.identifiers import joined, parts
 from ..storage.checkpoint import files_of_batch
 from .file_names import is_pattern
 from .source_schemas import SchemaChanged, columns_read, listed

@@ -16,8 +16,8 @@ from ...sources.messages import advice
 from ...sources.unreadable import DROPPED, UNREADABLE, Records
 from ...util.quoting import is_path, path_of, quote_time, shown_time
 from ...util.quoting import quote as quoted
+from ...util.types import type_text
 from ..common.errors import StreamError
-from ..common.identifiers import type_text
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm
 from ..evolution.output_schema import fits

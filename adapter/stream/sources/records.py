@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...sources.unreadable import DROP, DROPPED, UNREADABLE, Records
-from ..common.identifiers import type_text
+from ...util.types import type_text
 from ..common.model import StreamSource
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..common.identifiers import type_text
+from ...util.types import type_text
 from .column_mapping import Called, apart, called
 
 if TYPE_CHECKING:

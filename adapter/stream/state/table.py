@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from ...query.program import STEP
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
+from ...util.types import type_text
 from ..common.errors import StreamError
 from ..common.failpoints import around
-from ..common.identifiers import type_text
 from ..common.model import Retention, StreamModel
 from ..common.session import show, sql
 from ..common.table_rows import Columns, one_file

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.aggregates.model import AggregateStage
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.plan.plan import AggregateStage
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of
 from tests.spark_rows import asks

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from ...errors import QueryError
-from ...rewrites.refusals import is_random
 from ...sql.dialect import from_clause, remove_with, sql, with_clause
+from ...sql.functions import is_random
 from ...sql.nodes import every
 
 _RANDOM = "random"

@@ -21,8 +21,7 @@ from sqlglot import exp
 
 from ...aggregates.grouping import grouping
 from ...errors import QueryError
-from ...plan.identity import shown_as
-from ...sql.clauses import branches, filters, is_over, left_out, relations
+from ...sql.clauses import branches, filters, is_over, left_out, relations, shown_as
 from ...sql.nodes import every
 from . import ranks
 from .rank_bounds import places_let_through

@@ -16,11 +16,11 @@ from sqlglot import exp
 
 from ...errors import QueryError
 from ...frontend import hints
-from ...planner.locality import Source, window_column
 from ...sql.clauses import filters, only_asks
 from ...sql.dialect import DIALECT, from_clause, function_name, parse, sql
 from ...sql.nodes import every
 from ...sql.tie_breaking import values
+from ...windows.window_columns import Source, window_column
 from .rank_bounds import Places, places_let_through
 
 RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, StatePart, Step, now
 from ...sql.names import digest
-from ...windows.windows import quote
 from ..base import Operator, Top
 from ..relation import WEIGHT
 from . import generations

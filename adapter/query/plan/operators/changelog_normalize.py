@@ -6,9 +6,8 @@ declared key, of which each row takes the place of the one before it.
 
 from __future__ import annotations
 
-from ....util.quoting import quote_time
+from ....util.quoting import quote, quote_time
 from ...program import BATCH_ID, CHANGE_TYPE, STEP, StatePart, Step, now
-from ...windows.windows import quote
 from ..plan import KeyedStage
 from .key_generations import NO_STEP, matching, of_keys, same, touched_in_step
 from .window_buffer import row_column

@@ -6,8 +6,8 @@ gives what it gave; one that had gone, or expired, is computed anew and has anot
 
 from __future__ import annotations
 
+from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
-from ...windows.windows import quote
 from ..base import GIVEN_BY, MaterializedProject, over
 from ..relation import WEIGHT
 from . import generations

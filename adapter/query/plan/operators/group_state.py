@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ....util.quoting import quote
 from ...aggregates.aggregate_stage import GROUPING_ID
+from ...aggregates.model import SEEN, TIMES, DistinctSet, GroupStage
 from ...aggregates.partials import Partials, flag_columns, known_rows
 from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
-from ...windows.windows import quote
-from ..plan import SEEN, TIMES, DistinctSet, GroupStage, KeyedStage
+from ..plan import KeyedStage
 from .key_generations import NO_STEP, SINCE, TIME, KeyGenerations, matching, of_keys, same, touched_in_step
 
 ROWS_THERE, THERE = "rows_there", "__there"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....util.quoting import quote
 from ...aggregates.aggregates import TYPED
 from ...aggregates.metric_columns import MetricColumns
+from ...aggregates.model import DistinctSet, GroupStage, Metric
 from ...normalize.conditions import INEXACT
 from ...program import STEP, Asking, Rewrite, StatePart, Step, Whole, now
-from ...windows.windows import quote
-from ..plan import DistinctSet, GroupStage, Metric
 from ..relation import WEIGHT
 from .group_state import ROWS_THERE, THERE, Groups
 from .key_generations import NO_STEP, matching, same

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....util.quoting import quote
 from ...program import EXPIRES_AT, StatePart
-from ...windows.windows import quote
 from ..base import OuterIntervalJoin, over
 from ..time_bounds import expires, kept_until
 from .buffered_rows import ROW

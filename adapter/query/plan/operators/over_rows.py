@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....util.quoting import quote
 from ...program import STEP, Rows, StatePart, Step, now
 from ...sql.intervals import HOUR
-from ...windows.windows import quote
 from ..base import OVER_LIFE, OverAggregate, Source, in_order, over
 from ..relation import WEIGHT
 from ..time_bounds import expires

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....util.quoting import quote
 from ...program import STEP, Rows, StatePart, Step, Whole, now
-from ...windows.windows import quote
 from ..base import Source, TopN, in_order, over
 from ..hidden_items import ROW_TIME
 from ..relation import WEIGHT

@@ -8,9 +8,9 @@ Under a TTL what stands above forgets a row that came so long ago, and what it w
 
 from __future__ import annotations
 
+from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Rows, StatePart, now
 from ...sql.intervals import MINUTE
-from ...windows.windows import quote
 from ..base import ROW_TIME, Source, TemporalFilter, in_order
 from ..relation import WEIGHT
 from .buffered_rows import ROW

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
-from ...windows.windows import quote
 from ..base import SetOperation, stay
 from ..relation import WEIGHT
 from . import generations

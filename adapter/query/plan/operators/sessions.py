@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....util.quoting import quote
 from ...aggregates.aggregate_stage import (
     MERGE_FROM,
     SESSION_END,
@@ -25,11 +26,11 @@ from ...aggregates.aggregate_stage import (
     WINDOW_START,
     session_keys,
 )
+from ...aggregates.model import AggregateStage, DistinctSet
 from ...program import EXPIRES_AT, Step
 from ...sql.instants import is_usable
 from ...windows.emission import Emission
-from ...windows.windows import quote
-from ..plan import AggregateStage, DistinctSet, RowsStage
+from ..plan import RowsStage
 from .sliced import SlicedStage
 from .window_trigger import WindowTrigger
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ....util.quoting import quote
 from ...aggregates.aggregate_stage import EVENT_TIME, GROUPING_ID, SLICE_END, WINDOW_START
 from ...aggregates.metric_columns import MetricColumns
+from ...aggregates.model import FIRST, SEEN, AggregateStage, DistinctSet
 from ...aggregates.partials import Partials, known_rows
 from ...program import EXPIRES_AT, Asking, StatePart, Step
 from ...windows.emission import Emission
-from ...windows.windows import quote
-from ..plan import FIRST, SEEN, AggregateStage, DistinctSet
 from .window_trigger import WindowTrigger, window_columns
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ....util.quoting import quote
 from ...normalize.rankings.ranks import Top
 from ...program import EXPIRES_AT, STEP, StatePart, Step, Whole, now
-from ...windows.windows import quote
 from ..base import ORDER, Project, TopN, over
 from ..relation import WEIGHT
 from .group_state import Groups

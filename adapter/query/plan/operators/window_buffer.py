@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....util.quoting import quote
 from ...aggregates.aggregate_stage import SESSION_END, SLICE_END, WINDOW_START
 from ...normalize.rankings.ranks import Top
 from ...program import EXPIRES_AT, StatePart, Step
 from ...windows.emission import Emission
-from ...windows.windows import quote
 from ..plan import RowsStage
 from .sessions import Sessions
 from .window_trigger import WindowTrigger, window_columns

@@ -7,8 +7,8 @@ result. A session may have other bounds when more rows come: what lies within th
 
 from __future__ import annotations
 
+from ....util.quoting import quote
 from ...program import EXPIRES_AT, StatePart
-from ...windows.windows import quote
 from ..base import WindowChanges, WindowResults
 from .buffered_rows import ROW, TIMES, netted, packed
 from .key_generations import lasts

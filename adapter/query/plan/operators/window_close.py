@@ -6,9 +6,9 @@ windows that were retracted before their window closed never leave.
 
 from __future__ import annotations
 
+from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, StatePart, now
 from ...windows.emission import Emission
-from ...windows.windows import quote
 from ..base import WindowClose
 from ..relation import WEIGHT
 from . import generations

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ...aggregates.model import AggregateStage
 from ...windows.emission import FINAL, Emission
-from ..plan import AggregateStage, RowsStage
+from ..plan import RowsStage
 from .sessions import SessionStage
 from .sliced import SlicedStage
 from .window_buffer import SessionBuffer, WindowBuffer

@@ -1,0 +1,102 @@
+"""What columns of a SELECT carry from those below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sqlglot import exp
+
+from ..windows.window_columns import in_each_row
+from .relation import Relation
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The columns of an input that a SELECT hands on as they are."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Column → output column, in lower case."""
+    star: bool = False
+    """All others too, under their own names."""
+    hidden: frozenset[str] = frozenset()
+    """But not these."""
+    of: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Of a join: alias and column → output column."""
+    together: Mapping[str, str] = field(default_factory=dict)
+    """Of a join: the columns of its result by whose values rows come together."""
+    ends: Mapping[str, str] = field(default_factory=dict)
+    """Of a join: by alias the column with the end of the windows that its rows are of, where each row has one."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names or (self.star and name not in self.hidden)
+
+    def __getitem__(self, name: str) -> str:
+        return self.names.get(name, name)
+
+    def carry(self, columns: Mapping[str, _T]) -> dict[str, _T]:
+        """What is known of columns, by their names after the SELECT."""
+        return {self[name]: what for name, what in columns.items() if name in self}
+
+    def carry_keys(self, keys: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        """The keys that are handed on whole, by their columns' names after the SELECT."""
+        return tuple(
+            frozenset(self[name] for name in key) for key in keys if all(name in self for name in key)
+        )
+
+
+def carried(node: exp.Expr | None, alias: str, columns: Mapping[str, _T]) -> _T | None:
+    """What is known of the column that an expression is, if it is one of an input."""
+    node = node.unnest() if node is not None else None
+    if not isinstance(node, exp.Column) or node.table.lower() not in ("", alias.lower()):
+        return None
+    return columns.get(node.name.lower())
+
+
+def outputs(select: exp.Select, alias: str) -> Outputs:
+    """The columns of the only input that a SELECT hands on."""
+    names: dict[str, str] = {}
+    star, hidden = False, set()
+    for item in select.expressions:
+        column = item.unalias()
+        inner = (
+            column
+            if isinstance(column, exp.Star)
+            else column.this
+            if isinstance(column, exp.Column)
+            else None
+        )
+        if isinstance(inner, exp.Star):
+            if isinstance(column, exp.Column) and column.table.lower() != alias.lower():
+                continue
+            star = True
+            hidden |= {each.name.lower() for each in inner.args.get("except_") or ()}
+            if inner.args.get("replace") or inner.args.get("rename"):
+                star = False
+        elif isinstance(column, exp.Column) and column.table.lower() in ("", alias.lower()):
+            names.setdefault(column.name.lower(), item.alias_or_name.lower())
+    return Outputs(names, star, frozenset(hidden))
+
+
+def outputs_of_join(select: exp.Select, inputs: Sequence[tuple[str, Relation]]) -> Outputs:
+    """The columns of several inputs that a SELECT hands on. Names without an alias are looked for among what is
+    known of the inputs."""
+    of: dict[tuple[str, str], str] = {}
+    together: dict[str, str] = {}
+    ends: dict[str, str] = {}
+    joins = {join.this.alias_or_name.lower(): join for join in select.args.get("joins") or ()}
+    there = in_each_row([joins.get(alias.lower()) for alias, _ in inputs])
+    for (alias, relation), is_there in zip(inputs, there, strict=True):
+        known = {*relation.together, *relation.times, *(name for key in relation.keys for name in key)}
+        found = outputs(select, alias)
+        for name in known:
+            if name in found:
+                of[(alias.lower(), name)] = found[name]
+        if is_there:
+            together |= found.carry(relation.together)
+            if relation.ends is not None and relation.ends in found:
+                ends[alias.lower()] = found[relation.ends]
+    return Outputs(of=of, together=together, ends=ends)

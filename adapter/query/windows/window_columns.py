@@ -1,0 +1,50 @@
+"""Which columns of relations are columns of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ..sql.clauses import only_asks
+
+Columns = Mapping[str, str]
+"""Output column (lower case) → the window column it carries, or what else of a stage (`identity`)."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A relation in FROM or JOIN."""
+
+    alias: str
+    node: exp.Expr
+    kind: str
+    window_columns: Columns
+    join: exp.Join | None = None
+    unique: frozenset[str] | None = None
+    """What identifies its rows, of what its columns carry."""
+
+
+def window_column(node: exp.Expr, sources: Sequence[Source]) -> str | None:
+    """Which window column an expression is, if it is one."""
+    if not isinstance(node, exp.Column):
+        return None
+    for source in sources:
+        if not node.table or node.table.lower() == source.alias.lower():
+            if found := source.window_columns.get(node.name.lower()):
+                return found
+    return None
+
+
+def in_each_row(joins: Sequence[exp.Join | None]) -> list[bool]:
+    """Of each relation whether the rows of a join all have a row of it: an outer join has NULL in the place of some.
+
+    Args:
+        joins: how each relation is joined; None: it stands in FROM.
+    """
+    sides = ["" if join is None or only_asks(join) else (join.side or "").upper() for join in joins]
+    return [
+        side not in ("LEFT", "FULL") and not {"RIGHT", "FULL"} & {*sides[place + 1 :]}
+        for place, side in enumerate(sides)
+    ]

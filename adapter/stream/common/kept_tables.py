@@ -1,0 +1,15 @@
+"""Names of the tables that a model keeps beside its own."""
+
+from __future__ import annotations
+
+from .identifiers import parts
+from .model import CHANGES, STATE
+
+
+def may_be_kept(relation: str) -> bool:
+    """Whether a relation is called as a streaming model's state or changelog would be.
+
+    >>> may_be_kept("shop.`Orders__STATE`"), may_be_kept("shop.states")
+    (True, False)
+    """
+    return parts(relation)[-1].lower().endswith((STATE, CHANGES))

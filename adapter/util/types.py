@@ -1,0 +1,29 @@
+"""Spark's types as SQL writes them."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from .quoting import is_plain, quote
+
+
+def type_text(type_: DataType) -> str:
+    """A type as DDL: Spark's own text leaves the names in a struct as they are.
+
+    >>> from pyspark.sql.types import StructType, StructField, IntegerType, ArrayType
+    >>> type_text(ArrayType(StructType([StructField("a b", IntegerType()), StructField("c", IntegerType())])))
+    'array<struct<`a b`:int,c:int>>'
+    """
+
+    if isinstance(type_, StructType):
+        fields = ",".join(f"{_as_needed(field.name)}:{type_text(field.dataType)}" for field in type_.fields)
+        return f"struct<{fields}>"
+    if isinstance(type_, ArrayType):
+        return f"array<{type_text(type_.elementType)}>"
+    if isinstance(type_, MapType):
+        return f"map<{type_text(type_.keyType)},{type_text(type_.valueType)}>"
+    return str(type_.simpleString())
+
+
+def _as_needed(name: str) -> str:
+    return name if is_plain(name) else quote(name)
