@@ -79,7 +79,7 @@ class BatchMethods(metaclass=AdapterMeta):
         """
         if strategy not in (batch.WINDOW_OVERWRITE, batch.MICROBATCH):
             return batch.Incremental(sql)
-        if strategy == batch.MICROBATCH and not model.get("project.batch"):
+        if strategy == batch.MICROBATCH and not model.get("batch"):
             return batch.Incremental(sql)
         if getattr(self.config.args, "EMPTY", False):
             return batch.Incremental(sql, batch.NOTHING)

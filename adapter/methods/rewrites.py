@@ -51,7 +51,7 @@ class RewriteMethods(metaclass=AdapterMeta):
         # Anything may be made into a table, tests' failures too; only models have these configs.
         if not model or model.get("resource_type") != "model":
             return sql
-        if model.get("project.batch") and model["config"].get("incremental_strategy") == batch.MICROBATCH:
+        if model.get("batch") and model["config"].get("incremental_strategy") == batch.MICROBATCH:
             return sql  # done when the batch was planned, below the condition that it has
         with streaming.sentences():
             try:
