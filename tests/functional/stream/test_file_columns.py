@@ -24,11 +24,11 @@ from tests.thorough import mostly_thorough
 
 from .harness import Stream
 
-EVERYTHING = "select * from (select /*+ STREAM */ * from events)"
+EVERYTHING = "select * from (select /*+ STREAM */ * from events_in_files)"
 
 
 def planned(text: str) -> Program:
-    plan = plan_query.plan(text, {"events": Known()})
+    plan = plan_query.plan(text, {"events_in_files": Known()})
     return generate.program(replace(plan, text=text))
 
 
@@ -56,7 +56,7 @@ class Folder:
 
 def reading(spark: Any, root: Path, folder: Folder, text: str = EVERYTHING, **options: str) -> Stream:
     s = Stream(spark, root, planned(text), "k string, v bigint")
-    s.reads(StreamSource("events", str(folder.folder), folder.format, None, options))
+    s.reads(StreamSource("events_in_files", str(folder.folder), folder.format, None, options))
     s.model = replace(s.model, columns={"k": "string", "v": "bigint"})
     return s
 
@@ -88,7 +88,7 @@ def test_a_column_that_comes_with_a_file(spark: Any, storage_root: Path, tmp_pat
         folder.put("b", k="b", v=2)
         take(stream, 2)
         folder.put("c", k="c", v=3, note="here")
-        with pytest.raises(SchemaChanged, match=r"columns of events changed while it ran \(note\)"):
+        with pytest.raises(SchemaChanged, match=r"columns of events_in_files changed while it ran \(note\)"):
             take(stream, 3)
     s.model = replace(s.model, columns={"k": "string", "v": "bigint", "note": "string"})
     assert s.run().rows_in == 1
@@ -104,7 +104,8 @@ def test_a_column_that_spark_does_not_find(spark: Any, storage_root: Path, tmp_p
     folder.put("c", k="c", v=3, note="here")
     for _ in range(2):
         with pytest.raises(
-            StreamError, match="new files of its source events have note, which is none of the columns"
+            StreamError,
+            match="new files of its source events_in_files have note, which is none of the columns",
         ):
             s.run()
     assert s.rows() == [("a", 1)]
@@ -131,7 +132,7 @@ def test_a_format_of_which_spark_looks_at_any_file(
 def test_a_column_that_nothing_reads_is_no_reason(spark: Any, storage_root: Path, tmp_path: Path) -> None:
     folder = Folder(spark, tmp_path / "in", "json")
     folder.put("a", k="a", v=1)
-    s = reading(spark, storage_root, folder, "select k, v from (select /*+ STREAM */ * from events)")
+    s = reading(spark, storage_root, folder, "select k, v from (select /*+ STREAM */ * from events_in_files)")
     with running(s) as stream:
         take(stream, 1)
         folder.put("b", k="b", v=2, note="here")
@@ -159,7 +160,7 @@ def test_files_that_cannot_be_looked_at_together(spark: Any, storage_root: Path,
     assert s.rows() == [("a", 1), ("b", 2), ("c", 3)]
     put("e", "'e' as k, 4 as v")
     put("f", "'f' as k, 4L as v, 'here' as note")
-    with pytest.raises(StreamError, match="new files of its source events have note"):
+    with pytest.raises(StreamError, match="new files of its source events_in_files have note"):
         s.run()
 
 
@@ -167,7 +168,10 @@ def test_a_field_of_a_struct(spark: Any, storage_root: Path, tmp_path: Path) -> 
     folder = Folder(spark, tmp_path / "in", "json")
     folder.put("a", k="a", meta={"v": 1})
     s = reading(
-        spark, storage_root, folder, "select k, meta.v as v from (select /*+ STREAM */ * from events)"
+        spark,
+        storage_root,
+        folder,
+        "select k, meta.v as v from (select /*+ STREAM */ * from events_in_files)",
     )
     with running(s) as stream:
         take(stream, 1)
@@ -184,10 +188,10 @@ def test_rows_that_are_kept_go_on_with_a_column_more(spark: Any, storage_root: P
     folder.put("a", k="a", v=1)
     text = (
         "select * from (select *, row_number() over (partition by k order by v desc) as place "
-        "from (select /*+ STREAM */ * from events)) where place <= 2"
+        "from (select /*+ STREAM */ * from events_in_files)) where place <= 2"
     )
     s = reading(spark, storage_root, folder)
-    plan = plan_query.plan(text, {"events": Known()}, domains=["k"])
+    plan = plan_query.plan(text, {"events_in_files": Known()}, domains=["k"])
     s.program = generate.program(replace(plan, text=text))
     columns = {"k": "string", "v": "bigint", "place": "int"}
     spark.sql(f"alter table {s.model.target} add column place int")
