@@ -30,6 +30,8 @@ _AUTHORS_CLASSES = re.compile(
     r"\[(?:USER_RAISED_EXCEPTION|DIVIDE_BY_ZERO|CAST_\w+|ARITHMETIC_OVERFLOW|NUMERIC_\w+|UNRESOLVED_\w+|"
     r"TABLE_OR_VIEW_NOT_FOUND|DATATYPE_MISMATCH|PARSE_SYNTAX_ERROR|INVALID_\w+|UNSUPPORTED_\w+|NOT_NULL_\w+|"
     r"DELTA_\w+|MERGE_CARDINALITY_VIOLATION|CANNOT_PARSE_\w+|MALFORMED_\w+|NULL_\w+|COLUMN_\w+|AMBIGUOUS_\w+)"
+    # The sentence goes on with a row, which may have any words.
+    r"|has a row that breaks its contract: |gives a row that breaks its contract: "
 )
 
 _NOT_INSTALLED = re.compile(r"ClassNotFoundException|NoClassDefFoundError|No FileSystem for scheme")

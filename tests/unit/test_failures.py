@@ -98,3 +98,12 @@ def test_a_sentence_about_an_outage_is_retried(tmp_path: Path) -> None:
     assert classify(PreparationError("Unable to execute HTTP request: Connection reset")) is Failure.TRANSIENT
     held = "Model views: another run of it is going on (process 7 holds x.lock). Wait until it ends."
     assert classify(StreamError(held)) is Failure.TRANSIENT
+
+
+@pytest.mark.parametrize(
+    "row", ["{timed out, -5}", "{Connection refused by issuer, 1}", "{deadlock, 2}", "{HTTP 503, status=500}"]
+)
+def test_words_of_a_row_that_breaks_a_contract_are_not_an_outage(row: str) -> None:
+    text = f"Model m: its table shop.m has a row that breaks its contract: v > 0. The row is {row}. Mend it in the table."
+    assert classify(StreamError(text)) is Failure.PERMANENT
+    assert classify(PreparationError(f"Runtime Error in model m\n  {text}")) is Failure.PERMANENT

@@ -188,21 +188,23 @@ def fits(kind: str, known: str) -> bool:
 
 
 def is_rounded(kind: str, known: str) -> bool:
-    """Whether values of a type would be other ones in a column of another, without a word. (A number that is too large for a
-    whole number or a DECIMAL is an error.)
+    """Whether values of a type may be other ones, or NULL, in a column of another: Spark says nothing of it.
 
     >>> is_rounded("double", "bigint"), is_rounded("bigint", "double"), is_rounded("decimal(9,3)", "decimal(9,2)")
     (True, True, True)
-    >>> is_rounded("decimal(12,2)", "decimal(10,2)"), is_rounded("bigint", "decimal(5,1)"), is_rounded("int", "double")
-    (False, False, False)
+    >>> is_rounded("bigint", "decimal(5,0)"), is_rounded("bigint", "decimal(19,0)"), is_rounded("int", "double")
+    (True, False, False)
+    >>> is_rounded("decimal(5,0)", "bigint"), is_rounded("decimal(5,1)", "bigint"), is_rounded("decimal(38,0)", "bigint")
+    (False, True, True)
+    >>> is_rounded("array<bigint>", "array<int>"), is_rounded("array<decimal(9,2)>", "array<decimal(5,2)>")
+    (True, True)
     """
-    return not (fits(kind, known) or fits(_of_no_digits("0", kind), _of_no_digits("38", known)))
+    return not (fits(kind, known) or fits(_as_decimals(kind), _as_decimals(known)))
 
 
-def _of_no_digits(digits: str, kind: str) -> str:
-    """A type whose exact numbers have so many digits before the point: whole numbers are DECIMALs, too."""
-    exact = _WHOLE.sub("decimal(0,0)", kind)
-    return _DIGITS.sub(lambda found: f"decimal({int(digits) + int(found[1])},{found[1]})", exact)
+def _as_decimals(kind: str) -> str:
+    """A type whose whole numbers are DECIMALs with as many digits as they may have."""
+    return _WHOLE.sub(lambda found: f"decimal({_DIGITS_OF[found[0]]},0)", kind)
 
 
 class Wider(NamedTuple):
@@ -302,7 +304,7 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
 }
 _PROMOTED = frozenset({("int", "bigint"), ("float", "double")})
 _WHOLE = re.compile(r"\b(?:tinyint|smallint|int|bigint)\b")
-_DIGITS = re.compile(r"decimal\(\d+,(\d+)\)")
+_DIGITS_OF = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _COLLATION = re.compile(r"\bstring collate ", re.IGNORECASE)
 _TEXT = re.compile(r"(char|varchar)\(\d+\)|string collate .*")
 

@@ -207,7 +207,7 @@ def _read_files(
 ) -> tuple[DataFrame, Records | None]:
     folder = jvm(spark).org.apache.hadoop.fs.Path(source.location)
     files = folder.getFileSystem(spark._jsc.hadoopConfiguration())
-    if not files.exists(folder) and not source.location.count("*"):
+    if not files.exists(folder) and not is_pattern(source.location):
         raise StreamError(
             f"Model {model.name}: the folder {source.location} of its stream {source.relation} doesn't exist."
         )

@@ -127,3 +127,40 @@ def test_distinct_values_that_would_be_rounded(spark: Any, storage_root: Path, t
     put("2")
     s.run(converted)
     assert [tuple(row) for row in s.table().collect()] == [("a", 2)]
+
+
+@pytest.mark.parametrize(
+    "case",
+    mostly_thorough(
+        [
+            ("decimal(5,0)", "bigint", "5000000000"),
+            ("array<decimal(5,0)>", "array<bigint>", "[5000000000]"),
+            ("array<int>", "array<bigint>", "[5000000007]"),
+        ],
+        [("decimal(5,0)", "bigint", "5000000000")],
+    ),
+)
+def test_values_too_large_for_the_state(
+    spark: Any, storage_root: Path, tmp_path: Path, case: tuple[str, str, str]
+) -> None:
+    """They are refused, or the state becomes wider; they are never cut off."""
+    was, becomes, value = case
+    s = Edited(spark, storage_root, constant_domains=["k"])
+    spark.sql(f"alter table {s.events} add column p {was}")
+    text = f"select k, to_json(struct(max(p) as p)) as p from {STREAM} group by k"
+
+    def put(kind: str, written: str) -> None:
+        row = f'{{"ts": "2024-03-04T00:00:00Z", "k": "a", "p": {written}}}'
+        (tmp_path / f"{len(list(tmp_path.iterdir()))}.json").write_text(row)
+        source = StreamSource("events", str(tmp_path), "json", f"ts timestamp, k string, p {kind}")
+        s.model = replace(s.model, sources=(source,))
+
+    put(was, "[1]" if "<" in was else "1")
+    s.run(text)
+    put(becomes, value)
+    if was == "array<int>":
+        s.run(text)
+        assert [row["p"] for row in s.table().collect()] == [f'{{"p":{value}}}']
+    else:
+        with pytest.raises(StreamError, match="they would be cut off or lost"):
+            s.run(text)
