@@ -15,7 +15,7 @@
     ) -%}
     {%- set predicates = [] + (incremental_predicates or []) -%}
     {%- for key in adapter.key_columns(model, unique_key, shared) -%}
-        {%- do predicates.append('DBT_INTERNAL_SOURCE.' ~ key.quoted ~ ' = DBT_INTERNAL_DEST.' ~ key.quoted) -%}
+        {%- do predicates.append('DBT_INTERNAL_SOURCE.' ~ key.quoted ~ ' <=> DBT_INTERNAL_DEST.' ~ key.quoted) -%}
     {%- else -%}
         {%- do predicates.append('false') -%}
     {%- endfor -%}

@@ -35,8 +35,12 @@
     {%- do persist_constraints(target, model) -%}
   {%- else -%}
     {%- set rows = _incremental_rows_relation(language) -%}
+    {%- set checked = language == 'sql' and config.get('contract').enforced -%}
+    {%- if checked -%}
+      {{ get_assert_columns_equivalent(run.sql) }}
+    {%- endif -%}
     {%- call statement('create_tmp_relation', language=language) -%}
-      {{ create_table_as(True, rows, run.sql, language) }}
+      {{ create_table_as(True, rows, get_select_subquery(run.sql) if checked else run.sql, language) }}
     {%- endcall -%}
     {%- set columns = process_schema_changes(on_schema_change, rows, existing)
         or adapter.get_columns_in_relation(existing) -%}

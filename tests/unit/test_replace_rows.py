@@ -34,7 +34,7 @@ def test_what_has_a_new_rows_key_is_replaced_unless_a_predicate_keeps_it() -> No
         "  union all\n"
         "  select false as mark, `id` as `key id`, `id` as `new id`, `msg` as `new msg` from new_rows\n"
         ") as DBT_INTERNAL_SOURCE\n"
-        "on DBT_INTERNAL_DEST.`id` = DBT_INTERNAL_SOURCE.`key id`\n"
+        "on DBT_INTERNAL_DEST.`id` <=> DBT_INTERNAL_SOURCE.`key id`\n"
         "  and DBT_INTERNAL_SOURCE.mark\n"
         "  and id != 2\n"
         "when matched then delete\n"

@@ -87,6 +87,54 @@ def test_health_is_the_first_targets(
     assert found.state == health.STOPPED
 
 
+HIVE = {f"{PREFIX}.type": "hive"}
+GLUE = {f"{PREFIX}.catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog"}
+
+
+@pytest.mark.parametrize(
+    ("catalog", "setting"),
+    [
+        (HIVE, "spark.hadoop.hive.metastore.uris"),
+        (HIVE, "hive.metastore.uris"),
+        (HIVE, "spark.hadoop.javax.jdo.option.ConnectionURL"),
+        (HIVE, f"{PREFIX}.hadoop.hive.metastore.uris"),
+        (GLUE, f"{PREFIX}.glue.id"),
+        (GLUE, f"{PREFIX}.client.region"),
+    ],
+)
+def test_what_says_where_a_catalog_is_beside_its_uri(
+    model: StreamModel, catalog: dict[str, str], setting: str
+) -> None:
+    one, other = (
+        owner.catalog_of(catalog | {setting: value}, model.storage, model.target) for value in ("eu", "us")
+    )
+    assert one != other
+    assert one == owner.catalog_of(catalog | {setting: "eu"}, model.storage, model.target)
+
+
+def test_glues_region_is_the_environments(model: StreamModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for region in ("eu-central-1", "us-east-1"):
+        monkeypatch.setenv("AWS_REGION", region)
+        found.append(owner.catalog_of(GLUE, model.storage, model.target)["client.region"])
+        assert "client.region" not in owner.catalog_of(HIVE, model.storage, model.target)
+    assert found == ["eu-central-1", "us-east-1"]
+
+
+def test_a_relative_database_is_another_in_another_folder(
+    model: StreamModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = set()
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        for uri in ("jdbc:sqlite:catalog.db", "jdbc:sqlite:./catalog.db"):
+            found.add(owner.catalog_of({f"{PREFIX}.uri": uri}, model.storage, model.target)["uri"])
+    assert found == {f"jdbc:sqlite:<storage_root>/{folder}/catalog.db" for folder in ("a", "b")}
+    for uri in ("jdbc:sqlite::memory:", "jdbc:sqlite:/x/catalog.db", "jdbc:postgresql://db/shop"):
+        assert owner.catalog_of({f"{PREFIX}.uri": uri}, model.storage, model.target)["uri"] == uri
+
+
 class Project:
     """A project of one model."""
 

@@ -78,7 +78,7 @@ def replace_keys(
     named = ", ".join(f"{quote(key)} as {_key(key)}" for key in keys)
     missing = ", ".join(f"null as {_new(name)}" for name in columns)
     rows = ", ".join(f"{quote(name)} as {_new(name)}" for name in columns)
-    conditions = [f"{OLD}.{quote(key)} = {NEW}.{_key(key)}" for key in keys]
+    conditions = [f"{OLD}.{quote(key)} <=> {NEW}.{_key(key)}" for key in keys]
     return _merge(
         table,
         f"select true as {_MARK}, {named}, {missing} from (select distinct {listed} from {source})\n"

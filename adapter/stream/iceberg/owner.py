@@ -8,6 +8,8 @@ first other file of a model, and removed after the last.
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 FORMAT = 1
 _TOLD = ("type", "catalog-impl", "uri", "warehouse", "prefix", "ref", "glue.id", "client.region")
 """Options of a catalog that say which one it is."""
+_METASTORE = ("hive.metastore.uris", "javax.jdo.option.ConnectionURL")
+"""Hadoop's settings that say where the metastore of a Hive catalog is."""
+_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_SQLITE = re.compile(r"(jdbc:sqlite:(?:file:)?)(?![/:]|[A-Za-z]:)([^?]+)")
+"""A database in a file whose path is relative."""
 _ROOT = "<storage_root>"
 
 
@@ -67,11 +74,28 @@ def catalog_of(conf: Conf, storage: Storage, table: str) -> dict[str, str]:
     prefix = f"spark.sql.catalog.{name}"
     settings = {"name": name, "class": conf.get(prefix, None)}
     settings |= {option: conf.get(f"{prefix}.{option}", None) for option in _TOLD}
+    kind = f"{settings['type']} {settings['catalog-impl']}".lower()
+    if "hive" in kind or (name == "spark_catalog" and settings["type"] is None):
+        settings |= {option: _of_hadoop(conf, prefix, option) for option in _METASTORE}
+    if "glue" in kind and settings["client.region"] is None:
+        settings["client.region"] = next((os.environ[each] for each in _REGIONS if each in os.environ), None)
+    if settings["uri"] is not None:
+        settings["uri"] = _SQLITE.sub(
+            lambda found: found[1] + os.path.abspath(found[2]), str(settings["uri"])
+        )
     return {
         key: without_secrets(str(value).replace(storage.root, _ROOT)).rstrip("/")
         for key, value in settings.items()
         if value is not None
     }
+
+
+def _of_hadoop(conf: Conf, prefix: str, option: str) -> str | None:
+    """Returns one of Hadoop's settings as a catalog sees it: its own comes before the session's."""
+    for name in (f"{prefix}.hadoop.{option}", f"spark.hadoop.{option}", option):
+        if (said := conf.get(name, None)) is not None:
+            return said
+    return None
 
 
 def keys(storage: Storage) -> list[str]:
