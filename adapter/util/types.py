@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from typing import TYPE_CHECKING
 
 from .quoting import is_plain, quote
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
 
 
 def type_text(type_: DataType) -> str:
@@ -14,9 +17,12 @@ def type_text(type_: DataType) -> str:
     >>> type_text(ArrayType(StructType([StructField("a b", IntegerType()), StructField("c", IntegerType())])))
     'array<struct<`a b`:int,c:int>>'
     """
+    from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(type_, StructType):
-        fields = ",".join(f"{_as_needed(field.name)}:{type_text(field.dataType)}" for field in type_.fields)
+        fields = ",".join(
+            f"{quoted_as_needed(field.name)}:{type_text(field.dataType)}" for field in type_.fields
+        )
         return f"struct<{fields}>"
     if isinstance(type_, ArrayType):
         return f"array<{type_text(type_.elementType)}>"
@@ -25,5 +31,6 @@ def type_text(type_: DataType) -> str:
     return str(type_.simpleString())
 
 
-def _as_needed(name: str) -> str:
+def quoted_as_needed(name: str) -> str:
+    """Returns a name, in quotes unless SQL reads it without them."""
     return name if is_plain(name) else quote(name)

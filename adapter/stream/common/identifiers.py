@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...util.types import _as_needed
+from ...util.types import quoted_as_needed
 
 if TYPE_CHECKING:
     pass
@@ -27,7 +27,7 @@ def parts(name: str) -> list[str]:
 
 def joined(names: Sequence[str]) -> str:
     """A table's name from its parts; only those are quoted that have to be."""
-    return ".".join(map(_as_needed, names))
+    return ".".join(map(quoted_as_needed, names))
 
 
 def with_suffix(name: str, suffix: str) -> str:
