@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming.environment import java
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import StreamInput
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
@@ -49,7 +50,10 @@ def test_a_note_is_made_of_what_was_cut_short_before(model: StreamModel) -> None
     assert not model.storage.exists(model.attempt)
 
 
-def test_fewer_rows_at_once_only_for_lack_of_memory(model: StreamModel) -> None:
+def test_fewer_rows_at_once_only_for_lack_of_memory(
+    model: StreamModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(java, "jvm_answers", lambda: False)
     for problem, then in (
         ("division by zero", 1),
         ("java.lang.OutOfMemoryError: heap", 2),

@@ -28,8 +28,9 @@ MODEL = StreamModel(
 
 @pytest.fixture(autouse=True)
 def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A JVM that another test of this process started has its own end."""
+    """No JVM that another test of this process started is asked whether it answers."""
     monkeypatch.setattr(java, "_latest", None)
+    monkeypatch.setattr(java, "jvm_answers", lambda: False)
 
 
 def sentence(message: str) -> str:

@@ -36,7 +36,6 @@ from dbt.adapters.spark_streaming.environment.packages import (
     SQLITE,
     default_cache,
 )
-from dbt.adapters.spark_streaming.sources.limits import at_once
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError, sentences
 from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
@@ -534,7 +533,7 @@ class Drive:
                 world.make_table(kind, "create or replace table")
             failpoints.reached("refresh:replaced", kind.name)
             if not kind.upstream:
-                run_stream(world.spark, at_once(world.model(kind)), kind.program)
+                run_stream(world.spark, world.model(kind).at_once(), kind.program)
 
         self._attempt(kind, build, between=None if kind.upstream else self._plain_run)
         marker.unlink()
@@ -709,7 +708,7 @@ def _calm(world: World, storage: Any, kinds: Sequence[Kind]) -> list[str]:
     problems = []
     for kind in kinds:
         calm.make_table(kind)
-        run_stream(calm.spark, at_once(calm.model(kind)), kind.program)
+        run_stream(calm.spark, calm.model(kind).at_once(), kind.program)
         flush(calm.spark, calm.model(kind), kind.program)
         if (found := world.rows(kind)) != (expected := calm.rows(kind)):
             problems.append(f"{kind.name}: not as undisturbed: {_difference(found, expected)}")
