@@ -222,10 +222,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """Notes that the table of a batch node is ours, and expires its old snapshots."""
         if context is None:
             return
-        node = config.model
-        with self._told_if_not_small(node.name):
-            place = stream_node.place(node.to_dict(), self.environment)
-            table = batch_tables.settle(self.environment.session(), place, context)
+        with self._told_if_not_small(config.model.name):
+            table = batch_tables.settle(self.environment.session(), context)
             if table is not None:
                 replaced_tables.expire_old(self.environment.storage, table)
 

@@ -18,7 +18,7 @@ from ..stream.run.lock import check_free
 from ..stream.run.runner import run_stream
 from ..stream.storage.deployments import PROMOTED, Deployment
 from ..util.text import counted
-from .project import Project, ProjectError, owned, project_errors
+from .project import Project, ProjectError, owned_model, project_errors
 
 
 def init(project: Project, name: str, anew: bool) -> str:
@@ -32,7 +32,7 @@ def init(project: Project, name: str, anew: bool) -> str:
     Raises:
         ProjectError: it can't be built, and why.
     """
-    model, environment = _model(project, name)
+    model, environment = owned_model(project, name)
     with project_errors():
         found = promoting.stage(environment.session(), model, anew)
     _run(project, found)
@@ -45,7 +45,7 @@ def wait(project: Project, name: str) -> str:
     Raises:
         ProjectError: there is none, or it can't go on.
     """
-    model, environment = _model(project, name)
+    model, environment = owned_model(project, name)
     session = environment.session()
     with project_errors():
         standing = promoting.standing(session, model)
@@ -99,7 +99,7 @@ def status(project: Project, name: str) -> dict[str, Any]:
     Raises:
         ProjectError: there is no deployment of it, or it is in the middle of something.
     """
-    model, environment = _model(project, name)
+    model, environment = owned_model(project, name)
     return _told(_standing(environment, model))
 
 
@@ -163,7 +163,7 @@ def promote(project: Project, name: str, force: bool) -> str:
     Raises:
         ProjectError: there is none, it has not caught up, or one of both is running.
     """
-    model, environment = _model(project, name)
+    model, environment = owned_model(project, name)
     with project_errors():
         check_free(model)
         done = promoting.promote(environment.session(), model, force)
@@ -182,7 +182,7 @@ def roll_back(project: Project, name: str) -> str:
     Raises:
         ProjectError: there is none to go back to, or one of both is running.
     """
-    model, environment = _model(project, name)
+    model, environment = owned_model(project, name)
     with project_errors():
         check_free(model)
         done = promoting.roll_back(environment.session(), model)
@@ -210,14 +210,7 @@ def clean_up(project: Project, name: str) -> str:
     Raises:
         ProjectError: there is none, or it is running.
     """
-    model, environment = _model(project, name)
+    model, environment = owned_model(project, name)
     with project_errors():
         done = promoting.clean_up(environment.session(), model)
     return f"{name}: {done.beside} is dropped, with its state, its changes and its checkpoint."
-
-
-def _model(project: Project, name: str) -> tuple[StreamModel, Environment]:
-    node = project.streaming_model(name)
-    environment = project.environment()
-    with project_errors():
-        return owned(environment, stream_node.model(node, environment)), environment

@@ -366,6 +366,20 @@ def project_errors() -> Iterator[None]:
         raise ProjectError(str(problem)) from problem
 
 
+def owned_model(project: Project, name: str) -> tuple[StreamModel, Environment]:
+    """Returns a streaming model, as of `owned`, and where it runs.
+
+    Raises:
+        ProjectError: there is none of that name, or its files belong to another target's table.
+    """
+    from ..project import stream_node
+
+    node = project.streaming_model(name)
+    environment = project.environment()
+    with project_errors():
+        return owned(environment, stream_node.model(node, environment)), environment
+
+
 def owned(environment: Environment, model: StreamModel) -> StreamModel:
     """Returns a model whose files are those of its table in this target's catalog. Spark is started only where the target's
     settings leave doubt.

@@ -9,15 +9,12 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from ..environment import Environment
-from ..project import stream_node
-from ..stream.common.model import StreamModel
 from ..stream.lifecycle import restoring
 from ..stream.run import saving
 from ..stream.run.lock import check_free
 from ..stream.storage.savepoints import Savepoint, listed
 from .planned import planned
-from .project import Project, owned, project_errors
+from .project import Project, owned_model, project_errors
 from .state import terminal
 
 
@@ -27,7 +24,7 @@ def savepoint(project: Project, name: str, savepoint_name: str) -> str:
     Raises:
         ProjectError: there is no such model, or no savepoint of it can be taken; why.
     """
-    model, environment = _model(project, name)
+    model, environment = owned_model(project, name)
     with project_errors():
         check_free(model)
         made = saving.save(environment.session(), model, savepoint_name)
@@ -40,7 +37,7 @@ def delete(project: Project, name: str, savepoint_name: str) -> str:
     Raises:
         ProjectError: there is no such model or savepoint, or the model is running.
     """
-    model, environment = _model(project, name)
+    model, environment = owned_model(project, name)
     with project_errors():
         check_free(model)
         saving.delete(environment.session(), model, savepoint_name)
@@ -53,7 +50,7 @@ def savepoints(project: Project, name: str) -> list[dict[str, Any]]:
     Raises:
         ProjectError: there is no such model, or one of them can't be read.
     """
-    model, _ = _model(project, name)
+    model, _ = owned_model(project, name)
     with project_errors():
         found = listed(model.storage, model.savepoints)
     return [
@@ -128,10 +125,3 @@ def _step(saved: Savepoint) -> str:
 
 def _time(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).isoformat(timespec="seconds")
-
-
-def _model(project: Project, name: str) -> tuple[StreamModel, Environment]:
-    node = project.streaming_model(name)
-    environment = project.environment()
-    with project_errors():
-        return owned(environment, stream_node.model(node, environment)), environment

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 
-from ..environment import Environment
-from ..project import stream_node
 from ..service.health import read_health
 from ..stream.common.model import StreamModel
 from ..stream.iceberg import ownership
 from ..stream.run import runner
 from ..stream.run.lock import check_free, is_held
 from ..stream.sources.cleaned_files import cleaned_folders
-from ..stream.sources.source_schemas import listed
 from ..stream.storage.savepoints import TABLE
-from .project import Project, ProjectError, owned, project_errors
+from ..util.text import listed
+from .project import Project, ProjectError, owned_model, project_errors
 
 _LOOK, _LOOK_AWAY = 0.2, 1.0
 
@@ -30,7 +28,7 @@ def stop_model(project: Project, name: str, patience: float) -> str:
     Raises:
         ProjectError: there is no such model, or it hasn't ended in time.
     """
-    _, model = _model(project, name)
+    model, _ = owned_model(project, name)
     if not _is_going_on(model):
         return f"{name} isn't running."
     model.storage.write_text(model.stop_request, "")
@@ -52,7 +50,7 @@ def reset_model(project: Project, name: str) -> str:
     Raises:
         ProjectError: there is no such model, or a run of it is going on.
     """
-    environment, model = _model(project, name)
+    model, environment = owned_model(project, name)
     with project_errors():
         check_free(model)
         session = environment.session()
@@ -74,10 +72,3 @@ def _is_going_on(model: StreamModel) -> bool:
         return True
     health = read_health(model)
     return health is not None and health.is_alive
-
-
-def _model(project: Project, name: str) -> tuple[Environment, StreamModel]:
-    node = project.streaming_model(name)
-    environment = project.environment()
-    with project_errors():
-        return environment, owned(environment, stream_node.model(node, environment))

@@ -123,22 +123,22 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: "")
     def batch_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
-        """A model's text for batch, with windows planned through slices and the columns' types as
-        the plain text has them; `graph`: dbt's; `model`: whose text
-        it is."""
+        """A model's text for batch, with windows planned through slices and the columns' types as the plain text has them;
+        `graph`: dbt's; `model`: whose text it is."""
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
-            planned = streaming.batch_text(sql, self._asks(), streaming.known(graph, node=model))
+            planned = streaming.batch_text(sql, self._asks(), streaming.known_of_streams(sql, graph, model))
         return self.typed(planned, sql)
 
     @available.parse(lambda *arguments, **named: "")
     def standing_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """A text that a view or a test runs as it stands, without the steps that `emit='on_change'` leaves out, and the
-        rows that a stream drops for their event time; `graph`: dbt's; `model`: whose text
-        it is."""
+        rows that a stream drops for their event time; `graph`: dbt's; `model`: whose text it is."""
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
-            planned = streaming.standing_text(sql, self._asks(), streaming.known(graph, node=model))
+            planned = streaming.standing_text(
+                sql, self._asks(), streaming.known_of_streams(sql, graph, model)
+            )
         return self.typed(planned, sql)
 
     @available.parse(lambda *arguments, **named: "")

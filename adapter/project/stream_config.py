@@ -202,20 +202,6 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
             f"config 'max_snapshot_age' '{config['max_snapshot_age']}' must be longer than nothing; write how long who "
             "reads the table may take, as in '1 hour'."
         )
-    changes_age = config.get("changelog_retention")
-    if (
-        changes_age not in (None, FOREVER)
-        and (
-            changes_age := intervals.parse(
-                changes_age, "config 'changelog_retention' (other than 'forever'):"
-            )
-        )
-        < 0
-    ):
-        raise QueryError(
-            f"config 'changelog_retention' '{config['changelog_retention']}' is negative; write how long each change is "
-            "kept, as in '7 days', or 'forever'."
-        )
     retention = Retention(
         max_snapshot_age=age or defaults.max_snapshot_age,
         max_snapshots=config.get("max_snapshots") or defaults.max_snapshots,
@@ -234,9 +220,7 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         results,
         upsert=results.changes or config.get("output_mode") == "upsert",
         changelog=bool(config.get("changelog")),
-        changelog_retention=(
-            CHANGELOG_RETENTION if changes_age is None else None if changes_age == FOREVER else changes_age
-        ),
+        changelog_retention=_changelog_retention(config.get("changelog_retention")),
         idle_timeout=idle,
         state_ttl=ttl,
         constant_domains=tuple(config.get("constant_domains") or ()),
@@ -248,3 +232,18 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         on_new_metric=config.get("on_new_metric") or FROM_NOW,
         on_running=config.get("on_running") or SKIP,
     )
+
+
+def _changelog_retention(value: Any) -> int | None:
+    """Returns for how many microseconds a changelog has each change; None: for ever."""
+    if value is None:
+        return CHANGELOG_RETENTION
+    if value == FOREVER:
+        return None
+    age = intervals.parse(value, "config 'changelog_retention' (other than 'forever'):")
+    if age < 0:
+        raise QueryError(
+            f"config 'changelog_retention' '{value}' is negative; write how long each change is kept, as in '7 days', or "
+            "'forever'."
+        )
+    return age

@@ -402,6 +402,17 @@ def known(
     return read_by(node)
 
 
+def known_of_streams(sql: str, graph: Any, node: Mapping[str, Any] | None) -> Mapping[str, Known]:
+    """What a project says of its relations, for a text in batch. Nothing is asked of a text that reads no stream, as most
+    models, tests and views of a project don't.
+
+    Args:
+        sql: the compiled text.
+        graph, node: as in `known`.
+    """
+    return known(graph, node=node) if plan_query.reads_streams(sql) else {}
+
+
 def _found(plan: Plan) -> str:
     kinds = [
         f"{'a GROUP BY over ' if hasattr(s, 'metrics') else 'rows of '}{s.window.kind}()"

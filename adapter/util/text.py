@@ -1,6 +1,8 @@
-"""Words around numbers."""
+"""Words around numbers and names."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 def counted(number: int, what: str, many: str | None = None) -> str:
@@ -19,3 +21,12 @@ def agreeing(number: int, one: str, many: str) -> str:
     ('is', 'are')
     """
     return one if number == 1 else many
+
+
+def listed(names: Sequence[str]) -> str:
+    """Returns names as a sentence has them.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -3,16 +3,12 @@ rows of batch are there, on DuckDB."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
-from dbt.adapters.spark_streaming.query.generation import generate
 from tests.differential import duck
 from tests.differential.outcome import compare
-from tests.differential.test_no_rows import BID_PIECES, COUNT, see, show
-from tests.functional.query.test_unwindowed import KNOWN, A, B
-from tests.planned import plan_of
+from tests.differential.test_no_rows import COUNT, after_each
+from tests.functional.query.test_unwindowed import A, B
 
 TOTAL = f"({COUNT})"
 GROUPS = f"(select item, count(*) as n from {B} group by item)"
@@ -57,16 +53,7 @@ def test_each_micro_batch_leaves_what_batch_has(name: str) -> None:
     laboratory = duck.Laboratory()
     rows = "values (1, 'a'), (2, 'b'), (3, 'zz'), (4, 'a'), (4, 'a'), (5, null)"
     laboratory.base.execute(f"create table t as select * from ({rows}) as t(x, name)")
-    plan = plan_of(TABLES[name], KNOWN)
-    program, batch = generate.program(plan), generate.batch(plan)
-    show(laboratory, len(BID_PIECES))
-    expected = []
-
-    def before(number: int) -> None:
-        see(laboratory, number + 1)
-        expected.append(duck.rows_of(laboratory.base.execute(duck.translated(batch)).fetchall()))
-
-    found = laboratory.steps(batch, program, len(BID_PIECES), timedelta(minutes=1), before)
+    found, expected = after_each(laboratory, TABLES[name])
     assert any(each.total() for each in found)
     for number, (has, wants) in enumerate(zip(found, expected, strict=False)):
         assert not compare(wants, has), f"after {number}: {compare(wants, has)}"

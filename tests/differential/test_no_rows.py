@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.generation import generate
 from tests.differential import duck
-from tests.differential.outcome import compare
+from tests.differential.outcome import Rows, compare
 from tests.differential.tables import Row
 from tests.differential.tree import Column, Model, Written
 from tests.differential.two_streams import ASKS, BIDS
@@ -100,9 +100,9 @@ def see(laboratory: duck.Laboratory, pieces: int) -> None:
         )
 
 
-@pytest.mark.parametrize("name", QUERIES)
-def test_each_micro_batch_leaves_what_batch_has(laboratory: duck.Laboratory, name: str) -> None:
-    plan = plan_of(QUERIES[name], KNOWN)
+def after_each(laboratory: duck.Laboratory, text: str) -> tuple[list[Rows], list[Rows]]:
+    """Returns the rows of a stream's table after each micro-batch, and those that batch has then."""
+    plan = plan_of(text, KNOWN)
     program, batch = generate.program(plan), generate.batch(plan)
     show(laboratory, len(BID_PIECES))
     expected = []
@@ -111,7 +111,12 @@ def test_each_micro_batch_leaves_what_batch_has(laboratory: duck.Laboratory, nam
         see(laboratory, number + 1)
         expected.append(duck.rows_of(laboratory.base.execute(duck.translated(batch)).fetchall()))
 
-    found = laboratory.steps(batch, program, len(BID_PIECES), timedelta(minutes=1), before)
+    return laboratory.steps(batch, program, len(BID_PIECES), timedelta(minutes=1), before), expected
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_each_micro_batch_leaves_what_batch_has(laboratory: duck.Laboratory, name: str) -> None:
+    found, expected = after_each(laboratory, QUERIES[name])
     if name != "over windows":
         for number, (has, wants) in enumerate(zip(found, expected, strict=False)):
             assert not compare(wants, has), f"after {number}: {compare(wants, has)}"

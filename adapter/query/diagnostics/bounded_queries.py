@@ -30,8 +30,8 @@ _SOME_TIME = "event_time"
 _MARK = "bounded"
 
 
-def by_time(text: str, known: Mapping[str, Known], fits: _Fits) -> str:
-    """The end of the sentence that says what would bound a query: the query with a predicate on time.
+def by_time(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
+    """The end of the sentence that says what would bound a query: the query with a predicate on time; None: none would.
 
     Args:
         text: a model's compiled text, which can be planned but for its state.
@@ -40,7 +40,7 @@ def by_time(text: str, known: Mapping[str, Known], fits: _Fits) -> str:
     """
     tree = parse(text)
     if next(hints.windows_under(tree), None) is not None:
-        return "."  # beside windows a predicate is asked of a row once, when it comes
+        return None  # beside windows a predicate is asked of a row once, when it comes
     if (found := _bounded(text, known, fits)) is not None:
         return f"; or bound it by time{found}"
     untimed = _untimed(tree, known)
@@ -48,7 +48,7 @@ def by_time(text: str, known: Mapping[str, Known], fits: _Fits) -> str:
     if untimed and (found := _bounded(text, {**known, **told}, fits)) is not None:
         listed = " and ".join(untimed)
         return f"; or say by dbt's config event_time which column of {listed} that is, and bound it by time{found}"
-    return "."
+    return None
 
 
 def _bounded(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:

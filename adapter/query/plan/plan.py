@@ -1,4 +1,4 @@
-"""What the planner found in a model's text, as frozen dataclasses; `operator_tree` shows them."""
+"""What the planner found in a model's text, as frozen dataclasses; `explain` shows them."""
 
 from __future__ import annotations
 

@@ -86,18 +86,17 @@ def plan(
             raise Unbounded(
                 f"There is no function {called}, as which an aggregate may be misspelt. {problem}"
             ) from problem
-        by_time = bounded_queries.by_time(text, known or {}, fits)
-        by_time = _of_fields(text, known or {}) if by_time == "." else by_time
-        raise Unbounded(f"{problem}{by_time}") from problem
+        by_time = bounded_queries.by_time(text, known or {}, fits) or _of_fields(text, known or {})
+        raise Unbounded(f"{problem}{by_time or '.'}") from problem
 
 
-def _of_fields(text: str, known: Mapping[str, Known]) -> str:
-    """Returns the end of the sentence, with what to do where the event time of a stream is a field."""
+def _of_fields(text: str, known: Mapping[str, Known]) -> str | None:
+    """Returns the end of the sentence, with what to do where the event time of a stream is a field; None: it is none."""
     streams = {name.lower() for name in stream_relations(text)}
     for relation, what in known.items():
         if what.event_time is not None and is_path(what.event_time) and relation.lower() in streams:
             return f"; or bound it by time: {event_clock.as_a_column(relation, what.event_time)}."
-    return "."
+    return None
 
 
 def _without(misspelt: Sequence[str], made: Callable[[], Plan]) -> None:

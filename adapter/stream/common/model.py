@@ -67,6 +67,19 @@ class StreamSource:
         """Whether it is a folder of files."""
         return self.format not in ("iceberg", "kafka")
 
+    def option(self, name: str) -> str | None:
+        """Returns one of its options, whatever the case of its name; None: it isn't among them.
+
+        >>> source = StreamSource("s", "/in", options={"cleanSource": "DELETE"})
+        >>> source.option("cleansource"), source.option("path")
+        ('DELETE', None)
+        """
+        return {key.lower(): value for key, value in self.options.items()}.get(name.lower())
+
+    def option_is(self, name: str, value: str) -> bool:
+        """Returns whether one of its options is a value, whatever the case of both."""
+        return (self.option(name) or "").lower() == value.lower()
+
     def holds(self, file: str) -> bool:
         """Whether a file lies in the folder, whichever way the two are written; of a pattern its plain beginning counts.
 

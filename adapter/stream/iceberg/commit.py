@@ -34,6 +34,7 @@ from .table import (
     is_of_stream,
     narrow_columns,
     promote_columns,
+    set_properties,
     widen_columns,
 )
 
@@ -289,10 +290,7 @@ def replace(
         written = _written(rows, table.java)
         reached(f"{point}:written", model.name)
         transaction = table.java.newTransaction()
-        changed = transaction.updateProperties()
-        for key, value in settings.items():
-            changed.set(key, value)
-        changed.commit()
+        set_properties(transaction, settings)
         update = transaction.newRewrite().validateFromSnapshot(table.known)
         for file in files.java:
             update.deleteFile(file)
@@ -337,10 +335,7 @@ def migrate(
         narrow_columns(schema, change.narrow)
         promote_columns(spark, schema, change.promote)
         schema.commit()
-        update = transaction.updateProperties()
-        for key, value in settings.items():
-            update.set(key, value)
-        update.commit()
+        set_properties(transaction, settings)
         then = transaction.table()
         files = [] if added is None else _written(added(columns_in_spark(spark, then)), then)
         if change.emptied:

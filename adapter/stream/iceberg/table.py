@@ -611,13 +611,18 @@ class IcebergTable:
 
     def set_properties(self, properties: Mapping[str, str | None]) -> None:
         """Give the table properties; None takes one away."""
-        update = self._table.updateProperties()
-        for name, value in properties.items():
-            if value is None:
-                update.remove(name)
-            else:
-                update.set(name, value)
-        update.commit()
+        set_properties(self._table, properties)
+
+
+def set_properties(table: Any, properties: Mapping[str, str | None]) -> None:
+    """The same for one of Iceberg's tables, or for a transaction of one."""
+    update = table.updateProperties()
+    for name, value in properties.items():
+        if value is None:
+            update.remove(name)
+        else:
+            update.set(name, value)
+    update.commit()
 
 
 def change_columns(
@@ -746,20 +751,22 @@ def beginning(lineage: Iterable[Snapshot]) -> tuple[int, Snapshot] | None:
 
 def _nothing(java: Any) -> Any:
     """A Consumer of Java's that does nothing."""
-    invoke, lang = java.java.lang.invoke, java.java.lang
+    invoke = java.java.lang.invoke
     signature = invoke.MethodType.fromMethodDescriptorString("(Ljava/lang/Object;)V", None)
-    consumer = lang.Class.forName("java.util.function.Consumer")
-    return invoke.MethodHandleProxies.asInterfaceInstance(consumer, invoke.MethodHandles.empty(signature))
+    return _consumer(java, invoke.MethodHandles.empty(signature))
 
 
 def _adding_to(java: Any, found: Any) -> Any:
     """A Consumer of Java's that adds what it is given to a list."""
-    invoke, lang = java.java.lang.invoke, java.java.lang
+    invoke = java.java.lang.invoke
     signature = invoke.MethodType.fromMethodDescriptorString("(Ljava/lang/Object;)Z", None)
     add = invoke.MethodHandles.publicLookup().bind(found, "add", signature)
-    return invoke.MethodHandleProxies.asInterfaceInstance(
-        lang.Class.forName("java.util.function.Consumer"), add
-    )
+    return _consumer(java, add)
+
+
+def _consumer(java: Any, handle: Any) -> Any:
+    consumer = java.java.lang.Class.forName("java.util.function.Consumer")
+    return java.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(consumer, handle)
 
 
 def added_rows(summary: Mapping[str, str], part: str) -> int:

@@ -32,6 +32,8 @@ BATCH = "batch"
 class Before:
     """What had a node's name before it was built."""
 
+    model: StreamModel
+    """The node, as if it were a stream."""
     uuid: str | None = None
     """Of the table; None: there was none."""
     snapshot: int | None = None
@@ -66,21 +68,20 @@ def before(spark: SparkSession, model: StreamModel, replaces: bool) -> Before:
     """
     table = find(spark, model.target)
     if table is None:
-        return Before()
+        return Before(model)
     is_stream = is_made_as(table, TABLE, model.target)
     if is_stream and replaces:
         with locked(spark, model):
             pass
-    return Before(table.uuid, table.known, is_stream)
+    return Before(model, table.uuid, table.known, is_stream)
 
 
-def settle(spark: SparkSession, model: StreamModel, was: Before) -> IcebergTable | None:
+def settle(spark: SparkSession, was: Before) -> IcebergTable | None:
     """Notes that a table is ours if a node has made it, and forgets what is left of a stream in whose place it was made.
 
     Args:
         spark: a session.
-        model: the node, as if it were a stream.
-        was: what had its name before.
+        was: what had the node's name before.
 
     Returns:
         The node's table; None: there is none, or somebody else made it.
@@ -88,6 +89,7 @@ def settle(spark: SparkSession, model: StreamModel, was: Before) -> IcebergTable
     Raises:
         StreamError: what is left of the stream can't be removed.
     """
+    model = was.model
     table = find(spark, model.target)
     ends = was.is_stream and was.is_replaced(table)
     if ends:

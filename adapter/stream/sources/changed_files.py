@@ -19,8 +19,9 @@ from ...environment.storage import is_local
 from ...util.text import agreeing, counted
 from ..common.errors import StreamError
 from ..common.model import plain_path
-from ..storage.checkpoint import file_entries, place_in_log, read_offsets
+from ..storage.checkpoint import file_entries, place_in_log, read_by_place, read_offsets
 from ..storage.source_order import in_first_order
+from .cleaned_files import cleaning
 from .file_names import is_pattern
 
 if TYPE_CHECKING:
@@ -130,12 +131,9 @@ class ReadFiles:
 
     def _warn_of_others(self, source: StreamSource, read: int, now: Mapping[str, int]) -> None:
         """Warns where all files of a folder are others: somebody may have put another folder in its place."""
-        said = {name.lower(): str(value).lower() for name, value in source.options.items()}
-        is_expected = (
-            said.get("ignoremissingfiles") == "true" or said.get("cleansource", "off") != "off" or not now
-        )
+        is_expected = source.option_is("ignoreMissingFiles", "true") or cleaning(source) or not now
         # Of a pattern, and of folders of any name, it isn't known here which files are read.
-        if is_expected or is_pattern(source.location) or said.get("recursivefilelookup") == "true":
+        if is_expected or is_pattern(source.location) or source.option_is("recursiveFileLookup", "true"):
             return
         if new := [path for path in now if _is_read(path, source.location)]:
             logger.warning(
@@ -202,8 +200,7 @@ def _is_read(path: str, folder: str) -> bool:
 
 
 def _noted(model: StreamModel) -> dict[int, dict[str, int]]:
-    text = model.storage.read_text(f"{model.checkpoint}/{FILES}")
-    return {int(place): files for place, files in json.loads(text or "{}").items()}
+    return read_by_place(model.storage, f"{model.checkpoint}/{FILES}")
 
 
 def _written_again(model: StreamModel, source: StreamSource, files: list[str]) -> str:

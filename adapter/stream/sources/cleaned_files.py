@@ -15,13 +15,10 @@ from ..storage.checkpoint import files_of_batch
 if TYPE_CHECKING:
     from ..common.model import StreamModel, StreamSource
 
-_OPTION = "cleansource"
-
 
 def cleaning(source: StreamSource) -> str | None:
     """Returns what becomes of a source's files that were read, in small letters, or None if they stay."""
-    said = {name.lower(): str(value).lower() for name, value in source.options.items()}
-    asked = said.get(_OPTION, "off")
+    asked = (source.option("cleanSource") or "off").lower()
     return asked if source.is_files and asked != "off" else None
 
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.events.logging import AdapterLogger
 
 from ...sources.limits import without_limits
-from ...util.text import agreeing
+from ...util.text import agreeing, listed
 from ...util.types import type_text
 from ..common.errors import StreamError
 from ..common.identifiers import joined, parts
-from ..storage.checkpoint import files_of_batch
+from ..storage.checkpoint import files_of_batch, read_by_place
 from .file_names import is_pattern
-from .source_schemas import SchemaChanged, columns_read, listed
+from .source_schemas import SchemaChanged, columns_read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,9 +37,9 @@ _MERGED = ("parquet", "orc")
 """Formats of which Spark looks at all files with the option `mergeSchema`."""
 _ONE_BY_ONE = ("avro",)
 _OF_RECORDS = ("json", "xml")
-_CORRUPT = "columnnameofcorruptrecord"
 _NOT_A_PATTERN = {"__globPaths__": "false"}
 """Spark's own option, by which a file's name is no pattern."""
+_CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 _COLUMNS = "columns.json"
 
 
@@ -152,8 +152,7 @@ class FileColumns:
         reader = self._spark.read.format(source.format).options(
             **{**without_limits(source.options), **options}
         )
-        said = {name.lower(): value for name, value in source.options.items()}
-        corrupt = said.get(_CORRUPT) or self._spark.conf.get("spark.sql.columnNameOfCorruptRecord", "")
+        corrupt = source.option("columnNameOfCorruptRecord") or self._spark.conf.get(_CORRUPT, "")
         return {*_paths(reader.load([*files]).schema)} - {joined([str(corrupt).lower()])}
 
     def _tell(self, source: StreamSource, lost: Sequence[str]) -> None:
@@ -178,18 +177,16 @@ def finds_columns(source: StreamSource) -> bool:
     """Returns whether the columns of a source are found from its files, and are these files' own."""
     if not source.is_files or source.schema is not None:
         return False
-    said = {name.lower(): str(value).lower() for name, value in source.options.items()}
     # Without a header, a line with a field too many is one that can't be read.
     return source.format in (*_MERGED, *_ONE_BY_ONE, *_OF_RECORDS) or (
-        source.format == "csv" and said.get("header") == "true"
+        source.format == "csv" and source.option_is("header", "true")
     )
 
 
 def noted_columns(storage: Storage, checkpoint: str) -> dict[int, dict[str, str]]:
     """Returns the columns, in lower case, with which all rows of a folder were read, and their types, by the place of the
     source; only of those whose files had no others."""
-    text = storage.read_text(f"{checkpoint}/{_COLUMNS}")
-    return {int(place): columns for place, columns in json.loads(text or "{}").items()}
+    return read_by_place(storage, f"{checkpoint}/{_COLUMNS}")
 
 
 def types_of(schema: StructType) -> dict[str, str]:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ..common.model import StreamModel, StreamSource
 
-_IGNORE = "ignoremissingfiles"
-
 
 def check_present(spark: SparkSession, model: StreamModel, number: int) -> None:
     """Raises if a file that a micro-batch is to read is gone, unless its source says that such files may be.
@@ -41,8 +39,9 @@ def check_present(spark: SparkSession, model: StreamModel, number: int) -> None:
 
 
 def _ignores(spark: SparkSession, source: StreamSource) -> bool:
-    said = {name.lower(): str(value) for name, value in source.options.items()}
-    asked = said.get(_IGNORE) or spark.conf.get("spark.sql.files.ignoreMissingFiles", "false")
+    asked = source.option("ignoreMissingFiles") or spark.conf.get(
+        "spark.sql.files.ignoreMissingFiles", "false"
+    )
     return str(asked).lower() == "true"
 
 

@@ -216,8 +216,7 @@ def _of_files(
 def _of_kafka(
     model: StreamModel, source: StreamSource, stream: StreamInput, place: int, offset: str
 ) -> _Read:
-    options = {name.lower(): str(value).lower() for name, value in source.options.items()}
-    if options.get("failondataloss") == "false":
+    if source.option_is("failOnDataLoss", "false"):
         raise StreamError(
             f"Model {model.name}: messages of its source {source.relation} may have been gone before they were read "
             "(failOnDataLoss is false)."

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from ...environment.storage import Storage
 from ...query.program import StreamInput
 from ...sources.stream_source import as_written
+from ...util.text import listed
 from ..common.errors import StreamError
 from ..common.identifiers import joined, parts
 from ..common.model import StreamModel, StreamSource
 from ..iceberg.table import IcebergTable, load
-from ..storage.checkpoint import last_snapshot
+from ..storage.checkpoint import last_snapshot, read_by_place
 from ..storage.source_order import noted_sources
 from .upstream import can_begin, check_continues, replaced
 
@@ -184,10 +185,9 @@ def note_schemas(model: StreamModel, read: ReadTables, inputs: Sequence[StreamIn
 
 def noted_schemas(storage: Storage, checkpoint: str) -> dict[int, Fields]:
     """Returns what the rows of a checkpoint were read with, by the place of the source; none if it doesn't say."""
-    text = storage.read_text(f"{checkpoint}/{SCHEMAS}")
     return {
-        int(place): {path: (int(number), kind) for path, (number, kind) in fields.items()}
-        for place, fields in json.loads(text or "{}").items()
+        place: {path: (int(number), kind) for path, (number, kind) in fields.items()}
+        for place, fields in read_by_place(storage, f"{checkpoint}/{SCHEMAS}").items()
     }
 
 
@@ -228,12 +228,3 @@ def columns_read(inputs: Sequence[StreamInput], source: StreamSource) -> set[str
     if not wanted or None in wanted:
         return None
     return {name.lower() for columns in wanted for name in columns or ()}
-
-
-def listed(paths: Sequence[str]) -> str:
-    """Returns names as a sentence has them.
-
-    >>> listed(["a"]), listed(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    return paths[0] if len(paths) == 1 else f"{', '.join(paths[:-1])} and {paths[-1]}"

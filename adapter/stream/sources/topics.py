@@ -78,8 +78,7 @@ def _other_topic(model: StreamModel, source: StreamSource, topic: str) -> None:
         f"Model {model.name}: the topic {topic} of its stream {source.relation} was deleted and made again since it was "
         "read, so the offsets up to which it was read mean other messages"
     )
-    said = {name.lower(): str(value).lower() for name, value in source.options.items()}
-    if said.get("failondataloss") == "false":
+    if source.option_is("failOnDataLoss", "false"):
         logger.warning(
             f"{begins}. As its option failOnDataLoss is false, those at lower offsets are passed over."
         )

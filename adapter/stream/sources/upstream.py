@@ -138,8 +138,7 @@ def can_begin(table: IcebergTable) -> bool:
 
 def _changes(source: StreamSource, past: Iterable[str]) -> list[str]:
     """The operations that changed rows of a table, but those that the source's options pass over."""
-    options = {name.lower(): value for name, value in source.options.items()}
-    passed_over = {kind for kind in past if options.get(f"streaming-skip-{kind}-snapshots") == "true"}
+    passed_over = {kind for kind in past if source.option(f"streaming-skip-{kind}-snapshots") == "true"}
     return [kind for kind in past if kind not in {APPEND, REPLACE, *passed_over}]
 
 
@@ -180,8 +179,7 @@ def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
 
 def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSource) -> None:
     table = load(spark, source.location)
-    options = {name.lower(): value for name, value in source.options.items()}
-    if table is None or FROM_TIMESTAMP in options:
+    if table is None or source.option(FROM_TIMESTAMP) is not None:
         return
     if table.has_lost_rows:
         if table.newest_append() is None:

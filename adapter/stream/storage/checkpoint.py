@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from ...environment.storage import Storage
@@ -73,8 +73,12 @@ def read_whole(storage: Storage, path: str) -> dict[int, int | None]:
 
     With each is the snapshot up to which rows of it had been changed or deleted; None: none had.
     """
-    found = json.loads(storage.read_text(whole_file(path)) or "{}")
-    return {int(place): snapshot for place, snapshot in found.items()}
+    return read_by_place(storage, whole_file(path))
+
+
+def read_by_place(storage: Storage, file: str) -> dict[int, Any]:
+    """Returns what a file beside a checkpoint notes of the sources, by their places; nothing if it isn't there."""
+    return {int(place): noted for place, noted in json.loads(storage.read_text(file) or "{}").items()}
 
 
 def whole_file(path: str) -> str:
