@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -163,7 +163,7 @@ def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, 
 
 
 def fits(kind: str, known: str) -> bool:
-    """Whether each value of a type is one of another, as far as they are told here.
+    """Returns whether a column of one type can hold each value of another type without a conversion.
 
     >>> fits("int", "bigint"), fits("double", "bigint"), fits("decimal(10,2)", "decimal(12,2)"), fits("int", "string")
     (True, False, True, False)
@@ -174,37 +174,55 @@ def fits(kind: str, known: str) -> bool:
     >>> fits("struct<a:int,b:map<int,float>>", "struct<a:bigint,b:map<int,double>>")
     True
     """
-    if kind == known or "void" in (kind, known):
-        return True
-    if "<" in kind or "<" in known:
-        one, other = _parts(kind), _parts(known)
-        return one.keys() == other.keys() and all(fits(one[name], other[name]) for name in one)
-    if kind in _WIDER:
-        return known in _WIDER[kind]
-    digits, others = _digits(kind), _digits(known)
-    if digits is not None and others is not None:
-        return digits[0] - digits[1] <= others[0] - others[1] and digits[1] <= others[1]
-    return _TEXT.match(kind) is not None and known == "string"
+    return _every_part(kind, known, _fits)
 
 
 def is_rounded(kind: str, known: str) -> bool:
-    """Whether values of a type may be other ones, or NULL, in a column of another: Spark says nothing of it.
+    """Returns whether a cast to the type of a column may round values, cut them off or make them NULL without an error.
 
     >>> is_rounded("double", "bigint"), is_rounded("bigint", "double"), is_rounded("decimal(9,3)", "decimal(9,2)")
     (True, True, True)
     >>> is_rounded("bigint", "decimal(5,0)"), is_rounded("bigint", "decimal(19,0)"), is_rounded("int", "double")
     (True, False, False)
-    >>> is_rounded("decimal(5,0)", "bigint"), is_rounded("decimal(5,1)", "bigint"), is_rounded("decimal(38,0)", "bigint")
+    >>> is_rounded("decimal(9,0)", "int"), is_rounded("decimal(10,0)", "int"), is_rounded("decimal(5,1)", "bigint")
     (False, True, True)
-    >>> is_rounded("array<bigint>", "array<int>"), is_rounded("array<decimal(9,2)>", "array<decimal(5,2)>")
-    (True, True)
+    >>> is_rounded("array<bigint>", "array<int>"), is_rounded("struct<a:int,b:int>", "struct<a:int,b:decimal(10,0)>")
+    (True, False)
     """
-    return not (fits(kind, known) or fits(_as_decimals(kind), _as_decimals(known)))
+    return not _every_part(kind, known, lambda one, other: _fits(one, other) or _fits_in_digits(one, other))
 
 
-def _as_decimals(kind: str) -> str:
-    """A type whose whole numbers are DECIMALs with as many digits as they may have."""
-    return _WHOLE.sub(lambda found: f"decimal({_DIGITS_OF[found[0]]},0)", kind)
+def _every_part(kind: str, known: str, holds: Callable[[str, str], bool]) -> bool:
+    """Returns whether two types have the same parts at every depth, and each pair of plain types passes `holds`."""
+    if kind == known or "void" in (kind, known):
+        return True
+    if "<" in kind or "<" in known:
+        one, other = _parts(kind), _parts(known)
+        return one.keys() == other.keys() and all(_every_part(one[name], other[name], holds) for name in one)
+    return holds(kind, known)
+
+
+def _fits(kind: str, known: str) -> bool:
+    """Applies the rule of `fits` to two plain types."""
+    if kind in _WIDER:
+        return known in _WIDER[kind]
+    digits, others = _digits(kind), _digits(known)
+    if digits is not None and others is not None:
+        return _enough_digits(digits, others)
+    return _TEXT.match(kind) is not None and known == "string"
+
+
+def _fits_in_digits(kind: str, known: str) -> bool:
+    """Returns whether a column of whole numbers or decimals holds each value of the other of the two."""
+    digits = (_MOST_DIGITS[kind], 0) if kind in _MOST_DIGITS else _digits(kind)
+    # The largest INT has ten digits, but not every number of ten digits is an INT.
+    others = (_MOST_DIGITS[known] - 1, 0) if known in _MOST_DIGITS else _digits(known)
+    return digits is not None and others is not None and _enough_digits(digits, others)
+
+
+def _enough_digits(digits: tuple[int, int], others: tuple[int, int]) -> bool:
+    """Compares precision and scale of a value's type with those of a column."""
+    return digits[0] - digits[1] <= others[0] - others[1] and digits[1] <= others[1]
 
 
 class Wider(NamedTuple):
@@ -303,8 +321,8 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     "float": ("double",),
 }
 _PROMOTED = frozenset({("int", "bigint"), ("float", "double")})
-_WHOLE = re.compile(r"\b(?:tinyint|smallint|int|bigint)\b")
-_DIGITS_OF = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_MOST_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+"""How many digits the largest number of each type of whole numbers has."""
 _COLLATION = re.compile(r"\bstring collate ", re.IGNORECASE)
 _TEXT = re.compile(r"(char|varchar)\(\d+\)|string collate .*")
 
