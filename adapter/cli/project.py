@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from ..environment import Environment
     from ..query.frontend.streams import Known
     from ..stream.common.model import StreamModel
+
+
+_RAISED = ("CatchableExceptionOnRun", "InternalErrorOnRun", "GenericExceptionOnRun")
+"""Events with which dbt reports that a node has raised an exception."""
 
 
 class ProjectError(Exception):
@@ -153,7 +158,7 @@ class Project:
         self,
         manifest: Any,
         nodes: Sequence[Mapping[str, Any]],
-        note: Callable[[str, str, str], None],
+        note: Callable[[str, str, str, BaseException | None], None],
         quiet: bool,
     ) -> None:
         """Runs models as `dbt run` does, whether or not others of them fail.
@@ -161,24 +166,31 @@ class Project:
         Args:
             manifest: dbt's.
             nodes: the models.
-            note: is told of each as soon as it is done: its unique id, dbt's status and message.
+            note: is told of each as soon as it is done: its unique id, dbt's status and message, and the exception
+                that made it fail.
             quiet: whether dbt prints nothing and leaves target/ as it is.
 
         Raises:
             ProjectError: none of them could be run.
         """
 
+        problems: dict[str, BaseException] = {}
+
         def heard(event: Any) -> None:
+            if event.info.name in _RAISED and (problem := sys.exc_info()[1]) is not None:
+                # dbt reports an exception where it handles it, and afterwards only has its text.
+                problems[event.data.node_info.unique_id] = problem
             if event.info.name == "NodeFinished":
-                result = event.data.run_result
-                note(event.data.node_info.unique_id, str(result.status), str(result.message))
+                result, unique_id = event.data.run_result, event.data.node_info.unique_id
+                note(unique_id, str(result.status), str(result.message), problems.get(unique_id))
 
         outcome = self._invoke(
             "run", ("--select", *map(_exactly, nodes), "--no-fail-fast"), manifest, quiet, heard
         )
         results = getattr(outcome.result, "results", None) or ()
         for entry in results:
-            note(entry.node.unique_id, str(entry.status), str(entry.message or ""))
+            unique_id = entry.node.unique_id
+            note(unique_id, str(entry.status), str(entry.message or ""), problems.get(unique_id))
         if outcome.exception is not None and not results:
             raise ProjectError(str(outcome.exception)) from outcome.exception
 

@@ -301,11 +301,11 @@ class Service:
         by_id = {node["unique_id"]: name for name, node in zip(names, nodes, strict=True)}
         with preparing() as handed_over:
 
-            def heard(unique_id: str, status: str, message: str) -> None:
+            def heard(unique_id: str, status: str, message: str, problem: BaseException | None) -> None:
                 name = by_id.get(unique_id)
                 if name is not None:
                     prepared = handed_over.get(unique_id) if status == "success" else None
-                    note(Outcome(name, status, message_of_dbt(message), prepared))
+                    note(Outcome(name, status, message_of_dbt(message), prepared, problem))
 
             quiet, self._is_quiet = self._is_quiet, True
             self._project.run_each(self._manifest, nodes, heard, quiet)

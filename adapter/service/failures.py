@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import Enum
 
-from dbt_common.exceptions import CompilationError
+from dbt_common.exceptions import CompilationError, DbtDatabaseError, DbtRuntimeError
 
 from ..query.errors import QueryError
-from ..stream.common.errors import StreamError, chain, message_of
+from ..stream.common.errors import StreamError, TransientError, message_of
+from ..util.redaction import Cause
+from .preparation import PreparationError
 
-_SENTENCES = (StreamError, QueryError, CompilationError)
+_OURS = (DbtRuntimeError, QueryError)
+_EXPLAINED = (StreamError, QueryError, CompilationError)
+_OUTAGES = (ConnectionError, TimeoutError)
 
 
 class Failure(Enum):
@@ -30,14 +35,19 @@ _AUTHORS_CLASSES = re.compile(
     r"\[(?:USER_RAISED_EXCEPTION|DIVIDE_BY_ZERO|CAST_\w+|ARITHMETIC_OVERFLOW|NUMERIC_\w+|UNRESOLVED_\w+|"
     r"TABLE_OR_VIEW_NOT_FOUND|DATATYPE_MISMATCH|PARSE_SYNTAX_ERROR|INVALID_\w+|UNSUPPORTED_\w+|NOT_NULL_\w+|"
     r"DELTA_\w+|MERGE_CARDINALITY_VIOLATION|CANNOT_PARSE_\w+|MALFORMED_\w+|NULL_\w+|COLUMN_\w+|AMBIGUOUS_\w+)"
-    # The sentence goes on with a row, which may have any words.
-    r"|has a row that breaks its contract: |gives a row that breaks its contract: "
 )
 
 _NOT_INSTALLED = re.compile(r"ClassNotFoundException|NoClassDefFoundError|No FileSystem for scheme")
 # Spark gives one of these a SQLSTATE of features that don't exist.
 _TWO_RUNS = re.compile(
-    r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|another run of it is (?:going on|writing)"
+    r"\[(?:CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY)\b|^\s*Model \S+: another run of it is (?:going on|writing)",
+    re.MULTILINE,
+)
+
+# Values, names and files in a message, which may have any words: not those of an exception that it quotes.
+_QUOTED = re.compile(
+    r"`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'(?![^'\n]*(?:Errno|Error|Exception|https?:))[^'\n]*'(?!\w)|\{[^{}\n]*\}|"
+    r"\bfile:/[^:,;\n]*/[^\s:,;]*|For input string: .*|(?:NumberFormat|DateTimeParse)Exception: .*"
 )
 
 _PASSES = re.compile(
@@ -58,7 +68,7 @@ _PASSES = re.compile(
             r"serverexception|internalerror\b|request limit exceeded|temporarily unavailable|try again later",
             # Disks and memory.
             r"no space left on device|disk quota exceeded|enospc|not enough space|out ?of ?memory|java heap space",
-            r"gc overhead limit|memory is used up|too many open files|input/output error",
+            r"gc overhead limit|_execution_memory|unable_to_acquire_memory|too many open files|input/output error",
             # Commits that others came before.
             r"commitfailedexception|commitstateunknown|cannot commit|found conflicting files|found new conflicting",
             r"missing required files to delete|concurrent (?:update|modification|append|commit)",
@@ -70,8 +80,8 @@ _PASSES = re.compile(
             r"coordinator (?:is )?not available|retriableexception",
             # The cluster.
             r"executorlost|fetchfailed|executor heartbeat timed out|worker lost|master removed|lost executor",
-            # A table that `deploy promote` swapped, or columns that became wider.
-            r"a table that it reads or writes was replaced|run it again\.",
+            # A table that `deploy promote` swapped.
+            r"table uuid does not match",
         )
     ),
     re.IGNORECASE,
@@ -81,15 +91,48 @@ _PASSES = re.compile(
 def classify(problem: BaseException) -> Failure:
     """Returns whether a failure may pass by itself.
 
-    An error that Spark attributes to the query or its values is permanent, whatever words it contains. What no rule knows is
-    permanent where a sentence of ours explains it, for those tell an author what to change, and retried otherwise.
+    A sentence of ours tells an author what to change, whatever words it quotes: it is permanent, unless its type says
+    otherwise or an exception of Spark, Java or the operating system caused it. Only those are searched for an outage. An
+    error that Spark attributes to the query or its values is permanent as well. What no rule knows is retried.
     """
-    links = list(chain(problem))
-    found = classify_text("\n".join(message_of(link) for link in links))
+    links = list(_links(problem))
+    if any(isinstance(link, TransientError) or is_held_elsewhere(_text_of(link)) for link in links):
+        return Failure.TRANSIENT
+    foreign = [link for link in links if not _is_ours(link)]
+    found = classify_text("\n".join(map(_text_of, foreign)))
     if found is not None:
         return found
-    explained = any(isinstance(link, _SENTENCES) and not getattr(link, "is_unknown", False) for link in links)
-    return Failure.PERMANENT if explained else Failure.TRANSIENT
+    if any(isinstance(link, _OUTAGES) for link in foreign):
+        return Failure.TRANSIENT
+    explained = any(isinstance(link, _EXPLAINED) and not getattr(link, "is_unknown", False) for link in links)
+    return Failure.PERMANENT if explained or not foreign else Failure.TRANSIENT
+
+
+def _links(problem: BaseException) -> Iterator[BaseException]:
+    """Yields an exception and what caused it, without what its author has said isn't the cause."""
+    seen: set[int] = set()
+    link: BaseException | None = problem
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        if isinstance(link, Cause):
+            link = link.problem
+            continue
+        yield link
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+
+
+def _is_ours(link: BaseException) -> bool:
+    """Returns whether the text of an exception is a sentence of ours.
+
+    Of what dbt says when it prepares a model the exception is known too, with few exceptions.
+    """
+    if isinstance(link, PreparationError):
+        return link.__cause__ is not None
+    return isinstance(link, _OURS) and not isinstance(link, DbtDatabaseError)
+
+
+def _text_of(link: BaseException) -> str:
+    return str(link.msg) if isinstance(link, DbtRuntimeError) else message_of(link)
 
 
 def is_held_elsewhere(text: str) -> bool:
@@ -98,12 +141,10 @@ def is_held_elsewhere(text: str) -> bool:
 
 
 def classify_text(text: str) -> Failure | None:
-    """Returns what the text of a failure and its causes says, or None."""
-    if is_held_elsewhere(text):
-        return Failure.TRANSIENT
+    """Returns what the text of an exception and its causes says, or None."""
     states = {found["state"] for found in _SQLSTATE.finditer(text)}
     if any(state.startswith(_OF_THE_AUTHOR) for state in states) or _AUTHORS_CLASSES.search(text):
         return Failure.PERMANENT
     if _NOT_INSTALLED.search(text):
         return Failure.PERMANENT
-    return Failure.TRANSIENT if _PASSES.search(text) else None
+    return Failure.TRANSIENT if _PASSES.search(_QUOTED.sub(" ", text)) else None

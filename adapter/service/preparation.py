@@ -60,6 +60,8 @@ class Outcome:
     status: str
     message: str = ""
     prepared: Prepared | None = None
+    problem: BaseException | None = None
+    """What made it fail."""
 
 
 class PreparationError(StreamError):
@@ -157,7 +159,9 @@ class Preparer:
 def _error(outcome: Outcome) -> PreparationError:
     if outcome.status == "skipped":
         return SkippedError(outcome.message or "a model that it reads failed")
-    return PreparationError(outcome.message or f"dbt says '{outcome.status}'; see logs/dbt.log.")
+    found = PreparationError(outcome.message or f"dbt says '{outcome.status}'; see logs/dbt.log.")
+    found.__cause__ = outcome.problem
+    return found
 
 
 def message_of_dbt(text: Any) -> str:

@@ -192,7 +192,12 @@ def kind_of(value: object) -> str:
 class Cause(Exception):
     """What an error comes from, with its stack, as a log may show it."""
 
+    def __init__(self, text: str, problem: BaseException) -> None:
+        super().__init__(text)
+        self.problem = problem
+        """The exception itself, whose text may hold secrets."""
+
 
 def cause_of(problem: BaseException) -> Cause:
     """Stands for an exception behind another one: dbt writes both into its log."""
-    return Cause(without_secrets("".join(traceback.format_exception(problem))))
+    return Cause(without_secrets("".join(traceback.format_exception(problem))), problem)

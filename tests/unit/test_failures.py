@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
-from dbt_common.exceptions import CompilationError
+from dbt_common.exceptions import CompilationError, DbtDatabaseError, DbtRuntimeError
 
-from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.environment.storage import Storage, StorageError
+from dbt.adapters.spark_streaming.query.errors import NotInStages, NotMeant, QueryError, Unbounded, Unkeyed
 from dbt.adapters.spark_streaming.service.failures import Failure, classify
 from dbt.adapters.spark_streaming.service.preparation import PreparationError
-from dbt.adapters.spark_streaming.stream.common.errors import StreamError, explain
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError, TransientError, explain
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.sources.source_schemas import SchemaChanged
+from dbt.adapters.spark_streaming.util.redaction import cause_of
 
 MODEL = StreamModel(
     "views",
@@ -107,3 +110,102 @@ def test_words_of_a_row_that_breaks_a_contract_are_not_an_outage(row: str) -> No
     text = f"Model m: its table shop.m has a row that breaks its contract: v > 0. The row is {row}. Mend it in the table."
     assert classify(StreamError(text)) is Failure.PERMANENT
     assert classify(PreparationError(f"Runtime Error in model m\n  {text}")) is Failure.PERMANENT
+
+
+OUTAGES = (
+    "its source /data/connection refused is gone. Correct its 'location'.",
+    "config 'unique_key' names the column timed out, which its query doesn't have.",
+    "the value 'payment timed out' in column v of a.json can't be read as BIGINT.",
+    "the file no space left on device.json can't be read. Run it again. Throttling, HTTP 503, deadlock.",
+)
+SENTENCES = (
+    StreamError,
+    QueryError,
+    NotMeant,
+    NotInStages,
+    Unbounded,
+    Unkeyed,
+    CompilationError,
+    DbtRuntimeError,
+    StorageError,
+)
+# Exceptions that no user gets, for a caller handles them; ProjectError ends a command, NotReady waits.
+HANDLED = "Unclear ProjectError NotMergeable ValueError TwoTypesError RuntimeError AttributeError AssertionError Widened"
+HANDLED += " SharedFolder NotReady Moved FailPointError"
+TRANSIENT = "SchemaChanged TransientError _Overtaken _Beyond DbtDatabaseError"
+
+
+@pytest.mark.parametrize("text", OUTAGES)
+@pytest.mark.parametrize("kind", SENTENCES)
+def test_words_that_our_sentences_quote_are_not_an_outage(kind: type[Exception], text: str) -> None:
+    problem = kind(f"Model views: {text}")
+    prepared = PreparationError(f"Model views: {text}")
+    prepared.__cause__ = problem
+    # As dbt's statements raise it.
+    again = DbtRuntimeError(str(problem))
+    again.__cause__ = cause_of(problem)
+    assert {classify(each) for each in (problem, prepared, again)} == {Failure.PERMANENT}
+
+
+def test_every_exception_that_we_raise_is_known_as_a_sentence_of_ours_or_never_seen() -> None:
+    known = {each.__name__ for each in SENTENCES} | {*HANDLED.split(), *TRANSIENT.split()}
+    raised = {
+        node.exc.func.id
+        for file in (Path(__file__).parents[2] / "adapter").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Raise)
+        and isinstance(node.exc, ast.Call)
+        and isinstance(node.exc.func, ast.Name)
+    }
+    assert {each for each in raised if each.strip("_")[0].isupper()} <= known
+
+
+def test_errors_that_pass_say_so_by_their_type() -> None:
+    for problem in (TransientError("Model m: later."), SchemaChanged("m", "shop.raw", ["a"])):
+        prepared = PreparationError("Model m: …")
+        prepared.__cause__ = problem
+        assert classify(problem) is classify(prepared) is Failure.TRANSIENT
+
+
+def test_the_cause_of_a_sentence_is_searched_for_an_outage() -> None:
+    outage = RuntimeError("java.net.ConnectException: Connection refused")
+    for cause in (
+        outage,
+        cause_of(outage),
+        ConnectionRefusedError(),
+        TimeoutError(),
+        DbtDatabaseError("timed out"),
+    ):
+        for kind in (StreamError, DbtRuntimeError, StorageError, PreparationError):
+            problem = kind("Model m: its source can't be read.")
+            problem.__cause__ = cause
+            assert classify(problem) is Failure.TRANSIENT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "java.io.FileNotFoundException: File file:/data/connection refused/a.json does not exist",
+        'java.lang.NumberFormatException: For input string: "timed out"',
+        "java.time.format.DateTimeParseException: Text 'timed out' could not be parsed at index 0",
+        "java.lang.IllegalArgumentException: Field 'Connection reset' does not exist in `throttling`",
+    ],
+)
+def test_what_spark_quotes_is_not_an_outage(text: str) -> None:
+    sentence = StreamError("Model views: its files can't be read.")
+    sentence.__cause__ = RuntimeError(text)
+    assert classify(sentence) is Failure.PERMANENT
+
+
+def test_an_exception_in_quotes_is_an_outage() -> None:
+    text = "HTTPSConnectionPool: Max retries exceeded (Caused by: 'NewConnectionError: [Errno 111] Connection refused')"
+    assert classify(RuntimeError(text)) is Failure.TRANSIENT
+
+
+def test_words_after_from_none_are_no_cause() -> None:
+    with pytest.raises(StreamError) as found:
+        try:
+            raise RuntimeError("Connection refused")
+        except RuntimeError:
+            raise StreamError("Model m: the value is wrong.") from None
+    assert classify(found.value) is Failure.PERMANENT

@@ -36,6 +36,10 @@ class StreamError(DbtRuntimeError):
         super().__init__(as_written(without_secrets(msg)))
 
 
+class TransientError(StreamError):
+    """A stream that can't go on now. Nothing of the model has to change before the next run does."""
+
+
 def explain(model: StreamModel, problem: BaseException) -> StreamError:
     """Any exception of a running stream as a sentence.
 
@@ -47,11 +51,13 @@ def explain(model: StreamModel, problem: BaseException) -> StreamError:
             # Another one: an exception must not be its own cause's cause.
             found = StreamError(link.msg)
             found.is_unknown = getattr(link, "is_unknown", True)
+            found.__cause__ = problem
             return found
     text = cause_text(problem)
     known = _known(model, text)
     found = StreamError(known or f"Model {model.name}: {_first_cause(text)}")
     found.is_unknown = known is None
+    found.__cause__ = problem
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..common import session
-from ..common.errors import StreamError
+from ..common.errors import StreamError, TransientError
 from ..common.failpoints import reached
 from ..progress import query_metrics
 from ..progress.metrics_sink import publish
@@ -193,8 +193,8 @@ class Batches:
         except Widened:
             raise self._widened() from None
 
-    def _widened(self) -> StreamError:
-        return StreamError(
+    def _widened(self) -> TransientError:
+        return TransientError(
             f"Model {self._work.model.name}: columns of its state have become wider with those of a source, in the "
             "middle of a micro-batch. Nothing is lost, and the next run goes on from there: run it again."
         )

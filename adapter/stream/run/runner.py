@@ -15,7 +15,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from ...query.errors import QueryError
 from ...query.program import Program, StreamInput
 from ...util.types import type_text
-from ..common.errors import StreamError, sentences
+from ..common.errors import StreamError, TransientError, sentences
 from ..common.failpoints import around, reached
 from ..common.model import StreamModel
 from ..common.session import working_session
@@ -434,7 +434,9 @@ class RunningStream:
         if self._begun:
             return
         if (source := lacks_rows(spark, self._ordered, number, with_all)) is not None:
-            raise _Beyond(lost(spark, self.model, source) if number else overtaken(self.model, source))
+            if number:
+                raise _Beyond(lost(spark, self.model, source))
+            raise _Overtaken(overtaken(self.model, source))
         ends = read_offsets(self.model.storage, self.model.checkpoint, number)
         self._begun = None not in (
             last_snapshot(end)
@@ -496,6 +498,10 @@ class _Failed(Exception):
 
 class _Beyond(StreamError):
     """A micro-batch can't be read as it was planned."""
+
+
+class _Overtaken(_Beyond, TransientError):
+    """A table changed while a stream began with it."""
 
 
 class _Second(Exception):

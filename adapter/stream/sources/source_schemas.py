@@ -18,7 +18,7 @@ from ...environment.storage import Storage
 from ...query.program import StreamInput
 from ...sources.stream_source import as_written
 from ...util.text import listed
-from ..common.errors import StreamError
+from ..common.errors import StreamError, TransientError
 from ..common.identifiers import joined, parts
 from ..common.model import StreamModel, StreamSource
 from ..iceberg.table import IcebergTable, load
@@ -39,7 +39,7 @@ Fields = Mapping[str, tuple[int, str]]
 ``list`` or ``map`` of what has fields itself."""
 
 
-class SchemaChanged(StreamError):
+class SchemaChanged(TransientError):
     """Columns of a table changed while a query read it. Nothing of the micro-batch was taken in."""
 
     result: StreamResult | None = None
