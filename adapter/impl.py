@@ -222,18 +222,15 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """Notes that the table of a batch node is ours, and expires its old snapshots."""
         if context is None:
             return
-        with self._told_if_not_small(config.model.name):
+        name, table = config.model.name, None
+        with _warned(
+            f"Node {name}: its table is built, but can't be noted as made by this package, or what is left of a stream of "
+            "its name can't be removed ({}). Its old snapshots and files are kept until it is built with --full-refresh."
+        ):
             table = batch_tables.settle(self.environment.session(), context)
-            if table is not None:
+        if table is not None:
+            with _warned(f"Node {name}: old snapshots of its table can't be expired ({{}})."):
                 replaced_tables.expire_old(self.environment.storage, table)
-
-    @contextmanager
-    def _told_if_not_small(self, name: str) -> Iterator[None]:
-        """Warns of what keeps a table from being made smaller: the node is built."""
-        try:
-            yield
-        except Exception as problem:
-            logger.warning(f"Node {name}: old snapshots of its table can't be expired ({problem}).")
 
     @available.parse_none
     def drop_replaced(self, relation: SparkStreamingRelation) -> None:
@@ -494,6 +491,15 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             handle.prepare(compiled_code)
             run_python_model(parsed_model["name"], compiled_code, self.environment.session())
         return AdapterResponse(_message="OK")
+
+
+@contextmanager
+def _warned(sentence: str) -> Iterator[None]:
+    """Warns of a problem instead of raising it: the node is built. `sentence`: what to say, with a place for the problem."""
+    try:
+        yield
+    except Exception as problem:
+        logger.warning(sentence.format(problem))
 
 
 class _NoQuoting:

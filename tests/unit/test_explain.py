@@ -23,6 +23,7 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
+from dbt.adapters.spark_streaming.util.quoting import time_name
 from tests.differential import planning
 from tests.differential.generate import Generator
 from tests.differential.regressions import EXAMPLES
@@ -654,6 +655,16 @@ What changes is merged, in one commit per micro-batch.
                 append · event time ts, watermark newest − 0 seconds
 """
     )
+
+
+@pytest.mark.parametrize(("time", "shown"), [("meta.at", "meta.at"), ("meta.`at - utc`", "meta.at - utc")])
+def test_an_event_time_in_a_struct_is_shown_without_quotes(
+    time: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = {"raw.bid": Known(time_name(time))}
+    query = f"select bidder, count(*) as n from {BIDS} group by bidder"
+    explain.print_plan(node(query, constant_domains=["bidder"]), known, sql=False)
+    assert f"append · event time {shown}, watermark newest − 0 seconds" in capsys.readouterr().out
 
 
 def test_what_is_read_twice_is_shown_once(explained: Any) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ...util.quoting import shown_time
 from ..generation.operators import OUTPUT
 from ..plan.base import ChangelogNormalize, Source
 from ..plan.plan import LookupTable, Plan, RowsStage, WindowPlan
@@ -78,7 +79,7 @@ class _Builder:
         stream = self.streams[view]
         time = None
         if stream.event_time is not None:
-            time = f"{stream.event_time}, watermark {_watermark(self.settings.watermark)}"
+            time = f"{shown_time(stream.event_time)}, watermark {_watermark(self.settings.watermark)}"
         changelog, what = Changelog(APPEND), text.relation(stream.relation)
         if stream.feed or view in self.feeds:
             changelog, what = Changelog(RETRACT), f"changelog of {what}"
