@@ -9,6 +9,11 @@
     from (
         {{ sql }}
     ) as model_subq
+    {{- _where_contract_holds() }}
+{%- endmacro %}
+
+
+{% macro _where_contract_holds() %}
     {%- for condition in adapter.contract_conditions(model) %}
     {{ 'where' if loop.first else 'and' }} {{ condition }}
     {%- endfor %}

@@ -202,6 +202,7 @@
     {%- endif %}
 
     select * from insertions
+    {{ _where_contract_holds() }}
     union all
     select * from updates
     {%- if strategy.hard_deletes == 'invalidate' or strategy.hard_deletes == 'new_record' %}
@@ -211,6 +212,7 @@
     {%- if strategy.hard_deletes == 'new_record' %}
     union all
     select * from deletion_records
+    {{ _where_contract_holds() }}
     {%- endif %}
 
 

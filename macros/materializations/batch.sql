@@ -10,8 +10,7 @@
 
 {% macro spark_streaming__create_table_as(temporary, relation, compiled_code, language='sql') -%}
   {%- if language == 'sql' -%}
-    {%- set compiled_code = adapter.rewrite_by_config(compiled_code, model if model is defined else none) -%}
-    {%- set compiled_code = adapter.batch_text(compiled_code, graph, model if model is defined else none) -%}
+    {%- set compiled_code = _planned_in_batch(compiled_code) -%}
   {%- endif -%}
   {%- set existing = none if temporary else load_cached_relation(relation) -%}
   {#- A stream over this table begins with its first snapshot, and can't read one that replaces. -#}
@@ -24,6 +23,12 @@
     {%- set statement = statement | replace('create or replace table', 'create table', 1) -%}
   {%- endif -%}
   {{ return(statement) }}
+{%- endmacro %}
+
+
+{% macro _planned_in_batch(sql) -%}
+  {%- set sql = adapter.rewrite_by_config(sql, model if model is defined else none) -%}
+  {{ return(adapter.batch_text(sql, graph, model if model is defined else none)) }}
 {%- endmacro %}
 
 

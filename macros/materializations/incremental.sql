@@ -35,12 +35,17 @@
     {%- do persist_constraints(target, model) -%}
   {%- else -%}
     {%- set rows = _incremental_rows_relation(language) -%}
+    {#- dbt refuses a contract of a Python model. -#}
     {%- set checked = language == 'sql' and config.get('contract').enforced -%}
     {%- if checked -%}
       {{ get_assert_columns_equivalent(run.sql) }}
     {%- endif -%}
     {%- call statement('create_tmp_relation', language=language) -%}
-      {{ create_table_as(True, rows, get_select_subquery(run.sql) if checked else run.sql, language) }}
+      {%- if checked -%}
+        {{ create_temporary_view(rows, get_select_subquery(_planned_in_batch(run.sql))) }}
+      {%- else -%}
+        {{ create_table_as(True, rows, run.sql, language) }}
+      {%- endif -%}
     {%- endcall -%}
     {%- set columns = process_schema_changes(on_schema_change, rows, existing)
         or adapter.get_columns_in_relation(existing) -%}

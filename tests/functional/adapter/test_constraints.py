@@ -1,7 +1,5 @@
 """dbt's own suite: contracts and constraints."""
 
-from typing import Any
-
 import pytest
 from dbt.tests.adapter.constraints import fixtures
 from dbt.tests.adapter.constraints.test_constraints import (
@@ -189,14 +187,6 @@ class TestIncrementalConstraintsRollback(Broken, BaseIncrementalConstraintsRollb
                 "my_model.sql": fixtures.my_incremental_model_sql,
                 "constraints_schema.yml": fixtures.model_schema_yml,
             }
-        )
-
-    @pytest.mark.xfail(reason="what an incremental model adds to its table isn't checked", strict=True)
-    def test__constraints_enforcement_rollback(
-        self, project: Any, expected_color: str, expected_error_messages: list[str], null_model_sql: str
-    ) -> None:
-        super().test__constraints_enforcement_rollback(
-            project, expected_color, expected_error_messages, null_model_sql
         )
 
 

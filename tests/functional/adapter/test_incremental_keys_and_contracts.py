@@ -79,3 +79,89 @@ class TestContractsAndNullKeys:
                 table = f"n_{named(strategy)}_{name}"
                 found = project.run_sql(f"select k, v from {{schema}}.{table} order by v", fetch="all")
                 assert [tuple(row) for row in found] == [(None, 1), ("a", 2)], table
+
+
+EVENTS = "{{ tumble(ref('events'), 'at', '1 hour') }}"
+WINDOWS = f"select window_start, window_end, k, cast(sum(v) as int) as v from {EVENTS} group by all"
+PLANNED = {
+    "windows": ("incremental_strategy='window_overwrite', lookback=0", WINDOWS),
+    "merged_windows": ("unique_key=['window_end', 'k']", WINDOWS),
+    "best": (
+        "incremental_strategy='append'",
+        f"select * except (n) from (select *, row_number() over (partition by k order by v desc) as n from ({WINDOWS})) "
+        "where n = 1",
+    ),
+    "of_few": (
+        "unique_key='k', enum_distinct=true",
+        "select max(window_start) as window_start, max(window_end) as window_end, k, "
+        f"cast(count(distinct v) + max(v) as int) as v from {EVENTS} where k in ('a', 'b') group by k",
+    ),
+}
+"""Incremental models whose text is planned before it runs: their configs and texts."""
+ROW = {"k": "string", "v": "int"}
+
+
+def enforced(name: str, columns: dict[str, str]) -> dict[str, Any]:
+    listed: list[dict[str, Any]] = [{"name": each, "data_type": kind} for each, kind in columns.items()]
+    for each in listed:
+        if each["name"] == "k":
+            each["constraints"] = [{"type": "not_null", "warn_unsupported": False}]
+        if each["name"] == "v":
+            each["constraints"] = [{"type": "check", "name": "few", "expression": "v < 3"}]
+    return {"name": name, "config": {"contract": {"enforced": True}}, "columns": listed}
+
+
+class TestContractsOfPlannedQueriesAndSnapshots:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        windows = {"window_start": "timestamp", "window_end": "timestamp", **ROW}
+        return {
+            "events.sql": "{{ config(materialized='table') }}\n"
+            "select * from values {{ var('rows') }} as v(k, v, at)",
+            "schema.yml": yaml.safe_dump({"models": [enforced(name, windows) for name in PLANNED]}),
+            **{
+                f"{name}.sql": f"{{{{ config(materialized='incremental', on_schema_change='fail', {configs}) }}}}\n{text}"
+                for name, (configs, text) in PLANNED.items()
+            },
+        }
+
+    @pytest.fixture(scope="class")
+    def snapshots(self) -> dict[str, str]:
+        kept = {"dbt_scd_id": "string", "dbt_updated_at": "timestamp"}
+        kept |= {"dbt_valid_from": "timestamp", "dbt_valid_to": "timestamp"}
+        snapshot = enforced("history", ROW | {"at": "timestamp"} | kept)
+        snapshot["relation"] = "ref('events')"
+        snapshot["config"] |= {"unique_key": "at", "strategy": "check", "check_cols": ["k", "v"]}
+        return {"history.yml": yaml.safe_dump({"snapshots": [snapshot]})}
+
+    def test_a_row_that_breaks_a_contract_ends_the_run(self, project: Any) -> None:
+        def build(*rows: str, passes: bool = True) -> list[Any]:
+            said = yaml.safe_dump({"rows": ", ".join(rows)})
+            run_dbt(["run", "-s", "events", "--vars", said])
+            return list(run_dbt(["build", "--exclude", "events", "--vars", said], expect_pass=passes))
+
+        def kept() -> dict[str, list[tuple[Any, ...]]]:
+            tables = [*PLANNED, "history"]
+            return {
+                name: [
+                    tuple(row) for row in project.run_sql(f"select k, v from {{schema}}.{name}", fetch="all")
+                ]
+                for name in tables
+            }
+
+        build("('a', 1, timestamp'2025-06-01 10:00:00')")
+        before = kept()
+        assert before == {name: [("a", 1)] for name in before} | {"of_few": [("a", 2)]}
+        results = build(
+            "('a', 1, timestamp'2025-06-01 10:00:00')",
+            "('b', 4, timestamp'2025-06-01 11:00:00')",
+            passes=False,
+        )
+        assert len(results) == len(before)
+        for each in results:
+            assert (
+                f"Constraint few is broken: v < 3, says the contract of {each.node.name}." in each.message
+            ), each.message
+        assert kept() == before
+        build("('a', 1, timestamp'2025-06-01 10:00:00')", "('b', 1, timestamp'2025-06-01 11:00:00')")
+        assert all(("b", 1 if name != "of_few" else 2) in rows for name, rows in kept().items())
