@@ -19,6 +19,7 @@ from ..progress.unreadable_rows import Unreadable, added, rows_of
 from ..progress.watermark import Watermark
 from ..sources.file_names import check_batch
 from ..sources.planned_files import check_present
+from ..state.schema import KnownColumns
 from ..state.table import Widened, digest
 from .micro_batch import MicroBatch, Work, now
 from .splitter import Cutter, Piece
@@ -121,6 +122,8 @@ class Batches:
                     reached("batch:cut", self._work.model.name)
 
     def _take(self, spark: SparkSession, piece: Piece, position: Position, at: int) -> None:
+        from pyspark.errors import AnalysisException
+
         rows, committed = piece.rows, False
         try:
             with self._step(spark, position, piece.expected) as step:
@@ -130,10 +133,29 @@ class Batches:
                     step.put_out()
                 else:
                     self._watermark = step.pass_on(rows, self._watermark, at)
-        except Widened:
+        except (Widened, AnalysisException) as problem:
+            if isinstance(problem, AnalysisException) and (committed or not self._widens_state(spark, rows)):
+                raise
             if committed:
                 raise self._widened() from None
+            self._work.state.note_inputs(spark, rows.schema)
             self._take(spark, piece, position, at)
+
+    def _widens_state(self, spark: SparkSession, rows: DataFrame) -> bool:
+        """Makes the columns of the state as wide as they are of a micro-batch; returns whether any was less wide. Spark
+        refuses to compare some values of different types, such as arrays of decimals of different precision."""
+        from pyspark.errors import AnalysisException
+
+        state = self._work.state
+        if not self._work.program.levels or not state.exists:
+            return False
+        known = KnownColumns(state.types(spark), state.apart, lambda part: ())
+        step = MicroBatch(self._work, spark, self.position, self._asked)
+        try:
+            layout = step.layout(spark.createDataFrame([], rows.schema), known)
+        except AnalysisException:
+            return False
+        return state.widen(spark, layout.schema)
 
     @property
     def lacks_rows_of_nothing(self) -> bool:

@@ -162,7 +162,11 @@ class StateTable:
         the columns of a micro-batch from then on, as of `migrate`."""
         assert self._table is not None
         notes = {_SIGNATURE: json.dumps(signature, sort_keys=True), **self._with_inputs(inputs)}
-        settings = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in notes.items())
+        self._set(spark, notes)
+
+    def _set(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
+        assert self._table is not None
+        settings = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
         spark.sql(f"alter table {self._model.state} set tblproperties ({settings})")
         self._table.refresh()
 
@@ -579,13 +583,39 @@ class StateTable:
         found = self._texts(spark, parts, partial(self._check_type, wider))
         if not wider:
             return found
+        self._widen(spark, reduce(or_, wider))
+        raise Widened
+
+    def widen(self, spark: SparkSession, schema: StructType) -> bool:
+        """Makes columns as wide as a program keeps them by now; returns whether any was less wide.
+
+        Args:
+            spark: the session of the micro-batch.
+            schema: the columns that the program keeps.
+        """
+        has = {name.lower(): (name, kind) for name, kind in self.types(spark).items()}
+        wider = Widening()
+        for field in schema.fields:
+            if field.name.lower() in has:
+                name, kind = has[field.name.lower()]
+                more = widening((name,), kind, type_text(field.dataType))
+                wider |= more if more and not more.fields else Widening()
+        if wider:
+            self._widen(spark, wider)
+        return bool(wider)
+
+    def _widen(self, spark: SparkSession, wider: Widening) -> None:
         assert self._table is not None
         last = read_position(self._table.last_summary())
         assert last is not None
-        change = widened(reduce(or_, wider))
+        change = widened(wider)
         commit.migrate(spark, "state.migrate", self._model, self._table, change, {}, last.properties())
         self._columns = self._shown = None
-        raise Widened
+
+    def note_inputs(self, spark: SparkSession, inputs: StructType) -> None:
+        """Notes the columns of a micro-batch from now on, where a step without rows needs them."""
+        if notes := self._with_inputs(inputs):
+            self._set(spark, notes)
 
     def _check_type(self, wider: list[Widening], name: str, given: str, kind: str) -> None:
         """Passes values that a column can hold, or can once it is made `wider`. Where a column of a source has become of
