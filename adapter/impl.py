@@ -21,7 +21,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.__version__ import version
 from dbt.adapters.spark_streaming.connections import SparkStreamingConnectionManager
-from dbt.adapters.spark_streaming.environment import Environment, get_environment
+from dbt.adapters.spark_streaming.environment import Environment, get_environment, spark_errors
 from dbt.adapters.spark_streaming.methods import catalog, seeds
 from dbt.adapters.spark_streaming.methods.column import SparkStreamingColumn, columns_of
 from dbt.adapters.spark_streaming.methods.incremental import BatchMethods
@@ -165,6 +165,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             return None
         self.check_rewrite_configs(config.model)
         self._check_replaceable(config.model)
+        self._check_grants(config.model)
         if node_config.get("file_format") is None:
             node_config["file_format"] = self.config.credentials.file_format
         if (
@@ -263,6 +264,21 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             with streaming.sentences():
                 name = stream_node.in_catalog(relation, self.environment)
                 ownership.check_replaceable(self.environment.session(), node.name, name)
+
+    def _check_grants(self, node: Any) -> None:
+        """Raises where a node is to grant something, and the session's Spark has no statement for that.
+
+        Raises:
+            DbtRuntimeError: it hasn't; what to write instead.
+        """
+        if not node.config.get("grants") or self.environment.is_remote:
+            return
+        if not spark_errors.can_parse(self.environment.session(), "show grants on a_table"):
+            raise DbtRuntimeError(
+                f"Node {node.name}: its config 'grants' asks for GRANT, a statement that Spark doesn't have in this "
+                "session. Nothing was built. Leave 'grants' out, and grant access where the catalog or the storage keeps "
+                "its permissions; or load an extension of Spark that adds GRANT (spark.sql.extensions)."
+            )
 
     def set_macro_resolver(self, macro_resolver: MacroResolverProtocol) -> None:
         """dbt hands over the manifest: the sources in it that are declared become known, and no others are. Names that clash

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from ..sources.file_types import explain_type
 from ..sources.messages import is_machinery, said, unreachable, without_internal_names
@@ -10,6 +11,9 @@ from ..sources.stream_source import as_written
 from ..sources.unreadable import refused
 from ..util.redaction import without_secrets
 from .memory import out_of_memory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", re.M)
 _CLASS = re.compile(r"^(?:An error occurred while calling [\w.]+\.?\s*:?\s*)?(?:[a-z]\w*\.)+(?:[\w$]+): ")
@@ -26,6 +30,15 @@ def of_spark() -> tuple[type[Exception], ...]:
     from pyspark.errors import PySparkException
 
     return Py4JError, PySparkException
+
+
+def can_parse(spark: SparkSession, statement: str) -> bool:
+    """Returns whether a session's parser, with its extensions, knows a statement."""
+    try:
+        spark._jsparkSession.sessionState().sqlParser().parsePlan(statement)
+    except of_spark():
+        return False
+    return True
 
 
 def readable(problem: BaseException) -> str:

@@ -13,7 +13,7 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
-from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.progress.position import Position
 from dbt.adapters.spark_streaming.stream.run.recovery import Found, check, unfinished
 from dbt.adapters.spark_streaming.stream.storage.checkpoint import Checkpoint
@@ -454,3 +454,28 @@ def test_rows_of_the_table_that_are_found_as_they_were() -> None:
     check(MODEL, True, old, replace(GOING, signature={**_signature("a"), "row_key": ["x", "y"]}))
     adds = _row_key(WINDOWS.format(items="window_end, item"), True, upsert=False)
     check(MODEL, True, adds, replace(GOING, signature=_signature("a")))
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+@pytest.mark.parametrize(
+    ("table", "changes", "name"),
+    [("cat.db.up", "cat.db.up__changes", "up"), ("db.`a b`", "db.`a b__changes`", "a b")],
+)
+def test_a_stream_upstream_that_is_none_any_more(stateful: bool, table: str, changes: str, name: str) -> None:
+    model = replace(MODEL, sources=(StreamSource(table, table),))
+    found = replace(GOING, reads=(changes, "db.other"), signature={"keys": ["other"]})
+    with pytest.raises(StreamError) as raised:
+        check(model, stateful, SIGNATURE, found)
+    assert raised.value.msg == (
+        f"Model curves: it has read the changes of {table} ({changes}), and no streaming model whose rows change keeps that "
+        f"table up to date any more. If {name} is a table or an incremental model by now, make it a streaming model again "
+        f"and build both anew: `dbt run --full-refresh --select {name}+`; or build this model in batch as well: "
+        f"materialized='table', with ref('{name}') instead of stream(ref('{name}')). If {name} is a streaming model still, "
+        "build this one anew: `dbt run --full-refresh --select curves`."
+    )
+
+
+@pytest.mark.parametrize("reads", [(), ("cat.db.up",), ("cat.other.up__changes",)])
+def test_a_table_that_was_always_read_as_it_is(reads: tuple[str, ...]) -> None:
+    model = replace(MODEL, sources=(StreamSource("cat.db.up", "cat.db.up"),))
+    check(model, True, SIGNATURE, replace(GOING, reads=reads))

@@ -8,14 +8,15 @@ the checkpoint's plan. Anything else means that someone removed, restored or rep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...query.program import WHOLE
 from ...util.text import counted
 from ..common import session_settings
 from ..common.errors import StreamError
-from ..common.model import FAIL, StreamModel
+from ..common.identifiers import parts, with_suffix
+from ..common.model import CHANGES, FAIL, StreamModel
 from ..evolution.compare import PACKAGE, ROW_KEY, Evolution, changed_in, evolution
 from ..progress.position import Position
 from ..sink.incremental_runs import NOTE
@@ -47,6 +48,8 @@ class Found:
     """How many steps are in the changelog and not in the table."""
     target_incremental: bool = False
     """Whether an incremental run has written to the table since a stream's last step."""
+    reads: Sequence[str] = ()
+    """The tables and folders that the checkpoint is of."""
 
 
 def check(model: StreamModel, stateful: bool, signature: Mapping[str, object], found: Found) -> None:
@@ -57,6 +60,8 @@ def check(model: StreamModel, stateful: bool, signature: Mapping[str, object], f
     """
     if problem := _checkpoint_problem(model, found) or _target_problem(model, found):
         raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.")
+    if problem := _input_problem(model, found):
+        raise StreamError(f"Model {model.name}: {problem}")
     if problem := _query_problem(model, signature, found) if stateful else None:
         raise StreamError(f"Model {model.name}: {problem} {model.build_anew}")
     if problem := (
@@ -72,6 +77,23 @@ def _checkpoint_problem(model: StreamModel, found: Found) -> str | None:
         f"a part of its checkpoint {model.checkpoint} is gone ({', '.join(found.checkpoint.missing)}), so rows could be "
         "passed over or come twice."
     )
+
+
+def _input_problem(model: StreamModel, found: Found) -> str | None:
+    """Returns what to do where the changes of a stream upstream were read, and that has none, or is none, any more."""
+    was = {tuple(parts(name)) for name in found.reads}
+    for source in model.sources:
+        changes = with_suffix(source.location, CHANGES)
+        if source.is_table and tuple(parts(changes)) in was:
+            name = parts(source.location)[-1]
+            return (
+                f"it has read the changes of {source.location} ({changes}), and no streaming model whose rows change keeps "
+                f"that table up to date any more. If {name} is a table or an incremental model by now, make it a streaming "
+                f"model again and build both anew: {model.make_anew(source.location)}; or build this model in batch as "
+                f"well: materialized='table', with ref('{name}') instead of stream(ref('{name}')). If {name} is a "
+                f"streaming model still, build this one anew: {model.rebuild}."
+            )
+    return None
 
 
 def _changes_problem(model: StreamModel, found: Found, stateful: bool) -> str | None:

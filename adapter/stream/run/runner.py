@@ -57,7 +57,7 @@ from ..state.table import StateTable
 from ..storage.checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
 from ..storage.deployments import check_settled
 from ..storage.savepoints import CHANGELOG, MIGRATION, STATE, check_whole
-from ..storage.source_order import in_first_order, note_order
+from ..storage.source_order import in_first_order, note_order, noted_sources
 from .evolve import go_on, of_history, prepare, signed
 from .lock import locked
 from .recovery import Found, check, unfinished
@@ -544,6 +544,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         changes=sink.changes.position() if sink.changes else None,
         changes_ahead=sink.changes_ahead(),
         target_incremental=sink.incremental,
+        reads=noted_sources(model.storage, model.checkpoint),
     )
     check(model, stateful, program.signature, found)
 
