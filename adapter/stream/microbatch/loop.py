@@ -153,7 +153,7 @@ class Batches:
         step = MicroBatch(self._work, spark, self.position, self._asked)
         try:
             layout = step.layout(spark.createDataFrame([], rows.schema), known)
-        except AnalysisException:
+        except (AnalysisException, ValueError):
             return False
         return state.widen(spark, layout.schema)
 
