@@ -301,6 +301,27 @@ def test_a_union_with_what_is_no_stream_says_so() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "rows", ["select 1", "values (1)", "select * from values (1), (2) as t(k)", "select explode(array(1))"]
+)
+def test_a_set_operation_with_rows_that_are_written_out_says_what_to_write(rows: str) -> None:
+    for kind, instead in (
+        (
+            "except",
+            "Leave them out with a condition, as in SELECT DISTINCT … WHERE k IS DISTINCT FROM 1; or write them",
+        ),
+        (
+            "intersect",
+            "Keep them with a condition, as in SELECT DISTINCT … WHERE k IS NOT DISTINCT FROM 1; or write them",
+        ),
+        ("union all", "Write them into a table, such as a seed, and read that as a stream"),
+        ("except all", "from no table. Write them into a table, such as a seed"),
+    ):
+        with pytest.raises(QueryError) as problem:
+            plan_query.plan(f"select k from {STREAM} {kind} {rows}", KNOWN, DAY)
+        assert instead in str(problem.value)
+
+
 def test_a_stream_beside_what_is_computed_first_is_read_by_operators() -> None:
     first = f"select * from (select *, row_number() over (partition by k order by ts) as rn from {STREAM}) where rn = 1"
     joined = f"select a.k, b.v from ({first}) as a join {OTHER} as b on a.k = b.k"

@@ -38,6 +38,11 @@ _TIMES = {
     "except": "if(l > 0 and r <= 0, 1, 0)",
     "except all": "greatest(l - r, 0)",
 }
+_INSTEAD = {
+    "except": "Leave them out with a condition, as in SELECT DISTINCT … WHERE k IS DISTINCT FROM 1; or write",
+    "intersect": "Keep them with a condition, as in SELECT DISTINCT … WHERE k IS NOT DISTINCT FROM 1; or write",
+}
+"""What to write in the place of a set operation with rows that are written out."""
 
 
 def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
@@ -56,6 +61,14 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
     every = isinstance(node, exp.Union) and not node.args.get("distinct")
     sides = [planner.visit(side) for side in (node.this, node.expression)]
     for side, operator in zip((node.this, node.expression), sides, strict=True):
+        if operator is None and not any(
+            isinstance(table.this, exp.Identifier) for table in side.find_all(exp.Table)
+        ):
+            instead = _INSTEAD.get(kind, "Write") if node.args.get("distinct") else "Write"
+            raise QueryError(
+                f"{kind.upper()} puts a stream together with '{hints.quoted(side, 60)}', whose rows come from no table. "
+                f"{instead} them into a table, such as a seed, and read that as a stream: {{{{ stream(ref('…')) }}}}."
+            )
         if operator is None:
             raise QueryError(
                 f"{kind.upper()} puts a stream together with '{hints.quoted(side, 60)}', which is none; read it as a "
