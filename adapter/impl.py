@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -35,6 +35,7 @@ from dbt.adapters.spark_streaming.sources import profile_connections
 from dbt.adapters.spark_streaming.sources import stream_source as declared_sources
 from dbt.adapters.spark_streaming.stream.common import lookup_source
 from dbt.adapters.spark_streaming.util.lazily import Lazily
+from dbt.adapters.spark_streaming.util.metadata_columns import METADATA_COLUMNS, reserved_name
 from dbt.adapters.spark_streaming.util.quoting import (
     find_name,
     is_plain,
@@ -466,9 +467,66 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """A name that a project's author wrote, quotes or not, as SQL takes it; `reserved`: as dbt's `quote` says."""
         return quote_name(name, reserved)
 
+    @available.parse_none
+    def check_column_names(
+        self,
+        relation: SparkStreamingRelation,
+        columns: Sequence[str],
+        model: Mapping[str, Any] | None = None,
+        config: Any = None,
+    ) -> None:
+        """Returns if a table can have columns of some names.
+
+        Args:
+            relation: the table.
+            columns: the names.
+            model: whose table it is.
+            config: that of a table that is still to be made.
+
+        Raises:
+            DbtRuntimeError: one of them is Iceberg's own.
+        """
+        is_iceberg = relation.is_iceberg if config is None else _is_iceberg(config)
+        if is_iceberg and (reserved := reserved_name(map(str, columns))) is not None:
+            kind, name = (model or {}).get("resource_type", "table"), (model or {}).get("name", relation)
+            raise DbtRuntimeError(f"{str(kind).capitalize()} {name}: {reserved}")
+
+    @available.parse_none
+    def check_table_names(self, config: Any, sql: str, model: Mapping[str, Any] | None = None) -> None:
+        """Returns if a table can have the columns of the query that makes it.
+
+        Args:
+            config: the model's.
+            sql: the query.
+            model: the model.
+
+        Raises:
+            DbtRuntimeError: the name of one of them is Iceberg's own.
+        """
+        text = sql.lower()
+        # A query that has neither a '*' nor such a name gives no such column.
+        if not _is_iceberg(config) or (
+            "*" not in text and not any(name in text for name in METADATA_COLUMNS)
+        ):
+            return
+        handle = self.connections.get_thread_connection().handle
+        handle.execute(sql)
+        if (reserved := reserved_name(name for name, *_ in handle.description)) is not None:
+            kind, name = (model or {}).get("resource_type", "model"), (model or {}).get("name", "")
+            raise DbtRuntimeError(f"{str(kind).capitalize()} {name}: {reserved}")
+
     @available
-    def quote_configured(self, text: str) -> str:
-        """A column, or an expression over columns, that a config names (`partition_by`, …)."""
+    def quote_configured(self, text: object) -> str:
+        """A column, or an expression over columns, that a config names (`partition_by`, …).
+
+        Raises:
+            DbtRuntimeError: it is no text, or an empty one.
+        """
+        if not isinstance(text, str) or not text.strip():
+            raise DbtRuntimeError(
+                f"A config such as 'partition_by' or 'clustered_by' names the column {text!r}. Name a column of the query, "
+                "or leave it out."
+            )
         return quote_configured(text)
 
     @available
@@ -516,6 +574,10 @@ def _warned(sentence: str) -> Iterator[None]:
         yield
     except Exception as problem:
         logger.warning(sentence.format(problem))
+
+
+def _is_iceberg(config: Any) -> bool:
+    return bool((config.get("file_format") or "iceberg") == "iceberg")
 
 
 class _NoQuoting:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import linecache
 import traceback
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment.spark_errors import readable
+from dbt.adapters.spark_streaming.util.metadata_columns import reserved_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def _check_names(name: str, columns: Sequence[str]) -> None:
+    if (reserved := reserved_name(columns)) is not None:
+        raise DbtRuntimeError(f"Model {name}: {reserved}")
 
 
 def run_python_model(name: str, code: str, session: SparkSession) -> None:
@@ -24,7 +32,12 @@ def run_python_model(name: str, code: str, session: SparkSession) -> None:
     # So that a traceback, and inspect, find the lines.
     linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
     try:
-        exec(compile(code, file, "exec"), {"__name__": file, "spark": session})
+        exec(
+            compile(code, file, "exec"),
+            {"__name__": file, "spark": session, "check_table_names": partial(_check_names, name)},
+        )
+    except DbtRuntimeError:
+        raise
     except Exception as problem:
         lines = [
             frame.lineno for frame in traceback.extract_tb(problem.__traceback__) if frame.filename == file

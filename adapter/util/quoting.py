@@ -12,7 +12,7 @@ _QUOTED = re.compile(r"\s*`((?:[^`]|``)+)`\s*")
 _PART = re.compile(r"`(?:[^`]|``)+`|[^`.]+")
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-_EXPRESSION = re.compile(r"[(),`]")
+_IN_QUOTES = re.compile(r"(?<![`\w])`(?:[^`]|``)+`(?![`\w])")
 
 
 def quote(name: str) -> str:
@@ -116,10 +116,15 @@ def shown_time(name: str) -> str:
 def quote_configured(text: str) -> str:
     """A column that a config names, or an expression over columns, which stays as it is.
 
-    >>> [quote_configured(text) for text in ("/p", "a b", "`a b`", "days(ts)", "meta.at", "a, b")]
-    ['`/p`', '`a b`', '`a b`', 'days(ts)', 'meta.at', 'a, b']
+    >>> [quote_configured(text) for text in ("/p", "a b", "`a b`", "days(ts)", "meta.at", "a, b", "bucket(4, `a``b`)")]
+    ['`/p`', '`a b`', '`a b`', 'days(ts)', 'meta.at', 'a, b', 'bucket(4, `a``b`)']
+    >>> print(*map(quote_configured, ("we`ird", "`a`b", "a`", "`meta`.`at utc`", "a(b", "`a(b`", "x`,y")))
+    `we``ird` ```a``b` `a``` `meta`.`at utc` `a(b` `a(b` `x``,y`
     """
-    return text if _PATH.fullmatch(text.strip()) or _EXPRESSION.search(text) else quote(text)
+    bare = _IN_QUOTES.sub("q", text)
+    is_whole = "`" not in bare and bare.count("(") == bare.count(")")
+    is_expression = is_whole and ("(" in bare or "," in bare)
+    return text if is_expression or (is_whole and _PATH.fullmatch(bare.strip())) else quote(text)
 
 
 def find_name(name: str, names: Iterable[str]) -> str | None:

@@ -1,6 +1,7 @@
 {# Columns of tables that exist. #}
 
 {% macro spark_streaming__alter_relation_add_remove_columns(relation, add_columns, remove_columns) %}
+    {%- do adapter.check_column_names(relation, (add_columns or []) | map(attribute='name') | list, model if model is defined else none) -%}
     {#- dbt-spark refuses to drop columns. Iceberg drops them in its metadata, without a rewrite. -#}
     {% if remove_columns %}
         {% call statement('drop_columns') %}

@@ -11,6 +11,9 @@
 {% macro spark_streaming__create_table_as(temporary, relation, compiled_code, language='sql') -%}
   {%- if language == 'sql' -%}
     {%- set compiled_code = _planned_in_batch(compiled_code) -%}
+    {%- if not temporary -%}
+      {%- do adapter.check_table_names(config, compiled_code, model if model is defined else none) -%}
+    {%- endif -%}
   {%- endif -%}
   {%- set existing = none if temporary else load_cached_relation(relation) -%}
   {#- A stream over this table begins with its first snapshot, and can't read one that replaces. -#}
@@ -19,6 +22,10 @@
     {%- set existing = none -%}
   {%- endif -%}
   {%- set statement = spark__create_table_as(temporary, relation, compiled_code, language) -%}
+  {%- if language == 'python' -%}
+    {#- Only the model itself knows its columns. -#}
+    {%- set statement = statement | replace('\ndf.write.mode(', '\ncheck_table_names(df.columns)\ndf.write.mode(') -%}
+  {%- endif -%}
   {%- if language == 'sql' and existing is none -%}
     {%- set statement = statement | replace('create or replace table', 'create table', 1) -%}
   {%- endif -%}

@@ -25,6 +25,9 @@
   {%- set run = adapter.plan_incremental(model, compiled_code, strategy, none if anew else existing) -%}
 
   {%- if anew -%}
+    {%- if language == 'sql' -%}
+      {%- do adapter.check_table_names(config, _planned_in_batch(run.sql), model) -%}
+    {%- endif -%}
     {%- if existing is not none and not (file_format == 'delta' and existing.is_delta) -%}
       {#- Not CREATE OR REPLACE: a stream over this table couldn't read the snapshot that leaves. -#}
       {%- do adapter.drop_replaced(existing) -%}

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ...query.program import BATCH_ID, CHANGE_TYPE, Program
 from ...query.sql.nested_types import fields_of, parts_of
+from ...util.metadata_columns import reserved_name
 from ..common.errors import StreamError, forgets_collations
 from ..common.model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
 
@@ -80,8 +81,10 @@ def check_held(model: StreamModel, gives: Mapping[str, str]) -> None:
     """Return if an Iceberg table can hold a query's columns.
 
     Raises:
-        StreamError: it has no such type.
+        StreamError: it has no such type, or a column of its own of that name.
     """
+    if (reserved := reserved_name(gives)) is not None:
+        raise StreamError(f"Model {model.name}: {reserved}")
     for name, kind in gives.items():
         if _VOID.search(kind.lower()):
             raise StreamError(

@@ -14,7 +14,7 @@ from ..common.model import IGNORE, StreamModel
 from ..common.session import show, sql
 from ..common.table_rows import Columns, one_file
 from ..evolution.migration import widened
-from ..evolution.output_schema import Widening, check_same
+from ..evolution.output_schema import Widening, check_held, check_same
 from ..iceberg import commit
 from ..iceberg.maintenance import Maintenance, of_read_table
 from ..iceberg.table import DELETED, EXPIRED, FOLLOWED, RECORDS, IcebergTable, load
@@ -208,6 +208,7 @@ class Sink(ABC):
         """Add columns to the table and its changelog, and drop others. Rows that are there have NULL in new ones."""
         if not add and not drop:
             return
+        check_held(self.model, add)
         with around("table.columns", self.model.name):
             self.table.change_columns(spark, add, drop)
         self._columns = None

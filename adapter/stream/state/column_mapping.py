@@ -2,8 +2,9 @@
 
 A state has the columns of all its parts, and rows of one part leave those of the others NULL. So parts share a column
 where name and type are the same. Where one name is of several types, each has a column of its own, called after the
-name and the type: which one a part has depends on nothing else in the query. What a state has keeps its column,
-whatever comes to it, and the table notes what isn't called by its own name. No Spark in here.
+name and the type: which one a part has depends on nothing else in the query. So has a name that is one of
+Iceberg's own. What a state has keeps its column, whatever comes to it, and the table notes what isn't called by its own
+name. No Spark in here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from ...query.program import EXPIRES_AT, STEP
+from ...util.metadata_columns import METADATA_COLUMNS
 
 Called: TypeAlias = Mapping[str, Mapping[str, str]]
 """By part its columns, in lower case, and what they are called in the table."""
@@ -47,6 +49,8 @@ def called(
 
     >>> called({"a": {"k": "date", "n": "int"}, "b": {"k": "timestamp", "n": "int"}})
     {'a': {'k': 'k__date', 'n': 'n'}, 'b': {'k': 'k__timestamp', 'n': 'n'}}
+    >>> called({"a": {"_file": "string"}})
+    {'a': {'_file': '_file__string'}}
     >>> called({"a": {"k": "date"}, "b": {"k": "int"}}, goes_on={"a": {"k": "k"}}, has={"k": "date"})
     {'a': {'k': 'k'}, 'b': {'k': 'k__int'}}
     """
@@ -76,7 +80,9 @@ def called(
     for name in sorted(kinds):
         for kind in sorted(kinds[name]):
             if (name, kind) not in of_kind:
-                is_own = len(kinds[name]) == 1 or _PROTOCOL.get(name) == kind
+                is_own = (len(kinds[name]) == 1 and name not in METADATA_COLUMNS) or _PROTOCOL.get(
+                    name
+                ) == kind
                 of_kind[name, kind] = name if is_own else _after_type(name, kind, taken)
                 taken.add(of_kind[name, kind])
     for part, listed in wants.items():

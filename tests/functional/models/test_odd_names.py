@@ -48,7 +48,7 @@ STRATEGIES = {
     "merged_some": "incremental_strategy='merge', unique_key='#k', merge_update_columns=['/p', '`# col_name`', '``` q```']",
     "deleted": "incremental_strategy='delete+insert', unique_key=['#k', '/p']",
     "overwritten": "incremental_strategy='insert_overwrite', partition_by='/p'",
-    "micro": "incremental_strategy='delete+insert', unique_key='#k', partition_by=['/p', 'bucket(2, `#k`)']",
+    "micro": "incremental_strategy='delete+insert', unique_key='#k', partition_by=['/p', 'a`b', 'bucket(2, `#k`)']",
 }
 STRATEGIES["merged_some"] = STRATEGIES["merged_some"].replace(", '``` q```'", ", '```q```'")
 
