@@ -13,6 +13,11 @@ from typing import Any
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment.spark_errors import readable
+from dbt.adapters.spark_streaming.sources.file_options import (
+    is_pattern,
+    named_like_a_pattern,
+    with_checked_header,
+)
 from dbt.adapters.spark_streaming.sources.messages import advice, in_batch
 from dbt.adapters.spark_streaming.sources.stream_source import KAFKA, StreamSource, at_project, sources_in
 from dbt.adapters.spark_streaming.sources.unreadable import FORMATS, Records
@@ -66,7 +71,7 @@ class DeclaredSources:
                 return False
             session = self._session()
             path = without_secrets(located.options.get("path", ""))
-            if located.is_files and not _exists(session, located.options["path"]):
+            if located.is_files and not _exists(session, source.name, located.options["path"]):
                 raise DbtRuntimeError(
                     f"Source {source.name}: there is no folder {path}. It is the 'path' that "
                     "sources.yml gives; a relative one starts at the project."
@@ -151,7 +156,8 @@ def create_table(source: StreamSource, made_by: str) -> str:
         source: the source.
         made_by: the value of the property `OURS`.
     """
-    options = {key: value for key, value in source.options.items() if key != "path"}
+    given = with_checked_header(source.format, source.options)
+    options = {key: value for key, value in given.items() if key != "path"}
     if source.format == KAFKA:
         options = in_batch(options)
     statement = f"create table if not exists {source.relation}"
@@ -193,10 +199,17 @@ def _ours(made_by: str) -> str:
     return f"tblproperties ({literal(OURS)} = {literal(made_by)})"
 
 
-def _exists(session: Any, path: str) -> bool:
+def _exists(session: Any, name: str, path: str) -> bool:
+    """Returns whether there is a folder, or one that a pattern matches.
+
+    Raises:
+        DbtRuntimeError: the name of a folder is a pattern.
+    """
     if not hasattr(session, "_jvm"):
         return True  # a server's files; it says itself what it lacks
     hadoop_path = session._jvm.org.apache.hadoop.fs.Path(path)
     files = hadoop_path.getFileSystem(session._jsc.hadoopConfiguration())
+    if is_pattern(path) and files.exists(hadoop_path):
+        raise DbtRuntimeError(f"Source {name}: {named_like_a_pattern(without_secrets(path))}")
     found = files.globStatus(hadoop_path)
     return found is not None and len(found) > 0

@@ -7,8 +7,48 @@ system's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+
+_PATTERN = re.compile(r"[\*\?\[\]\{\}\\]")
+
+
+def is_pattern(path: str) -> bool:
+    """Returns whether Spark takes a path for a pattern.
+
+    >>> is_pattern("file:///in/part[1].csv"), is_pattern("file:///in/a b%.csv")
+    (True, False)
+    """
+    return _PATTERN.search(path) is not None
+
+
+def named_like_a_pattern(path: str) -> str:
+    """Returns the sentence on a folder whose own name Spark takes for a pattern: it would read others."""
+    return (
+        f"the folder {path} has one of the letters * ? [ ] {{ }} \\ in its path, which Spark takes for a pattern, so it "
+        "would read what the pattern matches. Give the folder another name."
+    )
+
+
+_BY_PLACE = "enforceSchema"
+
+
+def with_checked_header(format: str, options: Mapping[str, str]) -> Mapping[str, str]:
+    """Returns the options to read files with, so that a header's names count unless the options say otherwise.
+
+    Spark reads fields of CSV by their places, and looks at the names in a header only if it is told to.
+
+    >>> with_checked_header("csv", {"Header": "TRUE"})
+    {'Header': 'TRUE', 'enforceSchema': 'false'}
+    >>> with_checked_header("csv", {}), with_checked_header("csv", {"header": "true", "enforceschema": "true"})
+    ({}, {'header': 'true', 'enforceschema': 'true'})
+    """
+    said = {name.lower(): str(value).lower() for name, value in options.items()}
+    if format != "csv" or said.get("header") != "true" or _BY_PLACE.lower() in said:
+        return options
+    return {**options, _BY_PLACE: "false"}
+
 
 _OF_ALL = """path basePath ignoreCorruptFiles ignoreMissingFiles ignoreInvalidPartitionPaths modifiedAfter modifiedBefore
 pathGlobFilter recursiveFileLookup timeZone compression mode columnNameOfCorruptRecord maxFilesPerTrigger maxBytesPerTrigger

@@ -1,4 +1,4 @@
-"""A file whose column has a type that Spark can't read as the one that its source says: out of what Spark says of it."""
+"""A file whose columns have other types, or names, than its source says: out of what Spark says of it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ _OTHER_TYPE = re.compile(
 _OTHER_AVRO_TYPE = re.compile(
     r"Cannot convert Avro field '(?P<column>[^']*)' to SQL field '[^']*' because schema is incompatible "
     r"\(avroType = \"?(?P<found>[^\n]+?)\"?, sqlType = (?P<expected>[^\n]+?)\)(?:\s|$)"
+)
+_OTHER_HEADER = re.compile(
+    r"CSV header does not conform to the schema\.\s*Header: (?P<header>[^\n]*)\n\s*Schema: (?P<schema>[^\n]*)\n"
+    r"(?:[^\n]*\n)??\s*CSV file: (?P<file>[^\n]*)"
+)
+_OTHER_LENGTH = re.compile(
+    r"Number of column in CSV header is not equal to number of fields in the schema:\s*"
+    r"Header length: (?P<header>\d+), schema size: (?P<schema>\d+)\s*CSV file: (?P<file>[^\n]*)"
 )
 _NANOSECONDS = re.compile(r"Illegal Parquet type: INT64 \(TIMESTAMP\(NANOS")
 _NAMES = {
@@ -27,13 +35,36 @@ _OF_NANOSECONDS = (
 )
 
 
+def _explain_header(text: str) -> str | None:
+    """Returns how the header of a CSV file differs from the source's columns, and what to do.
+
+    >>> said = "CSV header does not conform to the schema.\\n Header: b, a\\n Schema: a, b\\nExpected: a but found: b"
+    >>> said += "\\nCSV file: file:/d/p.csv"
+    >>> print(_explain_header(said).partition("; ")[0])
+    the header of the file file:/d/p.csv names the columns b, a, where the source has a, b
+    """
+    if found := _OTHER_HEADER.search(text):
+        what = f"names the columns {found['header'].strip()}, where the source has {found['schema'].strip()}"
+    elif found := _OTHER_LENGTH.search(text):
+        what = f"has another number of columns ({found['header']}) than are read of the source ({found['schema']})"
+    else:
+        return None
+    return (
+        f"the header of the file {unquote(found['file'].strip())} {what}; fields are read by their places, so values would "
+        "come into other columns. Declare the columns as 'schema' in the order of the header; or, if the places are right "
+        "whatever the header says, set 'enforceSchema: true' in the source's options."
+    )
+
+
 def explain_type(text: str) -> str | None:
-    """Returns which column of which file has which type, and what to do; None if Spark says nothing of the kind.
+    """Returns which column of which file has which type or name, and what to do; None if Spark says nothing of the kind.
 
     >>> said = "reading file file:/d/p.parquet. Data type mismatches when reading Parquet column [m, a]."
     >>> print(explain_type(f"{said} Expected Spark type int, actual Parquet type DOUBLE.").partition(". ")[0])
     the file file:/d/p.parquet has the column m.a as DOUBLE, and it is to be read as INT
     """
+    if (header := _explain_header(text)) is not None:
+        return header
     if _NANOSECONDS.search(text):
         return f"a file has a timestamp in nanoseconds. {_OF_NANOSECONDS}"
     if (found := _OTHER_TYPE.search(text)) is None:

@@ -36,7 +36,7 @@ def test_a_name_is_quoted_and_an_expression_stays(text: str, sql: str) -> None:
 @pytest.mark.parametrize("text", ["", "  ", None, 3, ["a"]])
 def test_what_is_no_name_is_refused(text: Any) -> None:
     with pytest.raises(DbtRuntimeError, match="Name a column of the query, or leave it out"):
-        SparkStreamingAdapter.quote_configured(None, text)  # type: ignore[arg-type]
+        SparkStreamingAdapter.quote_configured(None, text)
 
 
 @pytest.mark.parametrize("name", [*METADATA_COLUMNS, "_FILE", "_Spec_Id"])

@@ -16,13 +16,13 @@ from urllib.parse import unquote
 from dbt.adapters.events.logging import AdapterLogger
 
 from ...environment.storage import is_local
+from ...sources.file_options import is_pattern
 from ...util.text import agreeing, counted
 from ..common.errors import StreamError
 from ..common.model import plain_path
 from ..storage.checkpoint import file_entries, place_in_log, read_by_place, read_offsets
 from ..storage.source_order import in_first_order
 from .cleaned_files import cleaning
-from .file_names import is_pattern
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

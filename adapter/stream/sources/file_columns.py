@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
+from ...sources.file_options import is_pattern
 from ...sources.limits import without_limits
 from ...util.text import agreeing, listed
 from ...util.types import type_text
 from ..common.errors import StreamError
 from ..common.identifiers import joined, parts
 from ..storage.checkpoint import files_of_batch, read_by_place
-from .file_names import is_pattern
 from .source_schemas import SchemaChanged, columns_read
 
 if TYPE_CHECKING:

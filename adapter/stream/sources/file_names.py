@@ -6,11 +6,11 @@ none is one. A file that is alone in its micro-batch is read once.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from ...sources.file_options import is_pattern
 from ..common.errors import StreamError
 from ..common.model import plain_path
 from ..common.session import jvm
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..common.model import StreamModel, StreamSource
 
 _LETTERS = r"[\*\?\[\]\{\}\\]"
-_PATTERN = re.compile(_LETTERS)
 _ONE = "maxfilespertrigger"
 _EVERY_FOLDER = "recursivefilelookup"
 
@@ -106,15 +105,6 @@ def check_batch(model: StreamModel, number: int) -> None:
                 f"Model {model.name}: {_said(odd[0])}. The micro-batch was planned with it already, so none of its rows was "
                 f"taken in. Give it another name, and build the model anew: {model.rebuild}."
             )
-
-
-def is_pattern(path: str) -> bool:
-    """Whether Spark takes it for one.
-
-    >>> is_pattern("file:///in/part[1].csv"), is_pattern("file:///in/a b%.csv")
-    (True, False)
-    """
-    return _PATTERN.search(path) is not None
 
 
 def _said(path: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...query.program import StreamInput
 from ...query.sql.instants import converted
+from ...sources.file_options import is_pattern, named_like_a_pattern, with_checked_header
 from ...sources.limits import without_limits
 from ...sources.messages import advice
 from ...sources.unreadable import DROPPED, UNREADABLE, Records
@@ -22,7 +23,7 @@ from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm
 from ..evolution.output_schema import fits
 from ..iceberg.table import IcebergTable
-from .file_names import check_folder, is_pattern
+from .file_names import check_folder
 from .initial_offset import Whole, reading_options
 from .records import read_files, read_messages, records_of, rows_of
 
@@ -207,7 +208,11 @@ def _read_files(
 ) -> tuple[DataFrame, Records | None]:
     folder = jvm(spark).org.apache.hadoop.fs.Path(source.location)
     files = folder.getFileSystem(spark._jsc.hadoopConfiguration())
-    if not files.exists(folder) and not is_pattern(source.location):
+    if is_pattern(source.location) and files.exists(folder):
+        raise StreamError(
+            f"Model {model.name}: of its stream {source.relation}, {named_like_a_pattern(source.location)}"
+        )
+    if not is_pattern(source.location) and not files.exists(folder):
         raise StreamError(
             f"Model {model.name}: the folder {source.location} of its stream {source.relation} doesn't exist."
         )
@@ -226,7 +231,12 @@ def _read_files(
     def read(options: Mapping[str, str], schema: StructType | str) -> DataFrame:
         if "maxfileage" not in {name.lower() for name in options}:
             options = {**options, "maxFileAge": _ANY_AGE}
-        return spark.readStream.format(source.format).options(**options).schema(schema).load(source.location)
+        return (
+            spark.readStream.format(source.format)
+            .options(**with_checked_header(source.format, options))
+            .schema(schema)
+            .load(source.location)
+        )
 
     schema = schema_of_files(spark, model, source)
     return read_files(read, records_of(spark, source, schema), source, schema)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
 
 from ...query.program import StreamInput
+from ...sources.file_options import is_pattern, with_checked_header
 from ...sources.limits import without_limits
 from ...sources.unreadable import Records
 from ...util.text import agreeing, counted
@@ -23,7 +24,6 @@ from ..iceberg.table import APPEND, REPLACE, IcebergTable, load
 from ..storage.checkpoint import file_entries, last_snapshot, read_offsets
 from ..storage.source_order import in_first_order
 from .as_of import fully_read
-from .file_names import is_pattern
 from .initial_offset import bootstrapped_from
 from .readers import as_one, as_rows, of_messages, schema_of_files
 from .records import read_files, records_of
@@ -256,7 +256,9 @@ def _rows(spark: SparkSession, model: StreamModel, read: _Read) -> tuple[DataFra
         if not read.files:
             nothing = spark.readStream.format(source.format).schema(schema).load(source.location)
             return spark.createDataFrame([], nothing.schema)
-        reader = spark.read.format(source.format).options(**without_limits(options))
+        reader = spark.read.format(source.format).options(
+            **without_limits(with_checked_header(source.format, options))
+        )
         if "*" not in source.location:
             # Names of folders are columns, whichever of their files are read; as for the stream, not where these are
             # patterns.
