@@ -19,6 +19,8 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamSource
 from dbt.adapters.spark_streaming.stream.iceberg import maintenance
 from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
+from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore
+from dbt.adapters.spark_streaming.stream.run.saving import save
 from dbt.adapters.spark_streaming.stream.sink import changelog_retention
 from dbt.adapters.spark_streaming.stream.sink.changelog_retention import COMPACTED_UNTIL
 from tests.planned import plan_of
@@ -128,6 +130,47 @@ def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path) -> None:
         assert is_right(each, TOTALS, upstream)
     for each in (quick, later):
         assert is_right(each, TOPS, upstream)
+
+
+@pytest.mark.thorough
+def test_a_savepoint_of_before_changes_were_compacted(spark: Any, root: Path) -> None:
+    upstream = changing(spark, root, retention=None)
+    slow, quick = totals(upstream), tops(upstream)
+    for number in range(3):
+        upstream.add((number, "a", 1), (number, f"d{number}", 1))
+        upstream.run()
+    slow.run()
+    quick.run()
+    save(spark, upstream.model, "s")
+    was, kept = changes(upstream), upstream.rows()
+    upstream.model = replace(upstream.model, changelog_retention=0)
+    for number in range(6):
+        upstream.add((10 + number, "a", 1), (10 + number, "b", 1))
+        upstream.run()
+    compacted = until(upstream)
+    assert compacted > 0
+    quick.run()
+    restored = restore(spark, upstream.model, upstream.program, "s")
+    assert restored.readers == (quick.model.key,), "the other one has read nothing that isn't there"
+    assert changes(upstream) == was and until(upstream) == -1
+    assert upstream.rows() == kept == sorted_rows(replayed(spark, upstream.model, until=10**9))
+    slow.run()
+    assert is_right(slow, TOTALS, upstream)
+    with pytest.raises(StreamError, match="that it streams from was put back"):
+        quick.run()
+    # What came since is read, and compacted, again.
+    for number in range(4):
+        upstream.add((20 + number, "a", 1), (20 + number, "c", 1))
+        upstream.run()
+        slow.run()
+        assert is_right(slow, TOTALS, upstream)
+    assert until(upstream) > 0
+    assert sorted_rows(replayed(spark, upstream.model, until=10**9)) == upstream.rows()
+    new = tops(upstream)
+    new.run()
+    assert is_right(new, TOPS, upstream)
+    restore(spark, upstream.model, upstream.program, "s")
+    assert upstream.rows() == kept == sorted_rows(replayed(spark, upstream.model, until=10**9))
 
 
 @pytest.mark.thorough

@@ -17,7 +17,8 @@ from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
-from dbt.adapters.spark_streaming.stream.common.model import StreamSource
+from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamSource
+from dbt.adapters.spark_streaming.stream.iceberg import maintenance
 from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable, load
 from dbt.adapters.spark_streaming.stream.lifecycle import orphans
 from dbt.adapters.spark_streaming.stream.lifecycle.promoting import (
@@ -33,6 +34,7 @@ from dbt.adapters.spark_streaming.stream.progress.report import read_progress
 from dbt.adapters.spark_streaming.stream.run.lock import locked
 from dbt.adapters.spark_streaming.stream.run.runner import RunningStream, reset, run_stream
 from dbt.adapters.spark_streaming.stream.run.saving import save
+from dbt.adapters.spark_streaming.stream.sink.changelog_retention import COMPACTED_UNTIL
 from dbt.adapters.spark_streaming.stream.sources.lag import Lag
 from dbt.adapters.spark_streaming.stream.storage import deployments
 from dbt.adapters.spark_streaming.stream.storage.deployments import Deployment, version
@@ -230,6 +232,74 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
             run_stream(spark, beside, other)
             deploy.is_right(model, text)
             deploy.is_right(beside, text_beside)
+
+
+@pytest.mark.thorough
+def test_changelogs_that_are_compacted_meanwhile(
+    spark: Any, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "EVERY", 2)
+    deploy = Deploy(spark, root)
+    old = deploy.old
+    old.model = deploy.model = replace(
+        deploy.model, retention=Retention(max_snapshots=2), changelog_retention=0
+    )
+    model = deploy.model
+
+    def more(number: int) -> None:
+        old.add((number, "a", 1), (number, "b", 2), (number, f"k{number}", 1))
+
+    def compacted(table: str) -> int:
+        return int(IcebergTable(spark, table).property(COMPACTED_UNTIL) or -1)
+
+    more(0)
+    old.run()
+    text = f"select c, count(*) as keys from {expansion.expand_stream('counts')} group by c"
+    down = Stream(
+        spark,
+        root,
+        generate.program(plan_query.plan(text, {"counts": Known(key=("k",), changes=True)})),
+        "c bigint, keys bigint",
+    )
+    down.reads(StreamSource("counts", model.changes))
+    down.run()
+    found = deploy.stage()
+    previous = version(model, found.previous)
+    for number in range(1, 7):
+        more(number)
+        old.run()
+        deploy.run_new(found)
+    new = version(model, found.new)
+    assert compacted(model.changes) > 0 and compacted(new.changes) > 0
+    # The reader hasn't read what was compacted, and the changelog that has the name now is another one.
+    assert promote(spark, model).readers == (down.model.key,)
+    was = down.rows()
+    assert f"is of another version of {model.name}" in refused(down.run)
+    assert down.rows() == was
+    for number in range(7, 10):
+        more(number)
+        run_stream(spark, model, deploy.program)
+        deploy.is_right(model, BY_V)
+    assert compacted(previous.changes) > 0
+    assert roll_back(spark, model).readers == ()
+    for number in range(10, 12):
+        down.run()
+        expected = spark.sql(f"select c, count(*) as keys from {model.target} group by c").collect()
+        assert down.rows() == sorted_rows(expected)
+        more(number)
+        old.run()
+    deploy.is_right(model, BY_K)
+    # And forward again, where who begins reads what is left of the changes.
+    deploy.run_new(found)
+    promote(spark, model)
+    deploy.is_right(model, BY_V)
+    text = f"select c, count(*) as keys from {expansion.expand_stream('values_')} group by c"
+    plan = plan_query.plan(text, {"values_": Known(key=("v",), changes=True)})
+    begins = Stream(spark, root, generate.program(plan), "c bigint, keys bigint")
+    begins.reads(StreamSource("values_", model.changes))
+    begins.run()
+    expected = spark.sql(f"select c, count(*) as keys from {model.target} group by c").collect()
+    assert begins.rows() == sorted_rows(expected)
 
 
 @pytest.mark.thorough
