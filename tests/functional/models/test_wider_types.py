@@ -127,7 +127,7 @@ class TestWiderTypes:
         assert spark.sql(f"select max(v) from {schema}.as_it_is__changes").first()[0] == BIG
 
 
-KEYED = "constant_domains=['k']"
+KEYED, IDLE = "constant_domains=['k']", "state_ttl='90 days'"
 STATES = {
     "g": (
         f"changelog=true, {KEYED}",
@@ -153,6 +153,47 @@ STATES = {
         "",
         "select a.k, a.i, b.i as j, b.s from G as a join {{ stream(ref('last')) }} as b on a.k = b.k",
     ),
+    "on_struct": (
+        IDLE,
+        "select a.k, a.i, a.d, b.s, b.l from SRC as a join SRC as b on a.v = b.v + 1 and a.d > 0",
+    ),
+    "outer": (
+        IDLE,
+        "select a.k, b.i, b.f, b.d from SRC as a left join SRC as b on a.v = b.v + 1 and b.f > 1",
+    ),
+    "on_decimal": (IDLE, "select a.v, b.f, b.n from SRC as a join SRC as b on a.d = b.d and a.i = b.i"),
+    "there": (
+        IDLE,
+        "select k, i, d from SRC as a where exists (select 1 from SRC as b where b.i > a.i and b.v = a.v + 1)",
+    ),
+    "absent": (
+        IDLE,
+        "select k, f, l from SRC as a where not exists (select 1 from SRC as b where b.i > a.i)",
+    ),
+    "two": (
+        IDLE,
+        "select * from (select k, i, f, d, l, row_number() over (partition by k order by f desc) as r from SRC) "
+        "where r <= 2",
+    ),
+    "ranked": (
+        IDLE,
+        "select k, d, r from (select k, d, rank() over (partition by k order by d desc) as r from SRC) where r <= 2",
+    ),
+    "before": (
+        IDLE,
+        "select v, i, lag(i) over (partition by k order by at) as li, lag(d) over (partition by k order by at) as ld, "
+        "sum(i) over (partition by k order by at) as si from SRC",
+    ),
+    "few": (IDLE, "select distinct i, f, d from SRC"),
+    "few_lists": (IDLE, "select distinct l from SRC"),
+    "by_list": (IDLE, "select l, n, count(*) as c, max(d) as d from SRC group by l, n"),
+    "by_struct": (IDLE, "select s, count(*) as c from SRC group by s"),
+    "either": (IDLE, "select i, d, l from SRC union select i, d, l from SRC where v > 1"),
+    "but": (IDLE, "select i from SRC except select v from SRC"),
+    "lists": (
+        IDLE,
+        "select k, max(l) as l, max_by(n, v) as n, sort_array(collect_list(d)) as ds from SRC group by k",
+    ),
     "over_rows": (
         KEYED,
         "select k, sum(i) as i, max_by(s, v) as s, max(f) as f from {{ stream(ref('rows_')) }} group by k",
@@ -166,9 +207,12 @@ ONE, TWO = ("named_struct('a', 3, 'b', 'new')", "named_struct('a', 4, 'b', null)
 class TestStatesGetWider:
     """A source's columns get wider, its struct gets a field: states, tables, changelogs and their readers follow."""
 
+    rows = 0
+
     @pytest.fixture(scope="class")
     def models(self, unique_schema: str) -> dict[str, str]:
-        source = {"name": "raw", "schema": unique_schema, "tables": [{"name": "src"}]}
+        tables = [{"name": "src", "config": {"event_time": "at"}}]
+        source = {"name": "raw", "schema": unique_schema, "tables": tables}
         config = "{{ config(materialized='streaming_table', on_schema_change='sync_all_columns', … ) }}\n"
         return {
             "sources.yml": yaml.safe_dump({"sources": [source]}),
@@ -184,24 +228,39 @@ class TestStatesGetWider:
     def test_all_follow(self, spark: Any, project: Any) -> None:
         src = f"{project.test_schema}.src"
         spark.sql(
-            f"create table {src} (k string, i int, f float, d decimal(5,2), s struct<a:int>, v bigint) using iceberg"
+            f"create table {src} (k string, i int, f float, d decimal(5,2), s struct<a:int>, v bigint, at timestamp, "
+            "l array<decimal(5,2)>, n struct<d:decimal(5,2),f:array<float>>) using iceberg"
         )
-        spark.sql(
-            f"insert into {src} values ('x', 1, 1.5f, 1.25bd, struct(1), 1), ('y', 2, 0.1f, 2.25bd, struct(2), 2)"
-        )
+
+        def insert(*rows: str) -> None:
+            """Each row with a time after those before it, and with what its decimal makes."""
+            self.rows += 1
+            at = f"timestamp'2024-03-04 00:{self.rows:02}:00' + make_interval(0, 0, 0, 0, 0, 0, cast(v as int))"
+            spark.sql(
+                f"insert into {src} select k, i, f, d, s, v, {at}, array(d), named_struct('d', d, 'f', array(f)) "
+                f"from values {', '.join(rows)} as new(k, i, f, d, s, v)"
+            )
+
+        small = "named_struct('a', 1)"
+        insert(f"('x', 1, 1.5f, 1.25bd, {small}, 1)", f"('y', 2, 0.1f, 2.25bd, {small}, 2)")
         self.run_and_compare(spark, project)
-        for change in ("column i type bigint", "column f type double", "column d type decimal(12,2)"):
+        for change in (
+            "column i type bigint",
+            "column f type double",
+            "column d type decimal(12,2)",
+            "column l.element type decimal(12,2)",
+            "column n.d type decimal(12,2)",
+            "column n.f.element type double",
+        ):
             spark.sql(f"alter table {src} alter {change}")
         spark.sql(f"alter table {src} add column s.b string")
-        spark.sql(
-            f"insert into {src} values ('x', {BIG}, 1e300d, 1234567.25bd, {ONE}, 3), ('z', 3, 2.5d, 1bd, {ONE}, 4)"
-        )
+        insert(f"('x', {BIG}, 1e300d, 1234567.25bd, {ONE}, 3)", f"('z', 3, 2.5d, 1.00bd, {ONE}, 4)")
         self.run_and_compare(spark, project)
-        spark.sql(f"insert into {src} values ('y', {BIG}, 2e300d, 1234567.25bd, {TWO}, 5)")
+        insert(f"('y', {BIG}, 2e300d, 1234567.25bd, {TWO}, 5)", f"('y', 2, 0.1d, 2.25bd, {TWO}, 6)")
         self.run_and_compare(spark, project)
 
     def run_and_compare(self, spark: Any, project: Any) -> None:
-        run_dbt(["run"])
+        run_dbt(["run", "--vars", "flush: true"])
         schema = project.test_schema
         for name, (_, text) in STATES.items():
             text = text.replace("SRC", f"{schema}.src").replace("G ", f"{schema}.g ")
