@@ -319,7 +319,7 @@ def _texts(program: Program) -> Iterator[tuple[str, str]]:
         for step in level.emit:
             yield f"{step.name}: results", step.sql
     made = {step.name for level in program.levels for step in (*level.ingest, *level.emit)}
-    for step in program.again if program.is_of_windows else ():
+    for step in program.again:
         if step.name not in made:
             yield f"{step.name}: results", step.sql
     yield from _keys(program.lookups)

@@ -232,7 +232,7 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
                 "config 'unique_key' says which row a changed one replaces, and rows of this query never change once "
                 "they are put out; leave it out."
             )
-        if made.is_of_windows:
+        if found.dataflow.windows is not None:
             grows = any(stage.window.grows for stage in found.dataflow.windowed)
             upsert_keys.check_named(made.upsert, settings.unique_key, grows)
         return replace(made, upsert=replace(made.upsert, key=settings.unique_key, certain=False))

@@ -370,8 +370,8 @@ class Program:
     """What `output` reads, made from the state after its commit, but for steps that are there since before it."""
     only_with: str | None = None
     """A step, kept and counted, without whose rows nothing is put out; None: `output` says."""
-    is_of_windows: bool = False
-    """Whether all that is kept is of windows alone, so that a step without rows takes nothing in: it closes some."""
+    flushes_from_state: bool = False
+    """Whether a step without rows reads nothing but the state: windows are all that is kept, and it closes some."""
     reads_clock: bool = False
     """Whether `output` reads the watermark though there is no state, so that the table's commits have to carry it on."""
     puts_out_all: bool = False
@@ -394,7 +394,7 @@ def needs_time(program: Program) -> bool:
     """Returns whether what a micro-batch does depends on how far event time has come."""
     rows = (each for level in program.levels for each in level.rows)
     return (
-        program.is_of_windows
+        program.flushes_from_state
         or program.boundaries is not None
         or program.reads_clock
         or any(each.timed or each.expires or each.forgets or each.by_clock for each in rows)

@@ -906,7 +906,7 @@ class Streamed:
                 return
             self.clock = Clock(clock.batch, clock.flush + 1, clock.after, closing)
             self.steps += 1
-            if self.program.is_of_windows:
+            if self.program.flushes_from_state:
                 self._show_clock()
                 self._compute(self._is_empty(), taken=0)
                 continue

@@ -25,7 +25,6 @@ POSITION = Position(
     query_id="q1",
     batch=12,
     flush=1,
-    level=2,
     folded=True,
     before=-1,
     after=1_772_323_200_000_001,

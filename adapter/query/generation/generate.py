@@ -67,7 +67,7 @@ def _of_windows(plan: Plan, windows: WindowPlan, emission: Emission, upsert: boo
         output=windows.output,
         lookups=lookup_keys.asked([windows.output], plan.lookups),
         again=again,
-        is_of_windows=True,
+        flushes_from_state=True,
         boundaries=_boundaries(everything),
         upsert=replacing(windows, everything, emission) if replaces else None,
         kept_for=emission.last,

@@ -19,6 +19,8 @@ CALLED = "called"
 
 
 KEPT = "kept"
+OPERATORS = "operators"
+"""What a signature lists of a query in which something stands beside windows."""
 """The entry with what the only operator keeps that has a state."""
 
 

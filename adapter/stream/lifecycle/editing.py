@@ -23,6 +23,7 @@ from ...util.types import type_text
 from ..common.errors import StreamError, sentences
 from ..common.model import StreamModel
 from ..common.session import asked, show
+from ..evolution.match_parts import KEPT, OPERATORS
 from ..evolution.output_schema import fits
 from ..microbatch.micro_batch import MicroBatch, Work
 from ..progress.position import Position
@@ -156,7 +157,7 @@ def _check_program(model: StreamModel, program: Program) -> None:
     parts = [part.name for level in program.levels for part in level.parts]
     other = [name for name in parts if not _PARTS.fullmatch(name)]
     # A tree of operators in which groups alone have a state; `kept` says so.
-    in_a_tree = not program.is_of_windows and "kept" not in program.signature
+    in_a_tree = OPERATORS in program.signature and KEPT not in program.signature
     if other or in_a_tree or len(program.levels) > 1:
         what = f"its state has {', '.join(other)}" if other else "its state is of several operators"
         raise StreamError(
@@ -183,7 +184,6 @@ class _Edit:
         self._position = replace(
             position,
             flush=flush,
-            level=0,
             folded=not self.has_steps,
             before=position.after if self.has_steps else position.before,
             remade=False,

@@ -144,9 +144,9 @@ class MicroBatch:
 
     def close_at(self, watermark: int) -> None:
         """A step whose streams have no rows, and that only moves the watermark: the first commit."""
-        if self._work.program.is_of_windows:
+        if self._work.program.flushes_from_state:
             self.position = replace(self.position, after=watermark)
-            self._compute([], taken=0)
+            self._compute(None)
             return
         # As it was when the state was made: what it is made for hasn't changed since, and a source may be gone.
         nothing = self._spark.createDataFrame([], self._work.state.input_schema())
@@ -165,8 +165,6 @@ class MicroBatch:
             return
         if windows is not None:
             self._spread(self._came, windows)
-        if self._made is None and cut_between_levels(program, self.position):
-            self._compute([], taken=self.position.level)
         made = self._made or ()
         if left := [step for step in program.again if step.name not in made]:
             self._show_clock()
@@ -380,8 +378,8 @@ class MicroBatch:
         if not state.exists:
             with self.figures.timed("state"):
                 layout = self._layout()
-                inputs = None if program.is_of_windows else self._input_schema
-                if program.upsert is not None and not program.is_of_windows:
+                inputs = None if program.flushes_from_state else self._input_schema
+                if program.upsert is not None and not program.flushes_from_state:
                     check_kept(self._work.model, (type_text(each.dataType) for each in layout.schema.fields))
                 state.create(self._spark, layout, program.signature, inputs)
         state.show(self._spark)
@@ -457,17 +455,16 @@ class MicroBatch:
 
     # Changes, and commits.
 
-    def _compute(self, judged: list[Judged], taken: int = -1) -> None:
-        """All changes, and the one commit of what is to be remembered of them.
+    def _compute(self, judged: list[Judged] | None) -> None:
+        """Computes all changes of the state and commits them at once.
 
         Args:
-            judged: the rows of the first level.
-            taken: the levels up to this one have nothing to take in, or have it in the state.
+            judged: the rows of the first level; None: nothing comes in, and windows of the first level only close.
         """
         program, state = self._work.program, self._work.state
         self._show_clock()
         # Of streams that no window reads, no row is judged.
-        rows = max(sum(each.live_rows for each in judged), self.figures.rows_in)
+        rows = max(sum(each.live_rows for each in judged or ()), self.figures.rows_in)
         if program.puts_out_all:
             rows += state.rows  # what they come to is read from there
         self._spread(rows)
@@ -478,12 +475,13 @@ class MicroBatch:
         emitted = False
         for number, level in enumerate(program.levels):
             made: dict[str, str] = {}
-            if number > taken:
+            if number > 0 or judged is not None:
                 state.show(self._spark)
                 if number > 0:
                     judged = self._begin(level)
                     # What comes out of windows may be more than what came in.
                     rows = max(rows, sum(each.live_rows for each in judged))
+                assert judged is not None
                 self._count(judged)
                 with self.figures.timed("state"):
                     for step in level.ingest:
@@ -508,7 +506,6 @@ class MicroBatch:
                 shown |= {step.name for step in level.emit}
         state.show(self._spark)
         self._made = shown
-        self.position = replace(self.position, level=max(0, len(program.levels) - 1))
         self._commit(texts, few=are_few(rows + (state.rows if emitted else 0)))
 
     def _rows_of_part(self, part: StatePart, is_empty: bool, is_read: bool) -> str:
@@ -653,11 +650,6 @@ class MicroBatch:
                 self._show_step(step)
             parts |= {part.name: self._spark.sql(text_of(part, True)) for part in level.parts}
         return parts
-
-
-def cut_between_levels(program: Program, position: Position) -> bool:
-    """Whether a step ended between two levels: versions before 27 November 2026 had a commit for each level of windows."""
-    return program.is_of_windows and position.level < len(program.levels) - 1
 
 
 def now() -> int:

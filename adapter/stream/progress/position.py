@@ -65,8 +65,6 @@ class Position:
     """Structured Streaming's number of the micro-batch; -1 before the first."""
     flush: int = 0
     """How many steps came after its first: its further pieces, and how many times `flush` closed the windows."""
-    level: int = 0
-    """Which of the program's levels: a step is complete with the last."""
     folded: bool = False
     """All rows of this step are out, and the state was folded since, or could be, so they can't be made again."""
     cut: Cut | None = None
@@ -126,7 +124,6 @@ class Position:
             self,
             batch=batch,
             flush=self.flush + 1 if batch == self.batch else 0,
-            level=0,
             folded=False,
             before=self.after,
             to_remake=False,
@@ -140,7 +137,6 @@ class Position:
             "query-id": self.query_id,
             "batch-id": str(self.batch),
             "flush": str(self.flush),
-            "level": str(self.level),
             "folded": json.dumps(self.folded),
             "cut": None if self.cut is None else json.dumps([self.cut.at, *self.cut.by]),
             "watermark-before": to_text(self.before),
@@ -176,7 +172,6 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
         query_id=text("query-id"),
         batch=int(text("batch-id")),
         flush=int(text("flush") or 0),
-        level=int(text("level") or 0),
         folded=text("folded") == "true",
         cut=_cut(text("cut")),
         before=from_text(text("watermark-before")),

@@ -19,7 +19,7 @@ from ..common.errors import StreamError
 from ..common.session import asked, show, sql
 from ..common.table_rows import Columns
 from ..evolution.compare import FROM_NOW, KINDS, Evolution
-from ..evolution.match_parts import KEPT
+from ..evolution.match_parts import KEPT, OPERATORS
 from ..evolution.migration import Migration
 from ..microbatch.micro_batch import MicroBatch, Work, text_of
 from ..progress.position import Position
@@ -78,12 +78,12 @@ def _problem(work: Work, found: Evolution, had: Mapping[str, Any], position: Pos
     program = work.program
     if position.cut is not None:
         return "not all rows of its last micro-batch are in, for the run that took them in was ended"
-    is_tree = not program.is_of_windows and KEPT not in program.signature
+    is_tree = OPERATORS in program.signature and KEPT not in program.signature
     if len(program.levels) > 1:
         what = "windows with other operators on top of them" if is_tree else "windows on top of each other"
         return f"its state is of {what}"
     level = program.levels[0]
-    by_clock = not program.is_of_windows and any(_CLOCK in step.sql for step in level.ingest)
+    by_clock = OPERATORS in program.signature and any(_CLOCK in step.sql for step in level.ingest)
     if by_clock or any(rows.by_clock for rows in level.rows):
         return "which rows there are depends on the watermark when they came (current_timestamp())"
     if work.state.apart:
@@ -226,7 +226,6 @@ class NewMetrics(MicroBatch):
             self.then = replace(
                 position,
                 flush=position.flush + 1,
-                level=0,
                 folded=False,
                 before=self._at,
                 remade=False,

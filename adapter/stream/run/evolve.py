@@ -24,7 +24,7 @@ from ..evolution.migration import Migration, migration
 from ..evolution.output_schema import alterations, check_columns
 from ..iceberg.table import stored_types
 from ..microbatch.lookups import Lookups
-from ..microbatch.micro_batch import MicroBatch, Work, cut_between_levels
+from ..microbatch.micro_batch import MicroBatch, Work
 from ..progress.position import Position
 from ..sink.append import AppendSink
 from ..sources.added_columns import later_columns
@@ -248,10 +248,10 @@ def prepare(
             f"Model {model.name}: {changed_in(found.words)}. "
             f"`dbt run --select {model.name}` has the state go on with it."
         )
-    in_between = position.cut is not None or cut_between_levels(work.program, position)
+    is_cut = position.cut is not None
     # What is made anew puts out all there is, what a step that was cut short has not put out, too.
     lost = bool(found.reshaped) and open_step and not position.to_remake
-    if (found.remade and in_between) or (found.reshaped and (in_between or lost)):
+    if (found.remade and is_cut) or (found.reshaped and (is_cut or lost)):
         raise StreamError(
             f"Model {model.name}: {changed_in(found.words)}, and a run "
             "was ended in the middle of its last micro-batch. Put the query back and run it, then change it; or build it "

@@ -12,10 +12,6 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
-from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.planner import plan_query
-from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
@@ -241,35 +237,3 @@ def test_a_file_that_is_older_than_those_read(spark: Any, storage_root: Path, tm
             os.utime(each, (time.time() - days * 86_400,) * 2)
         stream.run()
     assert len(stream.rows()) == 2
-
-
-def test_a_step_that_an_earlier_version_left_between_two_levels_is_finished(
-    spark: Any, storage_root: Path
-) -> None:
-    """It had a commit of the state for each level of windows."""
-    minutes = expansion.expand("events", window_arguments.make("tumble", "ts", "1 minute"))
-    hours = expansion.expand("low", window_arguments.make("tumble", "window_time", "1 hour"))
-    by = "window_start, window_end, window_time, k"
-    text = (
-        f"with low as (select {by}, sum(v) as v from {minutes} group by {by}) "
-        f"select window_start, window_end, k, count(*) as c, sum(v) as s from {hours} group by window_start, window_end, k"
-    )
-    program = generate.program(plan_query.plan(text, {"events": Known("ts")}))
-    s = Stream(spark, storage_root, program, TUMBLE)
-    s.add((0, "a", 1), (61_000, "a", 2))
-    s.run()
-    lower = replace(program.levels[0], emit=())
-    s.program = replace(program, levels=(lower,), again=())
-    s.add((125_000, "a", 4), (3_700_000, "b", 8), (7_300_000, "b", 16))
-    with pytest.raises(Exception, match="stage_2"):
-        s.run()
-    assert s.snapshots(s.model.state)[-1]["stream.level"] == "0"
-    s.program = program
-    s.run()
-    s.flush()
-    hour = 3_600_000
-    assert s.rows() == [
-        (0, hour, "a", 3, 7),
-        (hour, 2 * hour, "b", 1, 8),
-        (2 * hour, 3 * hour, "b", 1, 16),
-    ]
