@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from unittest.mock import patch
 
 from dbt.adapters.spark_streaming.query.errors import NotInStages
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
-from dbt.adapters.spark_streaming.query.plan.plan import Plan, WindowPlan
+from dbt.adapters.spark_streaming.query.plan.base import Project, WindowResults, input_name
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.planner.planner import Planner
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
@@ -25,8 +27,8 @@ def plan_of(
         return plan_query.plan(text, known, ttl, ask=ask)
 
 
-def windows_of(text: str) -> WindowPlan:
-    """The plan of a query that stays within windows."""
+def windows_of(text: str) -> WindowResults:
+    """The windows that are all of a query."""
     found = plan_of(text).windows
     assert found is not None, "it is put together of operators"
     return found
@@ -42,4 +44,11 @@ def tree_of(
 ) -> Plan:
     """A query's plan as if something stood above its windows, so that these don't put themselves out."""
     with patch.object(plan_query, "_of_windows", side_effect=NotInStages("")):
-        return plan_query.plan(text, known, ttl, domains, ask, emission)
+        made = plan_query.plan(text, known, ttl, domains, ask, emission)
+    root = made.dataflow.root
+    if not isinstance(root, WindowResults):
+        return made
+    above = Project("above", (root,), f"select * from {input_name(0)}", root.relation, "above")
+    return replace(
+        made, dataflow=replace(made.dataflow, root=above, operators=(*made.dataflow.operators, above))
+    )

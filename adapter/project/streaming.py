@@ -531,4 +531,4 @@ def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Kno
     except QueryError:
         # What a stream can't do, or does as operators, batch can: the macros print plain SQL.
         return plan_query.text_in_batch(sql, ask, known)
-    return generate.batch(found) if found.stages else plan_query.text_in_batch(sql, ask, known)
+    return generate.batch(found) if found.dataflow.windowed else plan_query.text_in_batch(sql, ask, known)

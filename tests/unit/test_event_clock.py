@@ -70,7 +70,7 @@ def test_rows_far_ahead_are_left_out_by_a_time_that_stands_there() -> None:
 
 def test_and_right_above_it() -> None:
     assert THE_WATERMARK in windows(f"where ts > {AGO}").dataflow.windowed[0].rows
-    assert THE_WATERMARK in windows_of(f"select * from {window()} where ts > {AGO}").output
+    assert THE_WATERMARK in windows_of(f"select * from {window()} where ts > {AGO}").sql
 
 
 def test_in_batch_it_is_the_clock_of_the_machine() -> None:

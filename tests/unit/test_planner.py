@@ -63,7 +63,7 @@ def test_a_group_by_over_a_window_is_kept_as_partial_aggregates() -> None:
         ("count_all", "COUNT(*)"),
         ("sum_price", "SUM(price)"),
     ]
-    assert plan.windows is not None and plan.windows.output == "SELECT * FROM stage_1"
+    assert plan.windows is not None and plan.windows.sql == "SELECT * FROM stage_1"
 
 
 def test_the_stream_is_the_table_under_the_function_and_its_time_a_column_of_it() -> None:
@@ -208,7 +208,7 @@ def test_ties_are_broken_by_all_output_columns() -> None:
         f"""select window_end, x, y, row_number() over (partition by window_start, window_end order by x desc) as rn
         from {TUMBLE}"""
     )
-    assert "ORDER BY x DESC, STRUCT(window_end, x, y)" in plan.output
+    assert "ORDER BY x DESC, STRUCT(window_end, x, y)" in plan.sql
 
 
 def test_a_window_over_the_result_of_a_window_is_a_level_above_it() -> None:

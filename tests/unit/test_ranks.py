@@ -92,8 +92,8 @@ def test_ties_go_by_the_select_list() -> None:
 def test_qualify_is_a_filter_on_a_rank(text: str, columns: str, bound: str) -> None:
     plan = plan_of(text)
     assert plan.windows is not None
-    assert plan.windows.output.startswith(f"SELECT {columns} FROM (SELECT ")
-    assert plan.windows.output.endswith(f"AS _t WHERE {bound}")
+    assert plan.windows.sql.startswith(f"SELECT {columns} FROM (SELECT ")
+    assert plan.windows.sql.endswith(f"AS _t WHERE {bound}")
     assert len(plan.ranks) == 1
     found = kept(plan).top
     assert found is not None
@@ -103,7 +103,7 @@ def test_qualify_is_a_filter_on_a_rank(text: str, columns: str, bound: str) -> N
 def test_qualify_over_groups() -> None:
     text = f"""select window_start, window_end, channel, count(*) as n from {TUMBLE} group by 1, 2, 3
         qualify rank() over (partition by window_start, window_end order by count(*) desc) <= 2"""
-    assert windows_of(text).output.endswith("AS _t WHERE _w <= 2")
+    assert windows_of(text).sql.endswith("AS _t WHERE _w <= 2")
 
 
 def test_qualify_within_qualify() -> None:

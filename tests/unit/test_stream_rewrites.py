@@ -119,7 +119,7 @@ def test_rankings_over_windows_are_taken_in_buckets() -> None:
         from ({over("tumble", "1 hour")})) where r <= 3"""
     plan = planned("split_topn", ranked, 16)
     assert plan.windows is not None
-    assert "PMOD(HASH(n), 16)" in plan.windows.output
+    assert "PMOD(HASH(n), 16)" in plan.windows.sql
     assert plan.rewrites[0][1].startswith("the query over the windows ranks")
 
 

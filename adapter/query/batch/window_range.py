@@ -24,7 +24,8 @@ from ..frontend import hints
 from ..frontend.streams import Stream
 from ..generation import generate
 from ..normalize.names import ctes, own_names
-from ..plan.plan import RowsStage, WindowPlan
+from ..plan.base import WindowResults
+from ..plan.plan import RowsStage
 from ..planner import plan_query
 from ..program import EXPIRES_AT
 from ..sql.dialect import parse
@@ -92,8 +93,11 @@ class Overwriting:
             raise QueryError(_NO_WINDOWS)
         self.plan = plan_query.plan_windows(text, batch, ask)
         self._ask = lambda query: ask(own_names.apart(query, self.plan.taken))
-        self._windows = _windows(self.plan, text)
-        self._column, self._shift = _column(self.plan)
+        results = self.plan.windows
+        assert results is not None
+        self._results = results
+        self._windows = _windows(results, text)
+        self._column, self._shift = _column(results)
         self._check_times()
 
     @property
@@ -105,11 +109,11 @@ class Overwriting:
 
     def touched(self, span: TimeRange) -> WindowRange:
         """The whole windows that rows of a span are in."""
-        if not self.plan.stages:
+        if not self._results.stages:
             return reduce(WindowRange.hull, (ranges.touched(window, span) for window in self._windows))
         found: dict[str, WindowRange] = {}
         for stage in self._by_level():
-            lower = [other for other in self.plan.stages if other.level < stage.level]
+            lower = [other for other in self._results.stages if other.level < stage.level]
             times = [_times(stage, other, found[other.name]) for other in lower]
             found[stage.name] = self._touched(stage, reduce(TimeRange.hull, times) if times else span)
         return reduce(WindowRange.hull, found.values())
@@ -122,7 +126,7 @@ class Overwriting:
             ends: of the windows that are computed anew.
             table: with their rows.
         """
-        merging = [stage.window for stage in self.plan.stages if stage.window.merges]
+        merging = [stage.window for stage in self._results.stages if stage.window.merges]
         while merging and ends != WindowRange():
             first, last = self._reaching_over(ends, table, max(merging, key=_reach))
             if first is None or last is None:
@@ -134,8 +138,8 @@ class Overwriting:
     def _reaching_over(self, ends: WindowRange, table: str, window: Window) -> tuple[int | None, ...]:
         """From where to where sessions go that reach over an edge of windows computed anew, and that the table has
         otherwise. They are told by their bounds, and by what else both have that is no result."""
-        start = next((each for each, kind in self.plan.carried.items() if kind == WINDOW_START), None)
-        keys = [quote(each) for each, kind in self.plan.carried.items() if _is_key(kind)]
+        start = next((each for each, kind in self._results.carried.items() if kind == WINDOW_START), None)
+        keys = [quote(each) for each, kind in self._results.carried.items() if _is_key(kind)]
         same = "".join(f" and n.{key} <=> o.{key}" for key in keys)
         end = f"unix_micros({quote(self._column)}) + {self._shift}"
         bounds = f"{f'unix_micros({quote(start)})' if start else end} as first_micros, {end} as last_micros"
@@ -145,7 +149,7 @@ class Overwriting:
             inputs = self._inputs(look)
             rows = f"select {', '.join([*keys, bounds])} from"
             since = self._condition(quote(self._column), WindowRange(look.after, None))
-            new = f"({rows} (\n{self.plan.output}\n) where {since})"
+            new = f"({rows} (\n{self._results.sql}\n) where {since})"
             old = f"({rows} {table} where {self._condition(quote(self._column), look)})"
             exactly = f"n.first_micros = o.first_micros and n.last_micros = o.last_micros{same}"
             found = self._ask(
@@ -194,11 +198,11 @@ class Overwriting:
     def overwrite(self, ends: WindowRange) -> Overwrite:
         """The SQL for windows with these ends, and for the rows they replace."""
         condition = self._condition(quote(self._column), ends)
-        output = f"select * from (\n{self.plan.output}\n)\nwhere {self._kept(ends)}"
-        if not self.plan.stages:
+        output = f"select * from (\n{self._results.sql}\n)\nwhere {self._kept(ends)}"
+        if not self._results.stages:
             span = reduce(TimeRange.hull, (ranges.needed(window, ends) for window in self._windows))
             streams = tuple(_cut(stream, span) for stream in self.plan.streams)
-            text = generate.batch(replace(self.plan, streams=streams, output=output))
+            text = generate.windows_in_batch(replace(self.plan, streams=streams), (), output)
         else:
             text = self._text(self._inputs(ends), output)
         return Overwrite(text, self._column, condition, ends)
@@ -220,7 +224,7 @@ class Overwriting:
         inputs = self._inputs(ends)
         found = {}
         for stream in self.plan.streams:
-            stages = [stage for stage in self.plan.stages if stream.view in stage.streams]
+            stages = [stage for stage in self._results.stages if stream.view in stage.streams]
             windows = tuple(stage.window for stage in stages) or self._windows
             spans = [inputs[stage.name] for stage in stages] or [
                 ranges.needed(each, ends) for each in windows
@@ -272,7 +276,7 @@ class Overwriting:
         """The same for the query's rows, none of which may be without a window."""
         column = quote(self._column)
         condition = self._condition(column, ends)
-        if not any(join.side for join in every(parse(self.plan.output), exp.Join)):
+        if not any(join.side for join in every(parse(self._results.sql), exp.Join)):
             return condition
         advice = f"write coalesce(a.{self._column}, b.{self._column}) as {self._column}"
         message = f"An outer join leaves {self._column} NULL, so a row is of no window; {advice}."
@@ -281,7 +285,7 @@ class Overwriting:
     # -- inputs of stages ------------------------------------------------------------------------------
 
     def _by_level(self) -> list[Stage]:
-        return sorted(self.plan.stages, key=lambda stage: stage.level)
+        return sorted(self._results.stages, key=lambda stage: stage.level)
 
     def _inputs(self, ends: WindowRange, below: int | None = None) -> dict[str, TimeRange]:
         """The rows of each stage that windows with these ends need."""
@@ -289,7 +293,7 @@ class Overwriting:
         for stage in reversed(self._by_level()):
             if below is None or stage.level < below:
                 wanted = ends
-                for upper in self.plan.stages:
+                for upper in self._results.stages:
                     if upper.level > stage.level and upper.name in inputs:
                         wanted = wanted.hull(_ends_at(upper, stage, inputs[upper.name]))
                 inputs[stage.name] = self._needed(stage, wanted)
@@ -338,14 +342,14 @@ class Overwriting:
         """Asks something of a stage's rows in a span."""
         inputs = {stage.name: look}
         if stage.level:
-            lower = [other for other in self.plan.stages if other.level < stage.level]
+            lower = [other for other in self._results.stages if other.level < stage.level]
             for other in lower:
                 inputs |= self._inputs(_ends_at(stage, other, look), stage.level)
         return self._ask(self._text(inputs, query))
 
     def _text(self, inputs: Mapping[str, TimeRange], output: str) -> str:
         """The plan in batch, with its stages and streams cut down to these inputs."""
-        stages = [stage for stage in self.plan.stages if stage.name in inputs]
+        stages = [stage for stage in self._results.stages if stage.name in inputs]
         streams = []
         for stream in self.plan.streams:
             spans = [inputs[stage.name] for stage in stages if stream.view in stage.streams]
@@ -354,11 +358,10 @@ class Overwriting:
             replace(stage, rows=_where(stage.rows, inputs[stage.name].condition(EVENT_TIME)))
             for stage in stages
         ]
-        plan = replace(self.plan, streams=tuple(streams), stages=tuple(cut), output=output)
-        return generate.batch(plan)
+        return generate.windows_in_batch(replace(self.plan, streams=tuple(streams)), cut, output)
 
     def _check_times(self) -> None:
-        for stage in self.plan.stages:
+        for stage in self._results.stages:
             if stage.level and stage.time_carries is None:
                 raise QueryError(
                     f"{stage.window} stands over windows, but its time {shown_time(stage.window.time_col)} is none of their "
@@ -369,9 +372,9 @@ class Overwriting:
 # -- plans ------------------------------------------------------------------------------------------------
 
 
-def _windows(plan: WindowPlan, text: str) -> tuple[Window, ...]:
-    found = [stage.window for stage in plan.stages]
-    if not plan.stages:
+def _windows(results: WindowResults, text: str) -> tuple[Window, ...]:
+    found = [stage.window for stage in results.stages]
+    if not results.stages:
         found = _read_as_they_are(text)
     return tuple(dict.fromkeys(found))
 
@@ -388,13 +391,13 @@ def reads_windows(text: str) -> bool:
     return plan_query.reads_streams(text) and bool(_read_as_they_are(text))
 
 
-def _column(plan: WindowPlan) -> tuple[str, int]:
+def _column(results: WindowResults) -> tuple[str, int]:
     """The column that tells a row's window, and what to add to it for the window's end."""
-    carried = {kind: column for column, kind in reversed(list(plan.carried.items()))}
+    carried = {kind: column for column, kind in reversed(list(results.carried.items()))}
     # By that name where there are several: an outer join leaves others empty.
     for kind, shift in ((WINDOW_END, 0), (WINDOW_TIME, 1)):
         if kind in carried:
-            return (kind if plan.carried.get(kind) == kind else carried[kind]), shift
+            return (kind if results.carried.get(kind) == kind else carried[kind]), shift
     raise QueryError(
         "Windows that are computed anew need to find the rows they replace: put window_end into the select list."
     )

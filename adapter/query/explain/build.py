@@ -8,8 +8,8 @@ from functools import partial
 
 from ...util.quoting import shown_time
 from ..generation.operators import OUTPUT
-from ..plan.base import ChangelogNormalize, Source
-from ..plan.plan import LookupTable, Plan, RowsStage, WindowPlan
+from ..plan.base import ChangelogNormalize, Source, WindowResults
+from ..plan.plan import LookupTable, Plan, RowsStage
 from ..program import Program, Upsert
 from ..sql import intervals
 from ..windows.emission import FINAL, Emission
@@ -92,7 +92,7 @@ class _Builder:
         table = self.lookups.get(view)
         return None if table is None else Read(_external(table))
 
-    def within(self, plan: WindowPlan, emission: Emission) -> Node:
+    def within(self, plan: WindowResults, emission: Emission) -> Node:
         """The operators of a plan with windows."""
         return _Stages(self, plan, emission).root()
 
@@ -100,7 +100,7 @@ class _Builder:
 class _Stages:
     """The operators of one plan with windows."""
 
-    def __init__(self, of: _Builder, plan: WindowPlan, emission: Emission) -> None:
+    def __init__(self, of: _Builder, plan: WindowResults, emission: Emission) -> None:
         self.of, self.plan, self.emission = of, plan, emission
         self.stages = {stage.name: stage for stage in plan.stages}
         self.read: dict[str, Read | None] = {}
@@ -108,7 +108,7 @@ class _Stages:
     def root(self) -> Node:
         """What comes out of the plan."""
         reader = Selects(self._resolve, windows=bool(self.stages))
-        return reader.read(self.plan.written or self.plan.output).node
+        return reader.read(self.plan.written or self.plan.sql).node
 
     def _resolve(self, name: str) -> Read | None:
         if name not in self.read:

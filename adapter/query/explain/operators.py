@@ -12,7 +12,6 @@ from ..generation.operators import parts_and_rows
 from ..normalize.rankings import ranks
 from ..plan import base
 from ..plan.operators.group_state import Groups
-from ..plan.plan import WindowPlan
 from ..plan.relation import Relation
 from ..plan.time_bounds import kept_until
 from ..plan.upserts import replaced
@@ -65,7 +64,7 @@ class Operators:
         columns: Columns,
         source: Callable[[str], Node],
         table: Callable[[str], Read | None],
-        within: Callable[[WindowPlan], Node],
+        within: Callable[[base.WindowResults], Node],
         emission: Emission,
     ) -> None:
         self.flow, self.bounds, self.columns, self.emission = flow, bounds, columns, emission
@@ -91,10 +90,13 @@ class Operators:
     def root(self) -> Node:
         """The node of the whole query."""
         for operator in self.flow.operators:
-            self.read[operator.name] = self._read(operator)
+            if not isinstance(operator, base.WindowAggregate | base.WindowBuffer):
+                self.read[operator.name] = self._read(operator)
         return self.read[self.flow.root.name].node
 
     def _read(self, operator: base.Operator) -> Read:
+        if isinstance(operator, base.WindowResults):
+            return Read(_at(self.within(operator), operator.relation), lifted_in_windows(operator))
         inputs = tuple(self.read[each.name].node for each in operator.inputs)
         if isinstance(operator, base.Source):
             return Read(self.source(operator.view))
@@ -105,8 +107,6 @@ class Operators:
             return Read(
                 self._node(operator, "ChangelogNormalize", operator.label, inputs, state, notes=notes)
             )
-        if isinstance(operator, base.WindowResults):
-            return Read(_at(self.within(operator.plan), operator.relation), lifted_in_windows(operator.plan))
         if isinstance(operator, base.GroupAggregate):
             return self._group(operator, inputs)
         if isinstance(operator, base.Project):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from ..aggregates.model import AggregateStage, GroupStage
-from ..plan.plan import WindowPlan
+from ..plan.base import WindowResults
 from ..sql.clauses import relations
 from ..sql.dialect import parse
 from ..sql.nodes import every
@@ -37,10 +37,10 @@ def lifted(sql: str, below: Read) -> Mapping[str, str]:
     return {item.alias: text.shown(item.this) for item in made if text.is_lifted(item.alias)}
 
 
-def lifted_in_windows(plan: WindowPlan) -> Mapping[str, str]:
+def lifted_in_windows(results: WindowResults) -> Mapping[str, str]:
     """The same of groups within windows."""
     found: dict[str, str] = {}
-    for stage in plan.stages:
+    for stage in results.stages:
         if isinstance(stage, AggregateStage):
             select = text.put_back(select_of(stage.output), written_of(stage), stage.keys)
             made = (item for item in select.expressions if isinstance(item, exp.Alias))

@@ -8,7 +8,7 @@ that made it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,7 +20,7 @@ from ..plan.base import WindowResults
 from ..plan.operators.sliced import SlicedStage
 from ..plan.operators.window_buffer import WindowBuffer
 from ..plan.operators.window_operators import operator_of
-from ..plan.plan import LookupTable, Plan, Stage, WindowPlan
+from ..plan.plan import LookupTable, Plan, Stage
 from ..planner.upsert_keys import replacing
 from ..program import Boundaries, Level, Program, Rows, Step, StreamInput, reading
 from ..sql import instants
@@ -51,7 +51,7 @@ def _program(plan: Plan, emission: Emission, upsert: bool, ttl: int | None) -> P
     return _dataflow(plan, ttl, emission) if windows is None else _of_windows(plan, windows, emission, upsert)
 
 
-def _of_windows(plan: Plan, windows: WindowPlan, emission: Emission, upsert: bool) -> Program:
+def _of_windows(plan: Plan, windows: WindowResults, emission: Emission, upsert: bool) -> Program:
     """The program of windows that are all there is: they put themselves out."""
     replaces = upsert or emission.changes
     levels, everything = _levels(
@@ -64,14 +64,14 @@ def _of_windows(plan: Plan, windows: WindowPlan, emission: Emission, upsert: boo
     return Program(
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time) for s in plan.streams),
         levels=tuple(levels),
-        output=windows.output,
-        lookups=lookup_keys.asked([windows.output], plan.lookups),
+        output=windows.sql,
+        lookups=lookup_keys.asked([windows.sql], plan.lookups),
         again=again,
         flushes_from_state=True,
         boundaries=_boundaries(everything),
         upsert=replacing(windows, everything, emission) if replaces else None,
         kept_for=emission.last,
-        reads_clock=not levels and event_clock.READS_CLOCK in windows.output,
+        reads_clock=not levels and event_clock.READS_CLOCK in windows.sql,
         behind=_behind(windows.stages),
         tables=plan.static,
         mini_batch=plan.mini_batch,
@@ -137,8 +137,8 @@ def _read_once(level: Level) -> Level:
 def _dataflow(plan: Plan, ttl: int | None, emission: Emission) -> Program:
     """The program of operators: the windows among them level by level, then all others."""
     stages = plan.dataflow.windowed
-    windows = [each for each in plan.dataflow.operators if isinstance(each, WindowResults)]
-    at_once = {stage.name for each in windows if each.at_once for stage in each.plan.stages}
+    windows = (each for each in plan.dataflow.operators if isinstance(each, WindowResults))
+    at_once = {each.name for results in windows for each in results.windows if each.at_once}
 
     def made(stage: Stage) -> SlicedStage | WindowBuffer:
         return operator_of(stage, replace(emission, at_once=True) if stage.name in at_once else emission)
@@ -164,24 +164,23 @@ def _boundaries(pieces: Sequence[SlicedStage | WindowBuffer]) -> tuple[Boundarie
     return tuple(listed) if listed and None not in found else None
 
 
-def _tables(plan: WindowPlan) -> list[Step]:
+def _tables(plan: Plan, texts: Iterable[str]) -> list[Step]:
     """What the texts read besides state, whole."""
     read = {stream.view: stream.relation for stream in plan.streams}
     read |= {table.view: table.relation for table in plan.lookups}
     steps = [Step(view, f"select * from {relation}") for view, relation in read.items()]
-    if any(event_clock.READS_CLOCK in text for text in (plan.output, *(s.rows for s in plan.stages))):
+    if any(event_clock.READS_CLOCK in text for text in texts):
         # As in a stream's first micro-batch.
         steps.append(Step("clock", "select cast(null as timestamp) as now_before"))
     return steps
 
 
-def batch(plan: Plan | WindowPlan) -> str:
+def batch(plan: Plan) -> str:
     """One SELECT with the same rows, over the streams as tables."""
-    if isinstance(plan, WindowPlan):
-        made = _of_slices(plan)
-    else:
-        made = _in_batch(plan) if plan.windows is None else _of_slices(plan.windows)
-    return own_names.apart(made, plan.taken)
+    windows = plan.windows
+    if windows is not None and plan.batch is None:
+        return windows_in_batch(plan, windows.stages, windows.sql)
+    return own_names.apart(_in_batch(plan), plan.taken)
 
 
 def _in_batch(plan: Plan) -> str:
@@ -191,10 +190,16 @@ def _in_batch(plan: Plan) -> str:
     return f"with {outside}\n{plan.batch}" if outside else plan.batch
 
 
-def _of_slices(plan: WindowPlan) -> str:
-    """Windows as a stream puts them together."""
-    steps = _tables(plan)
-    for stage in plan.stages:
+def windows_in_batch(plan: Plan, stages: Sequence[Stage], output: str) -> str:
+    """One SELECT over windows, which are put together as a stream does it.
+
+    Args:
+        plan: whose streams and tables are read.
+        stages: what the windows keep, lower ones first.
+        output: the query over their results.
+    """
+    steps = _tables(plan, (output, *(stage.rows for stage in stages)))
+    for stage in stages:
         pieces = operator_of(stage)
         rows = pieces.rows_text(stage.rows, clock=False)
         steps.append(Step(f"{stage.name}_all_rows", rows))
@@ -206,7 +211,7 @@ def _of_slices(plan: WindowPlan) -> str:
         )
         steps += pieces.batch()
     names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
-    return f"with {names}\n{plan.output}"
+    return own_names.apart(f"with {names}\n{output}", plan.taken)
 
 
 def times(plan: Plan) -> str | None:
@@ -215,7 +220,7 @@ def times(plan: Plan) -> str | None:
     windows = plan.windows
     if windows is None or not windows.stages:
         return None
-    steps = _tables(windows)
+    steps = _tables(plan, (windows.sql, *(stage.rows for stage in windows.stages)))
     names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
     columns = ", ".join(
         f"(select first(event_time) from (\n{_indented(stage.rows)}\n)) as {quote(shown_time(stage.window.time_col))}"

@@ -31,6 +31,8 @@ from ..plan.base import (
     TopN,
     UnionAll,
     Until,
+    WindowAggregate,
+    WindowBuffer,
     WindowChanges,
     WindowClose,
     WindowResults,
@@ -361,8 +363,8 @@ class _Generator:
         }
         above = {each.name for each in self.replaced.path} if self.replaced is not None else set()
         for operator in flow.operators:
-            if operator.name in above:
-                continue  # of what is put out, after the commit
+            if operator.name in above or isinstance(operator, WindowAggregate | WindowBuffer):
+                continue  # made after the commit, or with the levels of windows
             self.made, begun, had = operator.name, len(self.steps), {*self.parts}
             self._make(operator)
             own = [self.parts[part] for part in self.parts_of.get(operator.name, ())]
@@ -394,7 +396,7 @@ class _Generator:
         elif isinstance(operator, ChangelogNormalize):
             self._normalize(operator)
         elif isinstance(operator, WindowResults):
-            text = self._lasting(operator, operator.plan.output)
+            text = self._lasting(operator, operator.sql)
             self._step(operator, text, lookups=self._asked(operator))
         elif isinstance(operator, UnionAll):
             self._step(operator, self._union(operator.inputs, operator.relation.changes))
@@ -439,7 +441,7 @@ class _Generator:
             # It is read to be kept, too.
             self.steps.append(Step(operator.name, text, persist=True, initial=initial))
             self._has(changed.state(), operator)
-        else:
+        elif isinstance(operator, Recompute):
             self._recompute(operator)
 
     def _step(
@@ -462,8 +464,7 @@ class _Generator:
         """
         if not self.lookups or not isinstance(operator, Project | MaterializedProject | WindowResults):
             return ()
-        text = operator.plan.output if isinstance(operator, WindowResults) else operator.sql
-        found = lookup_keys.asked([text], self.lookups)
+        found = lookup_keys.asked([operator.sql], self.lookups)
         return tuple(replace(each, keys=over(each.keys, inputs)) for each in found) if inputs else found
 
     # -- without state -----------------------------------------------------------------------------

@@ -24,7 +24,8 @@ from ..plan.base import (
     Operator,
     Recompute,
     TopN,
-    WindowResults,
+    WindowAggregate,
+    WindowBuffer,
     in_order,
     ttl_of,
 )
@@ -130,8 +131,6 @@ def _lookups(plan: Plan, said: str) -> dict[str, list[str]]:
     texts = [said, *(stage.rows for stage in plan.dataflow.windowed)]
     for each in in_order(kept_root(plan.dataflow)) if plan.windows is None else ():
         texts.append(getattr(each, "sql", ""))
-        if isinstance(each, WindowResults):
-            texts.append(each.plan.output)
     text = "\n".join(texts)
     return {
         table.view: [part.name.lower() for part in exp.to_table(table.relation, dialect=DIALECT).parts]
@@ -157,7 +156,8 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
             # The row that it gave last, with all of its columns.
             groups[name]["given"] = pieces.given_part
     top = kept_root(flow)
-    operators = list(in_order(top))
+    # Windows are told by their stages.
+    operators = [each for each in in_order(top) if not isinstance(each, WindowAggregate | WindowBuffer)]
     tops = {each.name: each.top.rows for each in operators if isinstance(each, TopN)}
     of_rows = [
         members_part(each)
@@ -169,7 +169,9 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
     kept = _kept_by_one(top, flow) if alone else None
     return {
         "operators": {each.name: _label(each) for each in operators},
-        "inputs": {each.name: [below.name for below in each.inputs] for each in operators},
+        "inputs": {
+            each.name: [below.name for below in each.inputs if below in operators] for each in operators
+        },
         "root": top.name,
         **({"tops": tops} if tops else {}),
         **({"ranked": of_rows} if of_rows else {}),

@@ -56,7 +56,7 @@ def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> dict[
             name: rows
             for each in flow.operators
             if isinstance(each, WindowResults)
-            for name, rows in stage_rows(each.plan, each.at_once).items()
+            for name, rows in stage_rows(each).items()
         },
         "rows": root.rows,
         "columns": [list(each) for each in root.columns],

@@ -57,6 +57,8 @@ from ..plan.base import (
     TemporalFilter,
     TopN,
     UnionAll,
+    WindowAggregate,
+    WindowBuffer,
     WindowChanges,
     WindowClose,
     WindowResults,
@@ -65,7 +67,7 @@ from ..plan.base import (
 )
 from ..plan.hidden_items import ROW_TIME as OF_ROW
 from ..plan.operators.top_n import ROW
-from ..plan.plan import RowsStage, WindowPlan
+from ..plan.plan import RowsStage
 from ..plan.relation import WEIGHT
 from ..sql.clauses import aggregate, conjuncts, filters, hands_on_columns, joined, relations
 from ..sql.dialect import DIALECT, canonical, parse
@@ -169,6 +171,8 @@ def _of(operator: Operator, below: Sequence[Lineage]) -> Lineage:
         return _opaque("source", operator.name, operator.changelog)
     if isinstance(operator, ChangelogNormalize):
         return _opaque("last row", operator.name)
+    if isinstance(operator, WindowAggregate | WindowBuffer):
+        return _opaque("windows", operator.name)
     if isinstance(operator, WindowResults):
         return _of_windows(operator, below)
     if isinstance(operator, WindowRows):
@@ -277,54 +281,56 @@ def _in_windows(operator: WindowRows, below: Lineage) -> Lineage:
 
 def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
     """Windows over streams: aggregates of one stage are told one by one, so that others may come and go."""
-    plan = operator.plan
-    output = parse(plan.output)
-    if not plan.stages:
+    windows, output = operator.windows, parse(operator.sql)
+    if not windows:
         return _opaque("rows", without_names(output), *(each.means for each in below))
     try:
-        return of_query(output, _of_stages(plan, operator.at_once)[1])
+        return of_query(output, _of_stages(windows)[1])
     except Unclear:
         pass
-    for number, each in enumerate(plan.stages):
+    for number, each in enumerate(windows):
         for table in every(output, exp.Table):
             if table.name == each.name:
                 if not table.alias:
                     table.set("alias", exp.TableAlias(this=exp.to_identifier(each.name)))
                 table.set("this", exp.to_identifier(f"__stage_{number}"))
-    said = [json.dumps(_said_of(each, plan), sort_keys=True) for each in plan.stages]
-    if any(each.level for each in plan.stages):
+    said = [json.dumps(_said_of(each), sort_keys=True) for each in windows]
+    if any(each.inputs for each in windows):
         raise Unclear(operator.name)
     return _opaque("windows", operator.at_once, without_names(output), *said)
 
 
-def stage_rows(plan: WindowPlan, at_once: bool) -> dict[str, str]:
+def stage_rows(operator: WindowResults) -> dict[str, str]:
     """By stage of windows what it has rows of: which windows, of which rows and keys, whatever is aggregated of them."""
-    return _of_stages(plan, at_once)[0]
+    return _of_stages(operator.windows)[0]
 
 
-def _of_stages(plan: WindowPlan, at_once: bool) -> tuple[dict[str, str], dict[str, Lineage]]:
+def _of_stages(
+    windows: Sequence[WindowAggregate | WindowBuffer],
+) -> tuple[dict[str, str], dict[str, Lineage]]:
     """The same, and the lineage of the results of all, `_UNTOLD` of those that aren't understood: they are no tables beside
     the streams."""
     rows: dict[str, str] = {}
-    untold = dict.fromkeys([stage.name for stage in plan.stages], _UNTOLD)
+    untold = dict.fromkeys([each.name for each in windows], _UNTOLD)
     given = dict(untold)
     means: dict[str, str] = {}
-    for stage in plan.stages:
+    for each in windows:
+        stage = each.stage
         try:
-            said = _said_of(stage, plan)
+            said = _said_of(each)
         except Unclear:
             rows[stage.name] = means[stage.name] = digest(repr(stage))
             continue
-        of_rows = {name: each for name, each in said.items() if name not in ("metrics", "output")}
+        of_rows = {name: what for name, what in said.items() if name not in ("metrics", "output")}
         rows[stage.name] = digest(
-            "windows", at_once, stages_renamed(json.dumps(of_rows, sort_keys=True), means)
+            "windows", each.at_once, stages_renamed(json.dumps(of_rows, sort_keys=True), means)
         )
         whole = stages_renamed(json.dumps(said, sort_keys=True), means)
         if isinstance(stage, AggregateStage):
-            windows = _of_stage(stage, rows[stage.name], means)
+            closed = _of_stage(stage, rows[stage.name], means)
             with suppress(Unclear):
                 given[stage.name] = of_query(
-                    parse(stage.output), {**untold, f"{stage.name}_windows": windows}
+                    parse(stage.output), {**untold, f"{stage.name}_windows": closed}
                 )
         is_told = given[stage.name] is not _UNTOLD
         means[stage.name] = given[stage.name].means if is_told else digest("windows", whole)
@@ -342,13 +348,12 @@ def _of_stage(stage: AggregateStage, rows: str, means: Mapping[str, str]) -> Lin
     return Lineage(rows, tuple(columns.items()))
 
 
-def _said_of(stage: object, plan: WindowPlan) -> dict[str, object]:
+def _said_of(operator: WindowAggregate | WindowBuffer) -> dict[str, object]:
     """What tells a stage, but for its number."""
-    if not isinstance(stage, AggregateStage | RowsStage):
-        raise Unclear(stage)
+    stage = operator.stage
     said: dict[str, object] = {
         "window": asdict(stage.window),
-        "streams": [each.relation for each in plan.streams if each.view in stage.streams],
+        "streams": list(operator.streams),
         "carries": stage.time_carries,
     }
     if isinstance(stage, RowsStage):

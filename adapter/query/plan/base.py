@@ -7,7 +7,7 @@ it changes. Its SQL reads the relations ``__input_0``, ``__input_1`` …, its in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,10 +15,10 @@ from .reach import Reach
 from .relation import Relation
 
 if TYPE_CHECKING:
-    from ..aggregates.model import GroupStage
+    from ..aggregates.model import AggregateStage, GroupStage
     from ..normalize.rankings.ranks import Top as Ranking
     from ..windows.windows import Window
-    from .plan import KeyedStage, Stage, WindowPlan
+    from .plan import KeyedStage, RowsStage, Stage
     from .running import RunningValue
 
 
@@ -78,17 +78,86 @@ class ChangelogNormalize:
 
 
 @dataclass(frozen=True)
-class WindowResults:
-    """Windows over streams and what is computed within them: rows come once, when their window closes."""
+class WindowAggregate:
+    """GROUP BY over windows, kept as partial aggregates per slice or session: a window's rows come when it closes."""
 
     name: str
-    plan: WindowPlan
+    inputs: tuple[Operator, ...]
+    """Windows whose results it is over; empty: it reads streams."""
+    stage: AggregateStage
+    streams: tuple[str, ...]
+    """The relations of the streams it reads."""
     relation: Relation
     label: str
-    inputs: tuple[Operator, ...] = ()
     growth: UnboundedState | None = None
     at_once: bool = False
-    """Whether they feed other windows, as their rows come."""
+    """Whether it feeds other windows, as its rows come."""
+
+
+@dataclass(frozen=True)
+class WindowBuffer:
+    """Rows kept until their windows close, for what can't be kept as partial aggregates."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    """As of `WindowAggregate`."""
+    stage: RowsStage
+    streams: tuple[str, ...]
+    """As of `WindowAggregate`."""
+    relation: Relation
+    label: str
+    growth: UnboundedState | None = None
+    at_once: bool = False
+    """As of `WindowAggregate`."""
+
+
+@dataclass(frozen=True)
+class WindowResults:
+    """A query over the rows of windows that have closed, which come together; over no windows, row by row. No state."""
+
+    name: str
+    inputs: tuple[Operator, ...]
+    """The windows; without any the sources, where others read these, too."""
+    sql: str
+    """Reads windows by their names, and streams by their views."""
+    relation: Relation
+    label: str
+    growth: UnboundedState | None = None
+    carried: Mapping[str, str] = field(default_factory=dict)
+    """Output column → the window column or group key it carries (``stage.key``)."""
+    unique: frozenset[str] | None = None
+    """What identifies a row of the output; None: nothing does."""
+    ranks: tuple[str, ...] = ()
+    """The rankings that a filter ends, as the user wrote them."""
+    grouped_rows: tuple[Window, ...] = ()
+    """The windows whose kept rows a GROUP BY is over."""
+    certain: bool = True
+    """Whether nothing in it can make two rows of one."""
+    closed: bool = True
+    """Whether the window columns it carries are of windows that have closed: all rows of one come at once."""
+    written: str = ""
+    """`sql` as its author wrote it, where that is another text: for looking at."""
+
+    @property
+    def windows(self) -> tuple[WindowAggregate | WindowBuffer, ...]:
+        """The windows below it, lower ones first."""
+        return tuple(each for each in in_order(self) if isinstance(each, WindowAggregate | WindowBuffer))
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """What each of these keeps."""
+        return tuple(each.stage for each in self.windows)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether its windows feed other windows, as their rows come."""
+        return any(each.at_once for each in self.windows)
+
+    @property
+    def grouped(self) -> list[Window]:
+        """The windows whose rows are grouped."""
+        own = [each.stage.window for each in in_order(self) if isinstance(each, WindowAggregate)]
+        return [*own, *self.grouped_rows]
 
 
 @dataclass(frozen=True)
@@ -437,6 +506,8 @@ Until: TypeAlias = tuple[tuple[str, int], ...]
 Operator: TypeAlias = (
     Source
     | ChangelogNormalize
+    | WindowAggregate
+    | WindowBuffer
     | WindowResults
     | WindowChanges
     | WindowRows
@@ -466,8 +537,11 @@ class Dataflow:
     """The columns that identify a row of the result, where rows change."""
     operators: tuple[Operator, ...] = field(default=())
     """All of them, inputs first."""
-    windows: WindowPlan | None = None
-    """The plan of windows that are all there is, and put themselves out; None: others stand above, or there are none."""
+
+    @property
+    def windows(self) -> WindowResults | None:
+        """The result, where windows are all there is; None: other operators stand above them, or there are none."""
+        return self.root if isinstance(self.root, WindowResults) else None
 
     @property
     def is_stateless(self) -> bool:
@@ -491,8 +565,8 @@ class Dataflow:
     @property
     def windowed(self) -> tuple[Stage, ...]:
         """The stages with windows."""
-        below = [each.plan for each in self.operators if isinstance(each, WindowResults)]
-        return tuple(stage for each in below for stage in each.stages)
+        windows = (each for each in self.operators if isinstance(each, WindowAggregate | WindowBuffer))
+        return tuple(each.stage for each in windows)
 
     @property
     def has_windows(self) -> bool:
@@ -502,7 +576,7 @@ class Dataflow:
     @property
     def grouped(self) -> list[Window]:
         """The windows whose rows are grouped."""
-        below = [each.plan.grouped for each in self.operators if isinstance(each, WindowResults)]
+        below = [each.grouped for each in self.operators if isinstance(each, WindowResults)]
         rows = {each.name: each.window for each in self.operators if isinstance(each, WindowRows)}
         groups = [each for each in self.operators if isinstance(each, GroupAggregate)]
         over = [rows[below.name] for each in groups for below in in_order(each) if below.name in rows]

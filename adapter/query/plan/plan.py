@@ -11,7 +11,7 @@ from ..frontend.streams import Stream
 from ..normalize.rankings.ranks import Top
 from ..program import MiniBatch
 from ..windows.windows import Window
-from .base import Dataflow
+from .base import Dataflow, WindowResults
 from .untimed_rows import Dropped
 
 
@@ -78,42 +78,6 @@ class LookupTable:
 
 
 @dataclass(frozen=True)
-class WindowPlan:
-    """A query that stays within windows: streams, the stages that keep state, and the SQL over their results."""
-
-    streams: tuple[Stream, ...]
-    stages: tuple[Stage, ...]
-    """In the order they are evaluated; none: the query works row by row."""
-    output: str
-    static: tuple[str, ...]
-    """Relations read afresh at each micro-batch."""
-    carried: Mapping[str, str] = field(default_factory=dict)
-    """Output column → the window column or group key it carries (``stage.key``)."""
-    unique: frozenset[str] | None = None
-    """What identifies a row of the output; None: nothing does."""
-    ranks: tuple[str, ...] = ()
-    """The rankings that a filter ends, as the user wrote them."""
-    grouped_rows: tuple[Window, ...] = ()
-    """The windows whose kept rows a GROUP BY is over."""
-    certain: bool = True
-    """Whether nothing above the stages can make two rows of one."""
-    closed: bool = True
-    """Whether the window columns it carries are of windows that have closed: all rows of one come at once."""
-    written: str = ""
-    """`output` as its author wrote it, where that is another text: for looking at."""
-    lookups: tuple[LookupTable, ...] = ()
-    """Where it is all of a model's query: the tables outside that it asks."""
-    taken: frozenset[str] = frozenset()
-    """As of `Plan`, where it is all of a model's query."""
-
-    @property
-    def grouped(self) -> list[Window]:
-        """The windows whose rows are grouped."""
-        own = [stage.window for stage in self.stages if isinstance(stage, AggregateStage)]
-        return [*own, *self.grouped_rows]
-
-
-@dataclass(frozen=True)
 class Plan:
     """A model's query: its streams, and the operators that keep it up to date."""
 
@@ -145,7 +109,7 @@ class Plan:
     """Where the stream drops rows without an event time, which a text for batch then leaves out, too."""
 
     @property
-    def windows(self) -> WindowPlan | None:
+    def windows(self) -> WindowResults | None:
         """As of `Dataflow`."""
         return self.dataflow.windows
 

@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..frontend import hints
-from ..plan.base import Dataflow, MaterializedProject, Project
+from ..plan.base import Dataflow, MaterializedProject, Project, WindowResults
 from ..plan.lookup_keys import LookupKey, is_of, joins_needed, keys_of, relations_before
 from ..plan.plan import LookupTable
 from ..sql.dialect import parse, sql
@@ -87,7 +87,8 @@ def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
         QueryError: another one does, which would have to ask for the keys of all that it keeps.
     """
     for operator in flow.operators:
-        text = "" if isinstance(operator, Project | MaterializedProject) else getattr(operator, "sql", "")
+        asks = isinstance(operator, Project | MaterializedProject | WindowResults)
+        text = "" if asks else getattr(operator, "sql", "")
         for table in tables:
             if table.view in text and any(each.name == table.view for each in every(parse(text), exp.Table)):
                 raise QueryError(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TypeVar
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -23,10 +22,9 @@ from ..normalize import compared_types, conditions, event_clock, lateral_joins, 
 from ..normalize.names import ctes, natural_joins, own_names, qualified, result_names, same_names, stars
 from ..normalize.rankings import limits, qualify, rank_filters, ranks
 from ..plan import untimed_rows
-from ..plan.base import Dataflow, WindowClose, WindowResults, is_timed
+from ..plan.base import Dataflow, WindowClose, WindowResults, in_order, is_timed
 from ..plan.operators.window_operators import operator_of
-from ..plan.plan import LookupTable, Plan, WindowPlan
-from ..plan.relation import Relation
+from ..plan.plan import LookupTable, Plan
 from ..program import MiniBatch
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql import functions
@@ -41,8 +39,6 @@ from .planner import dataflow
 from .row_level import check_relations
 from .upsert_keys import replacing
 from .window_planner import WindowPlanner
-
-_Planned = TypeVar("_Planned", Plan, WindowPlan)
 
 
 def plan(
@@ -114,7 +110,7 @@ def _without(misspelt: Sequence[str], made: Callable[[], Plan]) -> None:
         ) from problem
 
 
-def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None) -> WindowPlan:
+def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None) -> Plan:
     """The plan of a text that stays within windows.
 
     Args:
@@ -126,7 +122,7 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
         QueryError: as in `plan`, or there is something else in it.
     """
 
-    def made(text: str, tree: exp.Query, *_: object, ask: QueryRunner | None) -> WindowPlan:
+    def made(text: str, tree: exp.Query, *_: object, ask: QueryRunner | None) -> Plan:
         read = _read(text, tree, ask)
         if next(hints.windows_under(read.tree), None) is None:
             raise QueryError("There is no window function in it.")
@@ -154,8 +150,8 @@ def _with_names_apart(
     known: Mapping[str, Known],
     domains: Collection[str],
     ask: QueryRunner | None,
-    made: Callable[..., _Planned],
-) -> _Planned:
+    made: Callable[..., Plan],
+) -> Plan:
     """A plan in which the author's names are told from those of generated SQL (`own_names`).
 
     Args:
@@ -247,18 +243,14 @@ def _of_windows(
 ) -> Plan:
     """The plan of a text that stays within windows, and all of which puts its rows out as these say."""
     found = _within_windows(read, known, outside)
-    if emission != FINAL and not found.stages:
+    windows = found.windows
+    assert windows is not None
+    if emission != FINAL and not windows.stages:
         raise NotMeant(emission.refusal(PASSED_ON))
     if emission.changes:
-        replacing(found, [operator_of(stage, emission) for stage in found.stages], emission)
-    root = WindowResults("windows", found, Relation(), "windows")
-    return Plan(
-        found.streams,
-        Dataflow(root, None, (root,), found),
-        found.static,
-        ranks=found.ranks,
-        rewrites=tuple(read.rewrites.done),
-        lookups=outside,
+        replacing(windows, [operator_of(stage, emission) for stage in windows.stages], emission)
+    return replace(
+        found,
         mini_batch=read.hint,
         unknown_functions=read.unknown_functions,
         unclear_columns=read.unclear_columns,
@@ -268,19 +260,26 @@ def _of_windows(
 
 def _within_windows(
     read: _Text, known: Mapping[str, Known], outside: tuple[LookupTable, ...], batch: bool = False
-) -> WindowPlan:
+) -> Plan:
     ctes.check_read_once(read.tree)
     _refuse_changes(read.tree, known)
     if not batch:
         _refuse_chance(read.tree)
-    found = WindowPlanner(read.tree, read.rewrites, batch=batch).plan()
+    planner = WindowPlanner(read.tree, read.rewrites, batch=batch)
+    root = planner.plan()
     read.rewrites.check()
-    if found.stages:
+    if root.stages:
         read.check_stars()
         read.check_names()
     views = {table.view for table in outside}
-    static = tuple(relation for relation in found.static if relation not in views)
-    return replace(found, static=static, lookups=outside)
+    return Plan(
+        planner.streams_read,
+        Dataflow(root, None, tuple(in_order(root))),
+        tuple(relation for relation in planner.streams.static if relation not in views),
+        ranks=root.ranks,
+        rewrites=tuple(read.rewrites.done),
+        lookups=outside,
+    )
 
 
 def _refuse_chance(tree: exp.Query) -> None:
@@ -454,10 +453,10 @@ def _in_operators(
 
 
 def _plan_within_windows(
-    rewrites: Rewrites, tree: exp.Query, streams: Streams, stages: int, keeps_rows: bool
-) -> WindowPlan:
+    rewrites: Rewrites, tree: exp.Query, streams: Streams, stages: int, keeps_rows: bool, at_once: bool
+) -> WindowResults:
     ctes.check_read_once(tree)
-    return WindowPlanner(tree, rewrites, streams, stages, keeps_rows=keeps_rows).plan()
+    return WindowPlanner(tree, rewrites, streams, stages, keeps_rows=keeps_rows, at_once=at_once).plan()
 
 
 def _with_ties_broken(tree: exp.Query) -> exp.Query:

@@ -17,8 +17,7 @@ from ..frontend.streams import Known, Streams
 from ..normalize import event_clock
 from ..normalize.rankings import limits, ranks
 from ..plan import unbounded_state, untimed_rows
-from ..plan.base import Dataflow, Operator, Recompute, TopN, in_order
-from ..plan.plan import WindowPlan
+from ..plan.base import Dataflow, Operator, Recompute, TopN, WindowResults, in_order
 from ..plan.upserts import kept_root, replaced
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.nodes import shape
@@ -42,7 +41,7 @@ def dataflow(
     ttl: int | None,
     domains: Collection[str],
     rewrites: Rewrites,
-    windows: Callable[[exp.Query, Streams, int, bool], WindowPlan],
+    windows: Callable[[exp.Query, Streams, int, bool, bool], WindowResults],
     emission: Emission = FINAL,
     may_grow: bool = False,
 ) -> tuple[Dataflow, Streams, tuple[str, ...], tuple[untimed_rows.Dropped, ...]]:
@@ -55,7 +54,8 @@ def dataflow(
         domains: columns whose sets of values do not grow.
         rewrites: that the query asks for.
         windows: the planner of queries that stay within windows: of a query, the streams of the whole tree, how many
-            stages others have, and whether rows of windows are kept where they are read as they are.
+            stages others have, whether rows of windows are kept where they are read as they are, and whether they feed other
+            windows as rows come.
         emission: when results of windows come.
         may_grow: passes states that grow for ever.
 
@@ -101,7 +101,7 @@ class Planner:
         ttl: int | None,
         domains: Collection[str],
         rewrites: Rewrites,
-        windows: Callable[[exp.Query, Streams, int, bool], WindowPlan],
+        windows: Callable[[exp.Query, Streams, int, bool, bool], WindowResults],
         emission: Emission,
     ) -> None:
         self.tree = limits.write_as_ranks(tree, reads_stream)

@@ -151,5 +151,5 @@ def _check_judged(test: exp.Expr, source: FromItem) -> None:
         )
     for each in in_order(operator):
         at_once = isinstance(each, Source | Project | UnionAll | WindowRows)
-        if not (at_once or (isinstance(each, WindowResults) and not each.plan.stages)):
+        if not (at_once or (isinstance(each, WindowResults) and not each.stages)):
             event_clock.refuse_kept(test)

@@ -8,15 +8,17 @@ from ...util.quoting import quote
 from ..aggregates.aggregate_stage import MERGE_FROM, WINDOW_END, WINDOW_START, WINDOW_TIME
 from ..errors import QueryError
 from ..plan import identity
+from ..plan.base import WindowResults
 from ..plan.operators.sessions import SessionStage
 from ..plan.operators.sliced import SlicedStage
 from ..plan.operators.window_buffer import WindowBuffer
-from ..plan.plan import WindowPlan
 from ..program import Upsert
 from ..windows.emission import Emission
 
 
-def replacing(plan: WindowPlan, pieces: Sequence[SlicedStage | WindowBuffer], emission: Emission) -> Upsert:
+def replacing(
+    plan: WindowResults, pieces: Sequence[SlicedStage | WindowBuffer], emission: Emission
+) -> Upsert:
     """Which rows of the table a micro-batch's results are compared with.
 
     Raises:
@@ -74,7 +76,7 @@ def check_named(upsert: Upsert, key: Sequence[str], grows: bool) -> None:
     )
 
 
-def _sessions(plan: WindowPlan, pieces: Sequence[SlicedStage | WindowBuffer]) -> Upsert:
+def _sessions(plan: WindowResults, pieces: Sequence[SlicedStage | WindowBuffer]) -> Upsert:
     """A session that goes on has another end, and sessions become one: old rows lie within the new window."""
     piece = pieces[0]
     if len(pieces) > 1 or not isinstance(piece, SessionStage) or plan.ranks:
@@ -120,7 +122,7 @@ def _sessions(plan: WindowPlan, pieces: Sequence[SlicedStage | WindowBuffer]) ->
     )
 
 
-def _column(plan: WindowPlan, carried: str) -> str:
+def _column(plan: WindowResults, carried: str) -> str:
     found = [column for column, what in plan.carried.items() if what == carried]
     if not found:
         raise QueryError(

@@ -1,4 +1,5 @@
-"""Queries that stay within windows → a `WindowPlan` in stages: which parts keep state, and the SQL below and above them.
+"""Queries that stay within windows → windows, and the query over their results: which parts keep state, and the SQL below
+and above them.
 
 The tree is visited from the bottom up. Each query is one of four kinds; where a kind can't stay row
 level or window local, it is refused with a sentence, or a stage is put in its place:
@@ -11,6 +12,7 @@ result     rows of windows that have closed, out of a stage
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -37,7 +39,9 @@ from ..frontend.streams import Stream, Streams
 from ..normalize import event_clock, on_change
 from ..normalize.rankings import ranks
 from ..plan import identity
-from ..plan.plan import RowsStage, WindowPlan
+from ..plan.base import WindowAggregate, WindowBuffer, WindowResults
+from ..plan.plan import RowsStage
+from ..plan.relation import Relation
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.clauses import column_names, joined, relations
 from ..sql.dialect import canonical, function_name, sql, walk_same_query
@@ -76,10 +80,13 @@ class WindowPlanner:
         others: int = 0,
         batch: bool = False,
         keeps_rows: bool = False,
+        at_once: bool = False,
     ) -> None:
         """`streams`: of a tree that this one is a part of, in which `others` is the number of stages before. `batch`: as in
-        `plan`. `keeps_rows`: also where rows of windows are read as they are."""
-        self.keeps_rows = keeps_rows
+        `plan`. `keeps_rows`: also where rows of windows are read as they are. `at_once`: they feed other windows as rows
+        come."""
+        self.keeps_rows, self.at_once = keeps_rows, at_once
+        self.streams_read: tuple[Stream, ...] = ()
         self.tree, self.rewrites, self.others, self.batch = tree, rewrites, others, batch
         self.streams = streams or Streams(tree)
         event_clock.show_watermark(tree)
@@ -90,7 +97,12 @@ class WindowPlanner:
         self._reads = Counter(map(shape, hints.windows_under(tree)))
         """How often each window function is read."""
 
-    def plan(self) -> WindowPlan:
+    def plan(self) -> WindowResults:
+        """Returns the query over the windows; `streams_read` has the streams after it.
+
+        Raises:
+            QueryError: it doesn't stay within windows.
+        """
         root = exp.Subquery(this=self.tree)
         info = self._visit(root)
         if info.kind == WINDOWED and self._keep_read(root):
@@ -105,21 +117,42 @@ class WindowPlanner:
         written = sql(hints.as_written(exp.Subquery(this=query.copy())).this)
         output = self.rewrites.output(query)
         kept_whole = not self.stages or any(isinstance(stage, RowsStage) for stage in self.stages.values())
-        streams = self.streams.read(kept_whole)
-        self._check_times(streams)
-        return WindowPlan(
-            streams,
-            tuple(self.stages.values()),
-            output,
-            tuple(self.streams.static),
-            info.window_columns,
-            info.unique,
-            tuple(self.ranks),
+        self.streams_read = self.streams.read(kept_whole)
+        self._check_times(self.streams_read)
+        return WindowResults(
+            name="windows",
+            inputs=self._operators(),
+            sql=output,
+            relation=Relation(),
+            label="windows",
+            carried=info.window_columns,
+            unique=info.unique,
+            ranks=tuple(self.ranks),
             certain=identity.is_kept(query),
             grouped_rows=tuple(filter(None, self.grouped)),
             closed=info.kind == RESULT,
             written=written if written != output else "",
         )
+
+    def _operators(self) -> tuple[WindowAggregate | WindowBuffer, ...]:
+        """Returns an operator for each stage, over those of lower levels whose results it reads."""
+        found: dict[str, WindowAggregate | WindowBuffer] = {}
+        for stage in self.stages.values():
+            below = tuple(
+                each
+                for name, each in found.items()
+                if each.stage.level < stage.level and re.search(rf"\b{name}\b", stage.rows)
+            )
+            label, at_once = str(stage.window), self.at_once
+            read = tuple(each.relation for each in self.streams_read if each.view in stage.streams)
+            if isinstance(stage, AggregateStage):
+                made: WindowAggregate | WindowBuffer = WindowAggregate(
+                    stage.name, below, stage, read, Relation(), label, at_once=at_once
+                )
+            else:
+                made = WindowBuffer(stage.name, below, stage, read, Relation(), label, at_once=at_once)
+            found[stage.name] = made
+        return tuple(found.values())
 
     def _check_times(self, streams: Sequence[Stream]) -> None:
         """Passes unions of streams of which each says how far it has come."""

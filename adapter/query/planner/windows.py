@@ -25,7 +25,6 @@ from ..plan.base import (
 )
 from ..plan.operators import generations
 from ..plan.operators.key_generations import later
-from ..plan.plan import WindowPlan
 from ..plan.relation import Relation
 from ..sql.dialect import canonical
 from ..sql.names import digest
@@ -57,7 +56,8 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
     changes = planner.emission.changes
     if changes and len(set(map(shape, hints.windows_under(node)))) > 1:
         raise QueryError(_SEVERAL_STAGES)
-    found = planner.plan_windows(node.copy(), planner.streams, planner.window_stages, changes)
+    at_once = changes and planner.under_windows > 0
+    found = planner.plan_windows(node.copy(), planner.streams, planner.window_stages, changes, at_once)
     if changes:
         return _changing(planner, node, found)
     planner.window_stages += len(found.stages)
@@ -72,7 +72,8 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
         )
         ends = [column for column, kind in found.carried.items() if kind == "window_end"]
         relation = Relation(open_until=ends[0] if ends else None, repeatable=conditions.is_repeatable(node))
-        return planner.add(WindowResults(f"rows_{digest(canonical(node))}", found, relation, label, inputs))
+        name = f"rows_{digest(canonical(node))}"
+        return planner.add(replace(found, name=name, inputs=inputs, relation=relation, label=label))
     zones = {stage.window.time_zone for stage in found.stages}
     # Windows cut on another zone's clock may close at another time.
     zone = next(iter(zones)) or ""
@@ -91,10 +92,19 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
         keys=keys,
         repeatable=conditions.is_repeatable(node),
     )
-    return planner.add(WindowResults(f"windows_{digest(canonical(node))}", found, relation, label))
+    return _results(
+        planner, replace(found, name=f"windows_{digest(canonical(node))}", relation=relation, label=label)
+    )
 
 
-def _changing(planner: Planner, node: exp.Query, found: WindowPlan) -> Operator:
+def _results(planner: Planner, results: WindowResults) -> Operator:
+    """Adds windows and the query over them."""
+    for each in results.inputs:
+        planner.add(each)
+    return planner.add(results)
+
+
+def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operator:
     """The results of one stage, which may have several for each window.
 
     Raises:
@@ -126,16 +136,15 @@ def _changing(planner: Planner, node: exp.Query, found: WindowPlan) -> Operator:
     goes_on = window.merges and not window.grows
     planner.window_stages += 1
     planner.ranks |= dict.fromkeys(found.ranks)
-    at_once = planner.under_windows > 0
-    identity = digest(canonical(node), *(["as it comes"] if at_once else []))
+    identity = digest(canonical(node), *(["as it comes"] if found.at_once else []))
     keys: tuple[frozenset[str], ...] = ()
     if found.certain and found.unique is not None and found.unique <= carried.keys():
         keys = (frozenset(carried[kind] for kind in found.unique),)
-    results = WindowResults(f"windows_{identity}", found, Relation(keys=keys), str(window), at_once=at_once)
+    results = replace(found, name=f"windows_{identity}", relation=Relation(keys=keys), label=str(window))
     return planner.add(
         WindowChanges(
             f"changes_{identity}",
-            (planner.add(results),),
+            (_results(planner, results),),
             end,
             start if window.merges else None,
             seen,
@@ -219,7 +228,7 @@ def _in_time(planner: Planner, operator: Operator, until: str) -> Operator:
     return planner.add(Project(name, (operator,), text, operator.relation, "rows that may still count"))
 
 
-def _starts(found: WindowPlan, zone: str) -> dict[str, int]:
+def _starts(found: WindowResults, zone: str) -> dict[str, int]:
     """The columns with the starts of windows that have closed: by how much they are before the ends."""
     sizes = {stage.window.size for stage in found.stages if not stage.window.merges}
     if zone or not found.closed or len(sizes) != 1 or len(sizes) != len(found.stages):

@@ -24,7 +24,7 @@ class ChangedWindows:
         (below,) = operator.inputs
         assert isinstance(below, WindowResults)
         self.operator, self.below = operator, below
-        (self.stage,) = below.plan.stages
+        (self.stage,) = below.stages
         self.part = operator.name
         self.row, self.times = (quote(f"{self.part}_{what}") for what in ("row", "times"))
         self.end = f"{ROW}.{quote(operator.end)}"
