@@ -329,9 +329,7 @@ def _of_stages(
         if isinstance(stage, AggregateStage):
             closed = _of_stage(stage, rows[stage.name], means)
             with suppress(Unclear):
-                given[stage.name] = of_query(
-                    parse(stage.output), {**untold, f"{stage.name}_windows": closed}
-                )
+                given[stage.name] = of_query(parse(stage.output), {**untold, f"{stage.name}_windows": closed})
         is_told = given[stage.name] is not _UNTOLD
         means[stage.name] = given[stage.name].means if is_told else digest("windows", whole)
     return rows, given
