@@ -123,23 +123,10 @@ class AggregateStage:
 
 
 @dataclass(frozen=True)
-class UnboundedState:
-    """What the state of a query without windows grows with."""
-
-    by: tuple[tuple[str, ...], ...]
-    """What it keeps something for, by the names the query has for it: each key, or the columns it is
-    computed from."""
-    bounded: str
-    """The query with a predicate that bounds it."""
-
-
-@dataclass(frozen=True)
 class GroupStage:
     """A GROUP BY over a whole stream, kept as partial aggregates per key."""
 
     name: str
-    level: int
-    streams: tuple[str, ...]
     rows: str
     """SQL of the rows that go in: keys and arguments."""
     source: str
@@ -148,8 +135,6 @@ class GroupStage:
     grouping_sets: tuple[tuple[str, ...], ...] | None
     metrics: tuple[Metric, ...]
     distinct_sets: tuple[DistinctSet, ...]
-    growth: UnboundedState | None
-    """None: of the stage whose rows come and go."""
     signed: bool = False
     """Whether a row may take one away that came before: its ``sign`` is −1 then."""
     enumerated: Enumerated | None = None

@@ -67,7 +67,7 @@ class _Builder:
         operators = plan.dataflow.operators
         self.feeds = {each.view for each in operators if isinstance(each, Source) and each.changelog}
         self.upsert_keys = {
-            source.view: each.stage.key
+            source.view: each.key
             for each in operators
             if isinstance(each, ChangelogNormalize)
             for source in each.inputs

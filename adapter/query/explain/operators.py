@@ -101,7 +101,7 @@ class Operators:
         if isinstance(operator, base.Source):
             return Read(self.source(operator.view))
         if isinstance(operator, base.ChangelogNormalize):
-            keys: dict[exp.Expr, tuple[str, ...]] = {exp.column(each): () for each in operator.stage.key}
+            keys: dict[exp.Expr, tuple[str, ...]] = {exp.column(each): () for each in operator.key}
             state = self._state(operator, "the last row of a key", self.bounds.of_keys(keys, exp.Select()))
             notes = ("What a row replaces is retracted from what stands above.",)
             return Read(

@@ -272,19 +272,11 @@ class StageResult:
     level: int
     window_columns: tuple[tuple[str, str], ...]
     unique: frozenset[str] | None
-    changes: bool = False
-    """Without windows: whether rows of it change."""
-    others: tuple[frozenset[str], ...] = ()
-    """Other columns that identify a row."""
-    hidden: tuple[str, ...] = ()
-    """Columns that aren't the query's, and stay out of what `stage_result` selects."""
 
 
 def stage_result(result: StageResult) -> exp.Select:
     """``select * from stage``, marked."""
-    hidden = [exp.to_identifier(name) for name in result.hidden]
-    star = exp.Star(except_=hidden) if hidden else exp.Star()
-    select = exp.Select(expressions=[star]).from_(exp.to_table(result.name))
+    select = exp.Select(expressions=[exp.Star()]).from_(exp.to_table(result.name))
     select.meta[_STAGE] = result
     return select
 

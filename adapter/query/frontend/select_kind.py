@@ -18,11 +18,6 @@ def is_grouped(select: exp.Select) -> bool:
     return any(select.args.get(name) for name in clauses) or aggregate(select) is not None
 
 
-def is_row_by_row(select: exp.Select) -> bool:
-    """Whether a SELECT works row by row."""
-    return not is_grouped(select) and select.find(exp.Window) is None
-
-
 def write_distinct_as_group(select: exp.Select) -> None:
     """SELECT DISTINCT as a GROUP BY of all its columns. Changes the tree it is given.
 

@@ -56,8 +56,7 @@ from ..plan.operators.buffered_rows import (
     packed,
     spread,
 )
-from ..plan.operators.changelog_normalize import SIGN_OF_ROW, SIGNED
-from ..plan.operators.changelog_normalize import ChangelogNormalize as Normalized
+from ..plan.operators.changelog_normalize import SIGN_OF_ROW, LatestRows
 from ..plan.operators.given_rows import GivenRows
 from ..plan.operators.group_state import Groups, identity_columns
 from ..plan.operators.groups import GroupChanges
@@ -499,14 +498,13 @@ class _Generator:
     # -- kept --------------------------------------------------------------------------------------
 
     def _normalize(self, operator: ChangelogNormalize) -> None:
-        pieces = Normalized(operator.stage)
-        self.steps += pieces.known()
+        latest = LatestRows(operator)
+        self.steps += latest.steps()
         self._step(
             operator,
-            f"select * except ({SIGN_OF_ROW}), cast({SIGN_OF_ROW} as bigint) as {WEIGHT} from {operator.name}{SIGNED}",
+            f"select * except ({SIGN_OF_ROW}), cast({SIGN_OF_ROW} as bigint) as {WEIGHT} from {latest.signed}",
         )
-        for part in pieces.parts():
-            self._has(part, operator)
+        self._has(latest.state(), operator)
 
     def _keep(self, kept: BufferedRows, beside: Sequence[BufferedRows] = ()) -> None:
         self._has(kept.state(beside), kept)

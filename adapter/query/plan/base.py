@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..aggregates.model import AggregateStage, GroupStage
     from ..normalize.rankings.ranks import Top as Ranking
     from ..windows.windows import Window
-    from .plan import KeyedStage, RowsStage, Stage
+    from .plan import RowsStage, Stage
     from .running import RunningValue
 
 
@@ -66,12 +66,15 @@ class Source:
 
 @dataclass(frozen=True)
 class ChangelogNormalize:
-    """Of an upsert source, the row that each new one replaces: it goes, and the new one comes."""
+    """An upsert source: each row retracts the one before it with the same key."""
 
     name: str
     inputs: tuple[Operator, ...]
     """The `Source`."""
-    stage: KeyedStage
+    key: tuple[str, ...]
+    """Columns that identify a row, as the source declares them."""
+    time: str | None
+    """Column of the event time that orders the rows of a key; None if they are ordered by arrival."""
     relation: Relation
     label: str
     growth: UnboundedState | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ..aggregates.model import AggregateStage, UnboundedState
+from ..aggregates.model import AggregateStage
 from ..frontend.streams import Stream
 from ..normalize.rankings.ranks import Top
 from ..program import MiniBatch
@@ -36,28 +36,6 @@ class RowsStage:
     """As in `AggregateStage`."""
     plain: str = ""
     """`source` without the names of its relations, so that these may be others; empty: nobody wrote it so."""
-
-
-@dataclass(frozen=True)
-class KeyedStage:
-    """A stream whose rows replace those before them that have the same key."""
-
-    name: str
-    level: int
-    streams: tuple[str, ...]
-    view: str
-    source: str
-    key: tuple[str, ...]
-    feed: bool
-    """Whether it is a change feed; else each row takes the place of the one before."""
-    time: str | None
-    """The column of the event time, by which rows follow each other; None: they do so as they come."""
-    stored: bool
-    """Whether rows are needed after they came."""
-    signed: bool
-    """Whether what stands above adds up rows that come and go."""
-    growth: UnboundedState | None
-    """None: of what it is the feed of."""
 
 
 Stage: TypeAlias = AggregateStage | RowsStage

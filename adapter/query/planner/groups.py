@@ -205,15 +205,12 @@ def _aggregate(
     rows = builder.rows([*(["row_time"] if is_timed else []), *(["sign"] if signed else [])])
     stage = GroupStage(
         name=name,
-        level=0,
-        streams=(),
         rows=rows,
         source=builder.source,
         keys=keys,
         grouping_sets=builder.grouping_sets,
         metrics=tuple(builder.metrics.values()),
         distinct_sets=builder.distinct_sets,
-        growth=None,
         signed=signed,
         enumerated=enumerated,
         written=sql(hints.user_tree(template)),

@@ -97,11 +97,6 @@ def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
                 )
 
 
-def are_under(node: exp.Expr) -> bool:
-    """Whether lookup tables are read under a node."""
-    return any(table.meta_get(_VIEW) for table in every(node, exp.Table))
-
-
 def _place(table: exp.Table) -> int:
     """Where among the joins of its SELECT a table stands: its keys may come out of those before."""
     join = table.find_ancestor(exp.Join, exp.Select)

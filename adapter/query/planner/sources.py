@@ -10,7 +10,6 @@ from ...util.quoting import is_path
 from ..errors import NotMeant
 from ..frontend.streams import Known
 from ..plan.base import ChangelogNormalize, Operator, Source, UnboundedState
-from ..plan.plan import KeyedStage
 from ..plan.relation import Relation
 from ..sql.names import digest
 
@@ -57,19 +56,8 @@ def _normalized(planner: Planner, source: Operator, known: Known, relation: str)
         ChangelogNormalize(
             name,
             (source,),
-            KeyedStage(
-                name,
-                0,
-                (source.view,),
-                source.name,
-                source.name,
-                known.key,
-                feed=False,
-                time=known.event_time,
-                stored=True,
-                signed=True,
-                growth=None,
-            ),
+            known.key,
+            known.event_time,
             Relation(True, keys=(frozenset(name.lower() for name in known.key),), bounded=not missing),
             f"the last row per {keys}",
             UnboundedState(f"a row for every value of {keys}", frozenset(map(str.lower, known.key)))

@@ -331,19 +331,6 @@ def carried_on(
     return {**found, **({REPLAYED: list(replayed)} if replayed is not None else {})}
 
 
-def only_rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether nothing but which rows go in keeps the state from being that of a query: a filter, or what is made of a
-    column below.
-
-    >>> stage = {"name": "stage_1", "source": "SELECT * FROM a", "keys": {"k": "k"}}
-    >>> only_rows({"stages": [stage]}, {"stages": [{**stage, "source": "SELECT * FROM a WHERE b"}]})
-    True
-    >>> only_rows({"stages": [stage]}, {"stages": [{**stage, "source": "SELECT * FROM a", "keys": {}}]})
-    False
-    """
-    return not evolution(old, new, same_rows=True).refused
-
-
 def _of_stage(
     found: Evolution,
     old: Mapping[str, Any],

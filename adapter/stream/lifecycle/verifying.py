@@ -179,7 +179,7 @@ def _is_cut_short(
     checkpoint: Checkpoint, target: Position | None, state: Position | None, position: Position | None
 ) -> bool:
     assert checkpoint.done is not None
-    found = Found(checkpoint, True, True, target, state is not None, state)
+    found = Found(checkpoint, True, True, target, state)
     if unfinished(found) or any(
         each is not None and each.batch > checkpoint.done for each in (target, state)
     ):

@@ -33,7 +33,6 @@ class Found:
     """Whether anything was ever written to the table as it is now."""
     target: Position | None
     """The last step in the table."""
-    has_state: bool = False
     state: Position | None = None
     """The last step in the state."""
     signature: Mapping[str, object] | None = None

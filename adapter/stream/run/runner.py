@@ -538,7 +538,6 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         target=sink.position(),
         target_has_past=sink.has_past,
         target_rows=sink.rows,
-        has_state=state.exists,
         state=state.position() if stateful else None,
         signature=state.signature() if stateful else None,
         changes=sink.changes.position() if sink.changes else None,

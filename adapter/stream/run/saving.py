@@ -202,7 +202,6 @@ def present(spark: SparkSession, model: StreamModel) -> Present:
         target=sink.position(),
         target_has_past=sink.has_past,
         target_rows=sink.rows,
-        has_state=state.exists,
         state=state.position(),
         signature=signature,
         changes=sink.changes.position() if sink.changes else None,

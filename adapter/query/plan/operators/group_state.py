@@ -16,7 +16,6 @@ from ...aggregates.aggregate_stage import GROUPING_ID
 from ...aggregates.model import SEEN, TIMES, DistinctSet, GroupStage
 from ...aggregates.partials import Partials, flag_columns, known_rows
 from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
-from ..plan import KeyedStage
 from .key_generations import NO_STEP, SINCE, TIME, KeyGenerations, matching, of_keys, same, touched_in_step
 
 ROWS_THERE, THERE = "rows_there", "__there"
@@ -352,9 +351,7 @@ class Groups(Partials):
         return f"(\nselect {', '.join(columns)}\nfrom {joins}\n)"
 
 
-def identity_columns(stage: GroupStage | KeyedStage) -> tuple[str, ...]:
-    """What tells the groups of a stage apart."""
-    if isinstance(stage, KeyedStage):
-        return stage.key
+def identity_columns(stage: GroupStage) -> tuple[str, ...]:
+    """Returns the columns that identify a group."""
     names = tuple(key.name for key in stage.keys)
     return names if stage.grouping_sets is None else (*names, GROUPING_ID)
