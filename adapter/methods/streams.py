@@ -241,7 +241,7 @@ class StreamingMethods(metaclass=AdapterMeta):
                 described = _bootstrapped(described, bootstrap, graph)
             check_cleaned(described, model, graph, anew)
             named = stream_node.model(model, self.environment, program, graph=graph)
-            ownership.check_names(self.environment.session(), named, bool(program.levels))
+            ownership.check_names(self.environment.session(), named, program.keeps_state)
             if anew:
                 session = self.environment.session()
                 if bootstrapping.check_bootstrap(session, described, program.inputs) is None:

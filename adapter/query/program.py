@@ -389,6 +389,16 @@ class Program:
     """The same as a step without rows that makes anew what can be from the rest of the state (rankings of groups; in a
     tree of operators what stands on the groups that are named), and puts out all there is. None: nothing can be."""
 
+    @property
+    def keeps_state(self) -> bool:
+        """Returns whether micro-batches leave anything in a state table."""
+        return bool(self.levels)
+
+    @property
+    def parts(self) -> tuple[StatePart, ...]:
+        """All parts of the state."""
+        return tuple(part for level in self.levels for part in level.parts)
+
 
 def needs_time(program: Program) -> bool:
     """Returns whether what a micro-batch does depends on how far event time has come."""

@@ -654,7 +654,7 @@ class Streamed:
     def _step(self) -> None:
         program = self.program
         self._show_clock()
-        if not program.levels:
+        if not program.keeps_state:
             self._emit_rows()
             self._advance({})
             return

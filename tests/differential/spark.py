@@ -264,7 +264,7 @@ class Streamed:
     def flush(self) -> None:
         """Closes all windows."""
         if self.fed is not None:
-            if self.program.levels:
+            if self.program.keeps_state:
                 self.fed.flush(self.session)
             self.batches = self.fed.taken.batches
         else:

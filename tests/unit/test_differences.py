@@ -909,7 +909,7 @@ def test_what_its_author_calls_like_a_stage_stays_what_it_is() -> None:
     window = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
     text = "select window_start, window_end, 'stage_2' as stage_1_slices, count(*) as n from {} group by 1, 2"
     program = generate.program(plan_query.plan(text.format(window)))
-    (part,) = (part.name for level in program.levels for part in level.parts)
+    (part,) = (part.name for part in program.parts)
     assert part == "stage_x_1_slices"
     # As an earlier version called it.
     made = called(program, {"stage_x_1": "stage_1"})

@@ -553,7 +553,7 @@ def check(found: Node, parts: list[str]) -> None:
 def test_each_part_of_the_state_is_in_one_operator(plan: Any, ttl: int | None) -> None:
     made: Plan = plan()
     program = generate.program(made, ttl=ttl)
-    parts = [part.name for level in program.levels for part in level.parts]
+    parts = [part.name for part in program.parts]
     check(build.tree(made, program, build.Settings("db.model", ttl=ttl)), parts)
 
 
@@ -573,7 +573,7 @@ def test_queries_that_were_wrong_once(name: str) -> None:
             found = _of_case(planning.advised(case))
         except (QueryError, ProjectError):
             return  # refused, which its own test looks at
-    check(found.tree, [part.name for level in found.program.levels for part in level.parts])
+    check(found.tree, [part.name for part in found.program.parts])
 
 
 def test_random_queries() -> None:
@@ -585,7 +585,7 @@ def test_random_queries() -> None:
         except (QueryError, ProjectError):
             continue
         explained += 1
-        check(found.tree, [part.name for level in found.program.levels for part in level.parts])
+        check(found.tree, [part.name for part in found.program.parts])
         recomputes = any(each.computing.recomputes for each in in_order(found.tree))
         assert recomputes == _is_refused_without_recompute(case)
     assert explained > 15
@@ -609,7 +609,7 @@ def test_queries_of_the_oracle(name: str) -> None:
     case = planned_case(ORACLE, name, tables)
     ttl = stream_node.config({"name": name, "config": settings_of(name)}).state_ttl
     made = build.tree(case.plan, case.program, build.Settings("db.model", ttl=ttl))
-    check(made, [part.name for level in case.program.levels for part in level.parts])
+    check(made, [part.name for part in case.program.parts])
 
 
 # -- the terminal ----------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def _without_notes(value: Any) -> Any:
 
 def _kept(text: str, ttl: int | None) -> str:
     program = generate.program(plan_query.plan(text, KNOWN, ttl), ttl=ttl)
-    parts = sorted(part.name for level in program.levels for part in level.parts)
+    parts = sorted(part.name for part in program.parts)
     # The columns that watermarks are measured on are a note about streams.
     signed = {name: each for name, each in program.signature.items() if name != EVENT_TIMES}
     kept = json.dumps([_without_notes(signed), parts], sort_keys=True)
@@ -125,7 +125,7 @@ def test_names_of_the_author_are_those_of_the_state(name: str) -> None:
 def test_what_is_planned_before_changes_no_name(text: str) -> None:
     def names() -> list[str]:
         program = generate.program(plan_query.plan(text, KNOWN, domains=("k", "x")))
-        return [part.name for level in program.levels for part in level.parts]
+        return [part.name for part in program.parts]
 
     dialect._TEXTS.clear()
     alone = names()

@@ -162,7 +162,7 @@ def _sink(node: Node, program: Program, settings: Settings, builder: _Builder) -
         notes = [f"{told}, in one commit per micro-batch."]
     if settings.changelog:
         notes.append(f"Every change is also appended to {text.relation(settings.table)}__changes.")
-    parts = [part.name for level in program.levels for part in level.parts if part.name == OUTPUT]
+    parts = [part.name for part in program.parts if part.name == OUTPUT]
     state = tuple(
         State(part, "a row that the last micro-batch emits", "the next micro-batch", builder.columns(part))
         for part in parts

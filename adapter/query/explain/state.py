@@ -13,7 +13,7 @@ Columns = Callable[[str], tuple[str, ...]]
 
 def columns_of(program: Program) -> Columns:
     """The columns of each part that a program writes."""
-    parts = {part.name: part for level in program.levels for part in level.parts}
+    parts = {part.name: part for part in program.parts}
 
     def columns(name: str) -> tuple[str, ...]:
         part = parts.get(name)

@@ -57,7 +57,7 @@ def backfill(
     Raises:
         StreamError: they can't be computed, or the stream is running.
     """
-    if not program.levels:
+    if not program.keeps_state:
         raise StreamError(
             f"Model {model.name} puts its rows out as they come, so it has no windows that close. To build it anew: "
             f"{model.rebuild}."

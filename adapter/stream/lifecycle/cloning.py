@@ -242,8 +242,8 @@ def _check(
 def _check_query(
     spark: SparkSession, model: StreamModel, program: Program, original: _Original
 ) -> str | None:
-    if (STATE in original.tables) != bool(program.levels):
-        now, then = ("keeps state", "keeps none") if program.levels else ("keeps no state", "keeps some")
+    if (STATE in original.tables) != program.keeps_state:
+        now, then = ("keeps state", "keeps none") if program.keeps_state else ("keeps no state", "keeps some")
         raise StreamError(
             f"Model {model.name}: its query {now}, and {original.what} {then}. Nothing was changed."
         )

@@ -152,9 +152,9 @@ def _of_csv(spark: SparkSession, model: StreamModel, rows: DataFrame, source: st
 
 
 def _check_program(model: StreamModel, program: Program) -> None:
-    if not program.levels:
+    if not program.keeps_state:
         raise StreamError(f"Model {model.name}: its query keeps no state, so there is nothing to edit.")
-    parts = [part.name for level in program.levels for part in level.parts]
+    parts = [part.name for part in program.parts]
     other = [name for name in parts if not _PARTS.fullmatch(name)]
     # A tree of operators in which groups alone have a state; `kept` says so.
     in_a_tree = OPERATORS in program.signature and KEPT not in program.signature

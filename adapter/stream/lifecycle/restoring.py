@@ -213,8 +213,8 @@ def _check_query(spark: SparkSession, model: StreamModel, program: Program, save
         StreamError: it can't.
     """
     was = saved.tables[STATE]
-    if (was is not None) != bool(program.levels):
-        now, then = ("keeps state", "kept none") if program.levels else ("keeps no state", "kept some")
+    if (was is not None) != program.keeps_state:
+        now, then = ("keeps state", "kept none") if program.keeps_state else ("keeps no state", "kept some")
         raise _other_query(model, saved, f"its query {now}, and {then} then.")
     if was is None:
         return None

@@ -156,9 +156,9 @@ def _at_rest(
     if checkpoint is None or checkpoint.done is None or table is None:
         raise StreamError(f"Model {model.name} has taken in nothing yet. {first}")
     target = read_position(table.last_summary())
-    state = StateTable(session, model).position() if program.levels else None
-    position = state if program.levels else target
-    if program.levels and state is None:
+    state = StateTable(session, model).position() if program.keeps_state else None
+    position = state if program.keeps_state else target
+    if program.keeps_state and state is None:
         raise StreamError(
             f"Model {model.name}: its state {model.state} is gone. Build it anew: {model.rebuild}."
         )
@@ -206,7 +206,7 @@ def _until(
 ) -> tuple[int | None, bool]:
     """Up to which end windows are compared (None: all rows), and whether rows may come yet that only batch has."""
     work = Work(model, program, StateTable(session, model), AppendSink(session, model), Lookups(model))
-    if not program.levels or open_until(session, work, position) is None:
+    if not program.keeps_state or open_until(session, work, position) is None:
         return None, False
     if asked.has_windows and asked.due is not None:
         if position.after is None:

@@ -73,7 +73,7 @@ class Batches:
         self._meter: StateMeter | None = None
         asked = any(rows.read_by is not None for level in work.program.levels[:1] for rows in level.rows)
         self._cutter = Cutter(
-            spark, work.model, work.program.inputs, bool(work.program.levels), cut_short, asked
+            spark, work.model, work.program.inputs, work.program.keeps_state, cut_short, asked
         )
         self._watermark = Watermark(
             delay=work.model.watermark_delay + work.program.behind,
@@ -127,7 +127,7 @@ class Batches:
         rows, committed = piece.rows, False
         try:
             with self._step(spark, position, piece.expected) as step:
-                if self._work.program.levels:
+                if self._work.program.keeps_state:
                     self._watermark = step.take_in(rows, self._watermark, at)
                     committed = True
                     step.put_out()
@@ -147,7 +147,7 @@ class Batches:
         from pyspark.errors import AnalysisException
 
         state = self._work.state
-        if not self._work.program.levels or not state.exists:
+        if not self._work.program.keeps_state or not state.exists:
             return False
         known = KnownColumns(state.types(spark), state.apart, lambda part: ())
         step = MicroBatch(self._work, spark, self.position, self._asked)
@@ -228,7 +228,7 @@ class Batches:
             write_progress(self._work.model, report(self.position, Figures(), self._size()))
 
     def _size(self) -> dict[str, int] | None:
-        return self._work.state.size() if self._work.program.levels else None
+        return self._work.state.size() if self._work.program.keeps_state else None
 
     @property
     def state(self) -> Sequence[PartMetrics]:
@@ -271,7 +271,7 @@ class Batches:
 
     def _meter_of(self, spark: SparkSession) -> StateMeter | None:
         """What follows the state of this run, if there is any."""
-        if self._meter is None and self._work.program.levels:
+        if self._meter is None and self._work.program.keeps_state:
             self._meter = StateMeter(spark, self._work.model, self._work.program, self._work.state)
         return self._meter
 
@@ -296,7 +296,7 @@ def open_until(spark: SparkSession, work: Work, position: Position) -> int | Non
         work: the model's.
         position: how far it has come.
     """
-    parts = [part for level in work.program.levels for part in level.parts]
+    parts = list(work.program.parts)
     zones = {part.name: (part.closes, part.time_zone) for part in parts if part.closes is not None}
     last = work.state.last_expiry(spark, zones)
     if last is None:

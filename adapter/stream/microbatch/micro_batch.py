@@ -246,7 +246,7 @@ class MicroBatch:
 
         Only after all of the step's rows are in the table: they can't be made again from a folded state.
         """
-        if self._work.program.levels:
+        if self._work.program.keeps_state:
             self._fold()
             self._note_end()
             self._maintain(self._work.state)
@@ -265,7 +265,7 @@ class MicroBatch:
 
     def _fold(self) -> None:
         state = self._work.state
-        parts = [part for level in self._work.program.levels for part in level.parts]
+        parts = list(self._work.program.parts)
         grown = state.parts_to_fold(parts, self.position.after)
         if not grown and not state.is_scattered():
             return
@@ -537,7 +537,7 @@ class MicroBatch:
 
     def _rewritten(self) -> list[str]:
         """The parts of the state that are written as a whole."""
-        parts = (part for level in self._work.program.levels for part in level.parts)
+        parts = self._work.program.parts
         return [part.name for part in parts if self._rewrite_of(part) is not None]
 
     def _move_to(self, watermark: Watermark) -> None:
@@ -577,7 +577,7 @@ class MicroBatch:
         except Exception as problem:
             if (error := constraints.broken(problem)) is None:
                 raise
-            if self._work.program.levels:
+            if self._work.program.keeps_state:
                 self._work.state.take_back(self._spark, self.position)
             raise error from problem
         self.figures.commits += 1

@@ -36,7 +36,7 @@ class StateMeter:
         if operators is None:
             operators = dict(program.operators()) if program.operators else {}
         self._operators = operators
-        self._parts = list(dict.fromkeys(part.name for level in program.levels for part in level.parts))
+        self._parts = list(dict.fromkeys(part.name for part in program.parts))
         self._last: Mapping[str, PartFigures] = {}
         self._total: dict[str, PartFigures] = {}
 

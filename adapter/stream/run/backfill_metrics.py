@@ -165,7 +165,7 @@ def _stages(work: Work, found: Evolution, had: Mapping[str, Any]) -> list[_Stage
         {**{stage["name"]: stage for stage in each["stages"]}, **(each.get("groups") or {})}
         for each in (had, signature)
     )
-    parts = {part.name for level in work.program.levels for part in level.parts}
+    parts = {part.name for part in work.program.parts}
     made = []
     for name, keys in found.come.items():
         come, stage = frozenset(keys), now[name]

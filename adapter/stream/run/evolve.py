@@ -138,7 +138,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     """
     session = working_session(spark)
     state = StateTable(session, model)
-    position, had = (state.position(), state.signature()) if program.levels else (None, None)
+    position, had = (state.position(), state.signature()) if program.keeps_state else (None, None)
     asked_for, program = program, signed(session, model, program, had)
     has = None
     if session.catalog.tableExists(model.target):
@@ -147,7 +147,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     add, drop = ({}, []) if has is None else alterations(model, list(has))
     refused = swap_cut_short(model) or cut_short(model) or _refused_columns(model, program, has)
     if position is None or had is None:
-        return Verdict(bool(program.levels), refused=refused, add=add, drop=drop)
+        return Verdict(program.keeps_state, refused=refused, add=add, drop=drop)
     found = what_becomes(had, program.signature, model.keep_state)
     problem = query_problem(model, found, had, program.signature) or settings_problem(had, program.signature)
     if refused is None and problem is not None:

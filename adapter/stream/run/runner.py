@@ -124,7 +124,7 @@ def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamRe
     with sentences(model), locked(spark, model):
         session = working_session(spark)
         batches = _resume(session, model, program)
-        if program.levels and batches.position.batch >= 0:
+        if program.keeps_state and batches.position.batch >= 0:
             with around("flush", model.name):
                 batches.flush(session)
         return _result(batches)
@@ -233,7 +233,7 @@ class RunningStream:
                 self._is_asked_to_stop = is_asked_to_stop
             self._session = session = working_session(spark)
             check_versions(session, model)
-            if program.levels:
+            if program.keeps_state:
                 check_fields(session, model, program.inputs)
             # What the state goes on with. A query that begins later must not read other columns.
             self._fields = ReadTables(session, model, program.inputs).by_relation
@@ -525,12 +525,12 @@ def _read_files(session: SparkSession, model: StreamModel, program: Program) -> 
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:
     """Look at checkpoint, state, changelog and table, and finish what a crash cut short."""
     check_whole(model)
-    check_names(session, model, bool(program.levels))
+    check_names(session, model, program.keeps_state)
     state = StateTable(session, model)
-    program = signed(session, model, program, state.signature() if program.levels else None)
+    program = signed(session, model, program, state.signature() if program.keeps_state else None)
     upsert = program.upsert
     sink = UpsertSink(session, model, upsert) if upsert else AppendSink(session, model)
-    stateful = bool(program.levels)
+    stateful = program.keeps_state
     found = Found(
         checkpoint=read_checkpoint(model.storage, model.checkpoint),
         has_target=sink.exists,

@@ -105,7 +105,7 @@ class Stream:
 
     def part(self, ending: str) -> str:
         """The part of its state that is called so at its end: what comes before says what it is of."""
-        names = [part.name for level in self.program.levels for part in level.parts]
+        names = [part.name for part in self.program.parts]
         (found,) = (name for name in names if name.endswith(f"_{ending}"))
         return found
 

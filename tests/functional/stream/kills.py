@@ -604,7 +604,7 @@ def verify(world: World, kinds: Sequence[Kind], rows_in: int) -> list[str]:
         if found != expected:
             problems.append(f"{kind.name}: {_difference(found, expected)}")
         progress: Any = read_progress(world.model(kind))
-        if not kind.upstream and kind.program.levels:
+        if not kind.upstream and kind.program.keeps_state:
             total = {name: progress["total"][name] for name in ("rows_in", "late_rows", "null_time_rows")}
             if total != {"rows_in": rows_in * len(kind.reads), "late_rows": 0, "null_time_rows": 0}:
                 problems.append(f"{kind.name}: counts {total}, and its streams have {rows_in} rows each")

@@ -52,7 +52,7 @@ def do(done: str, spark: Any, model: StreamModel, program: Program) -> None:
     if done in ("migrate", "backfill"):
         run_stream(spark, model, program)
     elif done == "edit":
-        (part,) = (part.name for level in program.levels for part in level.parts)
+        (part,) = (part.name for part in program.parts)
         change = state_edit.edit(CORRECTION.format(part=part))
         edit(spark, model, program, change.rows, change.more, False)
     elif done == "savepoint":

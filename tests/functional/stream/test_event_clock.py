@@ -40,7 +40,7 @@ def test_without_state_the_watermark_goes_on_with_the_next_run(spark: Any, stora
     of = expansion.expand("events", window_arguments.make("tumble", "ts", "1 minute"))
     text = f"select window_start, k, v from {of} where ts > current_timestamp() - interval '5' seconds"
     program = generate.program(plan_of(text))
-    assert not program.levels
+    assert not program.keeps_state
     s = Stream(spark, storage_root, program, "window_start timestamp, k string, v bigint")
     s.add((60_000, "a", 1))
     s.run()

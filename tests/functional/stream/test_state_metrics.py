@@ -87,7 +87,7 @@ def test_groups_and_distinct_values_are_looked_up_by_key(spark: Any, storage_roo
     parts(s)
     before = parts(s)[of_groups]
     state = StateTable(spark, s.model)
-    folded = {part.name: part.fold for level in s.program.levels for part in level.parts}
+    folded = {part.name: part.fold for part in s.program.parts}
     position = state.position()
     assert position is not None
     state.show(spark)
