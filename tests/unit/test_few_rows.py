@@ -8,6 +8,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.common import session
 from dbt.adapters.spark_streaming.stream.common.session import Asked, asked
 from dbt.adapters.spark_streaming.stream.microbatch.loop import Batches
@@ -44,11 +45,10 @@ class Session:
 
 
 def work(state: int = 0, table: int = 0, **program: Any) -> Any:
-    program = {"tables": (), "upsert": None, "again": None, "levels": (), "inputs": ()} | program
     sink = SimpleNamespace(rows=table, changes=program.pop("changes", None), maintain=lambda _: 0)
     model = MagicMock(watermark_delay=0, idle_timeout=None)
     return SimpleNamespace(
-        program=SimpleNamespace(behind=0, **program),
+        program=Program(inputs=(), levels=(), output="", boundaries=None, **program),
         state=SimpleNamespace(rows=state),
         sink=sink,
         model=model,
