@@ -1,6 +1,6 @@
-"""A GROUP BY over a window function or a whole stream, taken apart.
+"""Splits a grouped SELECT into keys, metrics and distinct sets, and the SQL below and above them.
 
-What can't be kept as partial aggregates is not refused here: `NotMergeable` says why, and the planner
+A query that can't be kept as partial aggregates isn't rejected here: `NotMergeable` gives the reason, and the planner
 keeps the rows of open windows instead.
 """
 
@@ -60,14 +60,14 @@ RESERVED = (
     "step",
     "row_time",
     "since",
-    # Beside columns of state in the SQL of windows, and those of `clock`.
+    # Columns next to state columns in the SQL of windows and of `clock`.
     "start_micros",
     "end_micros",
     "first_micros",
     "last_micros",
     "next_slice",
     "condition",
-    # Beside those in the SQL of rankings.
+    # Columns in the SQL of rankings.
     "place",
     "bucket_place",
     "member",
@@ -88,40 +88,40 @@ _KEY = "key"
 
 
 def hidden(name: str) -> str:
-    """The name of a column of a slice on its way up to the stage: one that no user writes."""
+    """Name of a slice column in queries below the stage. It is reserved: no user writes it."""
     return f"__{name}"
 
 
 def session_keys(window: Window) -> list[str]:
-    """The columns of state that hold what sessions are partitioned by."""
+    """State columns with the values that sessions are partitioned by."""
     return [f"session_by_{_written_plainly(name.lower())}" for name in window.partition_by]
 
 
 def _written_plainly(name: str) -> str:
-    """A column's name, or where it can't be written without quotes, one made of it."""
+    """Returns a column's name, or a name made from it if it needs quotes."""
     return (
         name if re.fullmatch(r"\w+", name) else "_".join([*re.findall(r"\w+", name), digest(name, length=8)])
     )
 
 
 def slice_names(window: Window) -> list[str]:
-    """The columns that place a row in its windows."""
+    """Columns that assign a row to its windows."""
     if window.merges:
         return [EVENT_TIME, *session_keys(window)]
     return [EVENT_TIME, EXPIRES_AT, SLICE_END, *([WINDOW_START] if window.grows else [])]
 
 
 class NotMergeable(Exception):
-    """Why a SELECT can't be kept as partial aggregates."""
+    """Raised with the reason why a SELECT can't be kept as partial aggregates."""
 
 
 def timestamp(micros: str) -> str:
-    """SQL for an instant from its microseconds."""
+    """SQL for an instant, from its microseconds."""
     return f"timestamp_micros({micros})"
 
 
 def slice_columns(window: Window) -> dict[str, str]:
-    """What places a row of ``input`` in its windows: SQL by the names of `slice_names`."""
+    """Maps the columns of `slice_names` to SQL over a row of ``input``."""
     time = f"input.{window.time}"
     ts = window.micros(time)
     if window.merges:
@@ -134,8 +134,8 @@ def slice_columns(window: Window) -> dict[str, str]:
 
 
 def sliced_input(select: exp.Select, window: Window) -> exp.Select:
-    """The rows under a window function with their slices, and such window columns as a row has
-    before its windows close."""
+    """Returns the input rows of a windowing TVF with their slices, and the window columns that a row has before its
+    windows close."""
     ts = window.micros(f"input.{window.time}")
     items = {hidden(name): text for name, text in slice_columns(window).items()}
     known = known_before_closing(window)
@@ -150,25 +150,25 @@ def sliced_input(select: exp.Select, window: Window) -> exp.Select:
     assert read is not None
     read.replace(hints.input_of(select).copy())
     for name, text in items.items():
-        # It is printed, and nobody looks into it.
+        # Generated text that nothing reads as a tree.
         made.append("expressions", exp.alias_(exp.Var(this=text), name))
     return made
 
 
 def known_before_closing(window: Window) -> frozenset[str]:
-    """The window columns that a single row has (a row is in many windows of a hop, say)."""
+    """Window columns that a single row determines (in a hop, a row is in many windows)."""
     if window.kind == "tumble":
         return frozenset({WINDOW_START, WINDOW_END, WINDOW_TIME})
     return frozenset({WINDOW_START}) if window.kind == "cumulate" else frozenset()
 
 
 class StageBuilder:
-    """Takes one SELECT apart: keys, metrics, distinct sets, and the SQL below and above them."""
+    """Splits one SELECT: keys, metrics, distinct sets, and the SQL below and above them."""
 
     def __init__(
         self, select: exp.Select, sources: Sequence[Source], window: Window | None, signed: bool = False
     ) -> None:
-        """Without a window it is the whole stream that is grouped. `signed`: a row may take one away."""
+        """`window` is None for a group aggregation. `signed`: input rows may be retractions."""
         self.select, self.sources, self.window, self.signed = select, sources, window, signed
         self.unqualified = unqualified(select)
         self.text = SourceText(select)
@@ -177,7 +177,7 @@ class StageBuilder:
             self._take_apart(frozenset(self.names.ambiguous))
 
     def _take_apart(self, ambiguous: Collection[str]) -> None:
-        """`ambiguous`: what of it comes to a name that something else comes to."""
+        """Reads the SELECT. `ambiguous`: names that two different expressions would get."""
         self.key_columns: dict[str, str] = {}
         self.session_keys: tuple[str, ...] = ()
         self.names = ContentNames([*RESERVED, *(session_keys(self.window) if self.window else ())], ambiguous)
@@ -195,12 +195,12 @@ class StageBuilder:
 
     @property
     def distinct_sets(self) -> tuple[DistinctSet, ...]:
-        """The distinct sets in the order they were met."""
+        """Distinct sets in the order of their first use."""
         return tuple(self.sets.values())
 
     @property
     def source(self) -> str:
-        """What its keys and times are made of, and which rows there are."""
+        """Text of the input rows with the columns that keys and times need."""
         return self.text.reads(self.fixed)
 
     def output(self, relation: str) -> str:
@@ -210,7 +210,7 @@ class StageBuilder:
         return sql(query)
 
     def finished(self, relation: exp.Expr) -> exp.Select:
-        """The same, not in text yet."""
+        """Returns the user's select list and HAVING over `relation`, as a tree."""
         query = exp.Select(expressions=self.items)
         if self.select.args.get("distinct"):
             query.set("distinct", exp.Distinct())
@@ -218,7 +218,7 @@ class StageBuilder:
         return query if self.having is None else query.where(self.having)
 
     def rows(self, also: Sequence[str] = ()) -> str:
-        """SQL of the rows that go into the stage; `also`: hidden columns that go with them."""
+        """SQL of the input rows. `also`: hidden columns to select as well."""
         query = self.select.copy()
         if self.window:
             query, also = _with_slices(query, self.window), slice_names(self.window)
@@ -227,7 +227,7 @@ class StageBuilder:
         items = [f"{hidden(name)} as {quote(name)}" for name in also]
         items += [f"{text} as {quote(name)}" for text, name in self.row_columns.values()]
         query.set("expressions", [])
-        # COUNT(*) reads no column, but a SELECT has one.
+        # A SELECT needs a column even if COUNT(*) reads none.
         return sql(query.select(*(items or ["true as anything"]), dialect=DIALECT))
 
     # -- GROUP BY ----------------------------------------------------------------------------------
@@ -265,12 +265,12 @@ class StageBuilder:
         times = [path_of(self.window.time)[0], *self.window.partition_by] if self.window else []
         of_keys = columns_of(*found.keys)
         self.fixed = None if of_keys is None else of_keys | {name.lower() for name in times}
-        """The columns that every aggregate needs: those of the keys and of times; None: all."""
+        """Columns that every aggregate needs: those of keys and times. None if all columns are needed."""
         self.key_of = {self._canonical(key): names[i] for i, key in enumerate(found.keys) if i in names}
         self.order = [names.get(i) for i in range(len(found.keys))]
 
     def _take_session_keys(self, keys: Sequence[exp.Expr], names: Mapping[int, str]) -> None:
-        """Finds the keys that sessions are partitioned by."""
+        """Finds the group keys that sessions are partitioned by."""
         if self.window is None or not self.window.merges:
             return
         self.session_keys = tuple(
@@ -306,7 +306,8 @@ class StageBuilder:
         return exp.alias_(rewritten, item.output_name or sql(item), quoted=True)
 
     def _key(self, node: exp.Expr) -> str | None:
-        """The group key that an expression is, or ``grouping_id`` where it tells grouping sets apart."""
+        """Returns the group key that an expression equals, or ``grouping_id`` if the expression identifies the
+        grouping set."""
         if not isinstance(node, exp.Grouping | exp.GroupingId):
             return self.key_of.get(self._canonical(node))
         asked = {self.key_of.get(self._canonical(item)) for item in arguments(node)} or set(self.order)
@@ -315,7 +316,7 @@ class StageBuilder:
         return GROUPING_ID if varying <= asked else None
 
     def _rewrite(self, node: exp.Expr, aliases: bool = True) -> exp.Expr:
-        """The expression over finished windows: keys, metrics and window columns by name."""
+        """Rewrites an expression over finished windows: keys, metrics and window columns by name."""
         if (name := self.key_of.get(self._canonical(node))) is not None:
             return exp.column(name, quoted=True)
         if self.window and (kind := window_column(node, self.sources)):
@@ -393,7 +394,7 @@ class StageBuilder:
         if key in self.metrics:
             return self.metrics[key].name
         if types is not None and distinct and types.argument.startswith("string"):
-            # Spark takes the numbers for the values, not the texts: '1' and '1.0' are one.
+            # Spark deduplicates the numbers, not the texts: '1' and '1.0' are one value.
             asked = [exp.cast(arg.copy(), "double", dialect=DIALECT) for arg in asked]
         star = [isinstance(arg, exp.Star) for arg in asked]
         if any(arg.find(exp.AggFunc, exp.Window) for arg in asked):
@@ -404,13 +405,13 @@ class StageBuilder:
             "*" if is_star else self.row_column(arg) for is_star, arg in zip(star, asked, strict=True)
         )
         where = self.row_column(condition) if condition is not None else None
-        # What can't be undone is computed from its values, which can be counted up and down.
+        # An aggregate that can't retract is computed from counted values.
         by_value = distinct or (self.signed and name not in RETRACTABLE)
         values = ", ".join(self.text.expression(arg) for arg in asked)
         set_name = self._distinct_set(columns, values) if by_value else None
         identity = self.text.expression(node)
         if any(other.identity == identity for other in self.metrics.values()):
-            # Another one that can't be told to be the same.
+            # Equal identity, but a different text: not known to be equal.
             identity = f"{identity} written {key}"
         metric = Metric(
             "",
@@ -433,7 +434,7 @@ class StageBuilder:
         return metric.name
 
     def _rows_of(self, node: exp.Expr) -> str:
-        """The rows that an aggregate is over, with what it takes of them."""
+        """Text of the input rows with the columns that an aggregate needs."""
         own = columns_of(node)
         wanted = None if own is None or self.fixed is None else self.fixed | own
         return self.text.reads(wanted)
@@ -458,17 +459,17 @@ class StageBuilder:
     # -- rows --------------------------------------------------------------------------------------
 
     def node_of(self, key: Key) -> exp.Expr:
-        """A group key as written."""
+        """Parses a group key's expression."""
         return exp.maybe_parse(key.sql, dialect=DIALECT)
 
     def is_same(self, node: exp.Expr) -> Callable[[exp.Expr], bool]:
-        """Whether an expression is another one."""
+        """Returns a predicate for expressions that equal `node`."""
         wanted = self._canonical(node)
         return lambda other: self._canonical(other) == wanted
 
     def row_column(self, node: exp.Expr, role: str = "argument") -> str:
-        """The column of the rows below that holds an expression. A key has one of its own: grouping
-        sets blank it out, and a distinct value may stand beside it."""
+        """Returns the input column that holds an expression, added if needed. A key gets a separate column from an
+        argument, because grouping sets make it NULL."""
         known = known_before_closing(self.window) if self.window else frozenset()
         for column in every(node, exp.Column) if self.window else ():
             kind = window_column(column, self.sources)
@@ -492,8 +493,8 @@ def _is_column(node: exp.Expr, name: str) -> bool:
 
 
 def _with_slices(select: exp.Select, window: Window) -> exp.Select:
-    """The SELECT over sliced rows: window columns that a row doesn't have yet are taken out on the
-    way, the hidden ones handed up."""
+    """Returns the SELECT over sliced rows. It no longer selects window columns that a row doesn't have before
+    closing, and passes the hidden slice columns through."""
     source = from_clause(select)
     assert source is not None
     for node in [source.this, *(join.this for join in select.args.get("joins") or ())]:
@@ -515,7 +516,7 @@ def _with_slices(select: exp.Select, window: Window) -> exp.Select:
 
 
 def _hand_up(select: exp.Select, window: Window, rows: str) -> None:
-    """Has a SELECT hand up the hidden columns of rows with slices; `rows`: what it calls these, in lower case."""
+    """Adds the hidden slice columns to a select list. `rows`: alias of the relation that has them, in lower case."""
     known = known_before_closing(window)
     kept = [
         item
@@ -525,14 +526,14 @@ def _hand_up(select: exp.Select, window: Window, rows: str) -> None:
             and item.output_name.lower() not in known
         )
     ]
-    # With all columns of these rows the hidden ones come, too.
+    # A star over this relation includes the hidden columns.
     if not any(item.is_star and (isinstance(item, exp.Star) or item.table.lower() == rows) for item in kept):
         kept += [exp.column(hidden(name), quoted=True) for name in slice_names(window)]
     select.set("expressions", kept)
 
 
 def check_path(select: exp.Select, window: Window, sources: Sequence[Source]) -> None:
-    """Passes the rows' SELECTs between a window function and the aggregate.
+    """Raises unless a SELECT between a windowing TVF and the aggregation may be applied row by row.
 
     Raises:
         NotMergeable: one uses a window column that a row doesn't have before its windows close.
@@ -562,7 +563,7 @@ def _check_rows(
 
 
 def _conditions(select: exp.Select) -> list[exp.Expr]:
-    """What a SELECT computes of each row beside its select list."""
+    """Expressions over rows outside the select list: WHERE, join conditions and laterals."""
     parts: list[exp.Expr] = []
     for clause in ("where", "joins", "laterals"):
         value = select.args.get(clause)
@@ -574,5 +575,5 @@ def _conditions(select: exp.Select) -> list[exp.Expr]:
 
 
 def check_rows_of_stage(select: exp.Select, window: Window, sources: Sequence[Source]) -> None:
-    """The same for WHERE and joins of the aggregating SELECT itself."""
+    """Raises unless WHERE and joins of the aggregating SELECT can be applied before its windows close."""
     _check_rows(select, window, sources, ())

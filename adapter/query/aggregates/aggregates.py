@@ -1,17 +1,16 @@
-"""Aggregates as small mergeable state: one table that slices, distinct sets and folding all read.
+"""Table of aggregate functions as mergeable state. Slices, distinct sets and compaction all read it.
 
-A metric is kept in *state columns*. For each the table says how it is made from rows, how rows of
-state are merged, and what the empty state is worth; `finish` turns merged columns into the value.
+A metric is kept in *state columns*. The table says how each is made from rows, how state rows are merged, and how
+`finish` computes the value from merged columns.
 
-Where a column can't be merged by an aggregate of its own (a variance), rows of state are *lifted*
-to columns that can, merged, and *lowered* again. A lift may use ``center``: some value of the
-first state column, the same for all rows that are merged. Squares of differences to it stay
-small, so nothing cancels out (Chan, Golub, LeVeque 1983).
+Where no SQL aggregate merges a column (a variance), state rows are *lifted* to columns that can be merged, and
+*lowered* again. A lift may use ``center``: some value of the first state column, equal for all merged rows. Squared
+differences to it stay small, so nothing cancels out (Chan, Golub, LeVeque 1983).
 
-A sum and an average have Spark's own type and overflow as Spark's do, so how they are kept depends on
-`Types`, which a session says. A sum of decimals that overflowed is NULL though there are values; it stays
-NULL however it is merged. Where values can be taken away again, NaN and the infinities are counted apart
-from the finite sum, for nothing subtracts them.
+A sum and an average have Spark's own type and overflow as Spark's do, so their state depends on `Types`, which a
+session provides. A decimal sum that overflowed is NULL though there are values; it stays NULL when merged. Where
+values can be retracted, NaN and the infinities are counted separately from the finite sum, because they can't be
+subtracted.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Types:
-    """What Spark says of a call over one argument."""
+    """Spark's types of a call over one argument."""
 
     result: str
     sum: str
-    """Of SUM over the same argument."""
+    """Type of SUM over the argument."""
     quotient: str
-    """Of that sum, divided by a count."""
+    """Type of that sum divided by a count."""
     argument: str
 
     @property
     def divides_exactly(self) -> bool:
-        """Whether an average is the quotient of sum and count, to its last digit."""
+        """Whether an average equals the quotient of sum and count to its last digit."""
         asked, given = _digits(self.result), _digits(self.quotient)
         if asked is None or given is None:
             return True
@@ -41,7 +40,7 @@ class Types:
 
 
 def _digits(kind: str) -> tuple[int, int] | None:
-    """How many digits a decimal has before and after its point; None: it is something else."""
+    """Returns the digits of a decimal type before and after the point. None if it isn't a decimal."""
     if not kind.startswith("decimal("):
         return None
     precision, scale = map(int, kind[len("decimal(") : -1].split(","))
@@ -50,24 +49,24 @@ def _digits(kind: str) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """How one aggregate function is kept. Texts name the arguments ``{0}``, ``{1}``, ``{args}``,
-    and state columns ``{n}``, ``{sum}`` … by suffix."""
+    """State and SQL of one aggregate function. Texts name the arguments ``{0}``, ``{1}``, ``{args}``, and state
+    columns by suffix: ``{n}``, ``{sum}``, …."""
 
     make: Mapping[str, str]
     """Suffix of a state column → aggregates over rows, each followed by ``{filter}``."""
     merge: Mapping[str, str]
-    """Suffix of a lifted column → aggregate over rows of state."""
+    """Suffix of a lifted column → aggregate over state rows."""
     finish: str
     lift: Mapping[str, str] = field(default_factory=dict)
-    """Lifted column → expression over a row of state; empty: the state columns themselves."""
+    """Lifted column → expression over a state row. Empty if state columns merge directly."""
     lower: Mapping[str, str] = field(default_factory=dict)
-    """State column → expression over merged lifted columns; empty: the same names."""
+    """State column → expression over merged lifted columns. Empty if the names are equal."""
     undone: frozenset[str] = frozenset()
-    """The state columns whose sign is turned where rows are taken away."""
+    """State columns that are negated for retractions."""
 
     @property
     def needs_center(self) -> bool:
-        """Whether lifting needs a value to measure from."""
+        """Whether lifting needs ``center``."""
         return any("{center}" in text for text in self.lift.values())
 
 
@@ -102,7 +101,7 @@ def _moments(finish: str) -> Aggregate:
         lower={
             "mean": "{at} + {s} / nullif({n}, 0)",
             "n": "{n}",
-            # Rows that are taken away have less than none of either.
+            # A merged count below zero (more retractions than rows) may have a negative m2.
             "m2": "case when {n} < 0 then {q} - {s} * {s} / {n} "
             "else greatest({q} - {s} * {s} / nullif({n}, 0), 0D) end",
         },
@@ -118,7 +117,7 @@ _FINITE = f"case when abs({_DOUBLE}) < {_INFINITY} then {_DOUBLE} end"
 
 
 def _sum(types: Types | None, finish: str) -> Aggregate:
-    """A sum and how many values are in it. `finish`: the value from ``{sum}`` and ``{n}``."""
+    """SUM and the count of its values. `finish` computes the value from ``{sum}`` and ``{n}``."""
     make = {"sum": "sum({0}){filter}", "n": "count({0}){filter}"}
     merge = {"sum": "sum({sum})", "n": "sum({n})"}
     if types is None or not types.sum.startswith("decimal"):
@@ -134,7 +133,7 @@ def _sum(types: Types | None, finish: str) -> Aggregate:
 
 
 def _floating_sum(finish: str) -> Aggregate:
-    """A sum of doubles that values can be taken away from."""
+    """A sum of doubles from which values can be retracted."""
     make = {
         "sum": f"sum({_FINITE}){{filter}}",
         "n": f"count({_DOUBLE}){{filter}}",
@@ -155,7 +154,7 @@ def _floating_sum(finish: str) -> Aggregate:
 
 
 def _total(types: Types | None, retracts: bool) -> Aggregate:
-    """SUM."""
+    """State of SUM."""
     if types is not None and types.sum == "double" and retracts:
         return _floating_sum("{sum}")
     if retracts or (types is not None and types.sum.startswith("decimal")):
@@ -164,9 +163,9 @@ def _total(types: Types | None, retracts: bool) -> Aggregate:
 
 
 def _mean(types: Types | None, retracts: bool) -> Aggregate:
-    """AVG, whose sum of whole numbers is a DOUBLE in Spark, too."""
+    """State of AVG. Spark adds integers as DOUBLE, too."""
     if types is None:
-        # As near as it comes without types: a whole number divided is a DOUBLE, and a decimal stays one.
+        # Closest to Spark without types: an integer divided by 1 is a DOUBLE, a decimal stays a decimal.
         make = {"sum": "sum({0} / 1){filter}", "n": "count({0}){filter}"}
     elif types.result != "double":
         return _sum(types, f"cast({{sum}} / nullif({{n}}, 0) as {types.result})")
@@ -194,7 +193,8 @@ _MOMENTS = {
 
 
 def _retractable_moments(function: str) -> Aggregate:
-    """The variance family, with a count of the values that aren't finite: one of them makes it NaN."""
+    """Variance and standard deviation under retractions. Counts non-finite values separately: one of them makes the
+    result NaN."""
     kept = _moments(_MOMENTS[function])
     finite = {suffix: text.replace(_DOUBLE, f"({_FINITE})") for suffix, text in kept.make.items()}
     odd = f"count({_DOUBLE}){{filter}} - count({_FINITE}){{filter}}"
@@ -214,7 +214,7 @@ MERGEABLE: Mapping[str, Aggregate] = {
     "count_if": _counted("count_if({0})"),
     "min": _one("min({0})", "min"),
     "max": _one("max({0})", "max"),
-    # Any value is right; the smallest is the same however the input was cut.
+    # Any value is right; the smallest doesn't depend on how the input is split into micro-batches.
     "any_value": _one("min({0})", "min"),
     "any": _one("bool_or({0})", "bool_or"),
     "bool_and": _one("bool_and({0})", "bool_and"),
@@ -234,18 +234,18 @@ MERGEABLE: Mapping[str, Aggregate] = {
         "coalesce(hll_sketch_estimate({value}), 0)",
     ),
 }
-"""Spark's name of an aggregate → how it is kept, for those of which that doesn't depend on types."""
+"""Spark's name of an aggregate → its state, for functions whose state doesn't depend on types."""
 
 TYPED = frozenset({"sum", "avg", "mean"})
-"""Those of which it does."""
+"""Aggregates whose state depends on types."""
 
 DISTINCT = TYPED | {"count"}
-"""The aggregates over DISTINCT values that share a distinct set per argument."""
+"""Aggregates whose DISTINCT values are kept in a shared distinct set."""
 
 _RETRACTABLE: Mapping[str, Aggregate] = {
     "count": _COUNT,
     "count_if": MERGEABLE["count_if"],
-    # What is taken away is put in once more; nothing is not 0.
+    # XOR undoes itself; the count distinguishes no values (NULL) from 0.
     "bit_xor": Aggregate(
         {"value": "bit_xor({0}){filter}", "n": "count({0}){filter}"},
         {"value": "bit_xor({value})", "n": "sum({n})"},
@@ -256,11 +256,10 @@ _RETRACTABLE: Mapping[str, Aggregate] = {
 }
 
 KEPT = frozenset(MERGEABLE) | TYPED
-"""The aggregates that are kept as partial aggregates."""
+"""Aggregates that are kept as partial aggregates."""
 
 RETRACTABLE = frozenset(_RETRACTABLE) | TYPED
-"""Those that rows can be taken away from again, where rows may be. Any other is computed from its values,
-of which the state says how often each is there."""
+"""Aggregates with retractable state. Others are computed from a state table that counts each value."""
 
 PLAIN_WHEN_DISTINCT = frozenset(
     {"min", "max", "any", "any_value", "bool_and", "bool_or", "every", "some", "bit_and", "bit_or"}
@@ -269,12 +268,12 @@ PLAIN_WHEN_DISTINCT = frozenset(
 
 
 def kept_as(function: str, types: Types | None, retracts: bool) -> Aggregate:
-    """How an aggregate is kept.
+    """Returns the state and SQL of an aggregate function.
 
     Args:
         function: one of `KEPT`.
-        types: of the call; None: no session was asked.
-        retracts: whether values are taken away from it again.
+        types: Spark's types of the call. None without a session.
+        retracts: whether values are retracted.
     """
     if function in TYPED:
         return _total(types, retracts) if function == "sum" else _mean(types, retracts)

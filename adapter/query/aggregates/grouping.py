@@ -1,4 +1,4 @@
-"""GROUP BY as a list of keys and, where there are any, grouping sets over them."""
+"""Reads GROUP BY as a list of keys and, if there are any, grouping sets over them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ..sql.nodes import every
 from ..windows.expansion import WINDOW_COLUMNS
 
 _IS_COLUMN = "is_column"
-"""The mark of a name in GROUP BY that is a column, though an item of the select list has it, too."""
+"""Marks a name in GROUP BY that is an input column, though a select item has the same alias."""
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """The keys in the order Spark numbers them, and the keys of each grouping set."""
+    """Keys in the order in which Spark numbers them, and the keys of each grouping set."""
 
     keys: tuple[exp.Expr, ...]
     sets: tuple[tuple[int, ...], ...] | None
-    """Positions in `keys`; None for a plain GROUP BY."""
+    """Positions in `keys`. None for a plain GROUP BY."""
 
 
 def grouping(select: exp.Select) -> Grouping:
-    """The GROUP BY of a SELECT, with ordinals, aliases, ALL, ROLLUP and CUBE written out."""
+    """Returns the GROUP BY of a SELECT, with ordinals, aliases, ALL, ROLLUP and CUBE written out."""
     group = select.args.get("group")
     if group is None:
         return Grouping((), None)
@@ -71,7 +71,7 @@ def grouping(select: exp.Select) -> Grouping:
             plain.append(position(node))
     if listed := group.args.get(
         "grouping_sets"
-    ):  # GROUP BY a, b GROUPING SETS (…): the keys alone say their order
+    ):  # GROUP BY a, b GROUPING SETS (…): the keys only give the order
         factors += [[keys_of for item in node.expressions for keys_of in sets_of(item)] for node in listed]
         plain = []
     for suffix, operator in (("rollup", exp.Rollup), ("cube", exp.Cube)):
@@ -87,13 +87,13 @@ def grouping(select: exp.Select) -> Grouping:
 
 
 def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
-    """The expression behind an ordinal or an alias of GROUP BY.
+    """Returns the expression that an ordinal or an alias in GROUP BY refers to.
 
-    As in Spark a column goes before an alias: an alias that is made from a column of its own name, or
-    that is an aggregate, is taken for the column.
+    A column precedes an alias, as in Spark: an alias of an aggregate, or of an expression over a column of the same
+    name, is read as the column.
 
     Raises:
-        QueryError: an alias of a value that all rows have may hide a column of its name; or an ordinal counts a star.
+        QueryError: an alias of a constant may hide a column of its name, or an ordinal counts a star.
     """
     if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.this) <= len(select.expressions):
         counted: list[exp.Expr] = select.expressions[: int(node.this)]
@@ -117,7 +117,7 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
 
 
 def check_items(select: exp.Select) -> None:
-    """Passes a SELECT each of whose plain columns is a key, if it has a GROUP BY.
+    """Raises unless each plain column of a grouped SELECT is a key.
 
     >>> from ..sql.dialect import parse
     >>> check_items(parse("select a, t.b, c as d, s.x, count(*) as n, n as m from t group by 1, b, c, s"))
@@ -128,7 +128,7 @@ def check_items(select: exp.Select) -> None:
     group = select.args.get("group")
     if group is None or group.args.get("all"):
         return
-    # A window's times go with each other, whichever of them are keys.
+    # A window's time columns determine each other; any of them may be a key.
     known = {
         *WINDOW_COLUMNS,
         *(item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)),
@@ -159,11 +159,11 @@ def _is_window(key: exp.Expr) -> bool:
 
 
 def find_columns(select: exp.Select, ask: QueryRunner) -> None:
-    """Marks names in GROUP BY that are columns of what is read, which go before aliases of the same name.
+    """Marks names in GROUP BY that are input columns, which precede aliases of the same name.
 
     Args:
-        select: over streams that are marked.
-        ask: carries out a query of one row.
+        select: a SELECT whose streams are marked.
+        ask: runs a query of one row.
     """
     group = select.args.get("group")
     aliases = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
@@ -182,7 +182,11 @@ def find_columns(select: exp.Select, ask: QueryRunner) -> None:
 
 
 def _hides_column(item: exp.Alias, select: exp.Select) -> bool:
-    """Whether an alias is that of a column, too, which Spark would take before it."""
+    """Whether an input column has the alias of this item; Spark would prefer the column.
+
+    Raises:
+        QueryError: the input columns aren't known.
+    """
     for node in relations(select):
         inner = node.unnest()
         if isinstance(inner, exp.Select) and item.alias.lower() in map(str.lower, inner.named_selects):

@@ -1,4 +1,4 @@
-"""The state columns of one metric: the table of aggregates, with a metric's names in its placeholders."""
+"""State columns of one metric: the table of aggregates with the metric's names as placeholders."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ CENTER = "center"
 
 
 class MetricColumns:
-    """The state columns of one metric, with names in the place of the table's placeholders."""
+    """State columns of one metric and the SQL over them."""
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
-        # First sights come and go, as rows do; what is computed from its values doesn't.
+        # Distinct values are inserted and retracted like rows. A metric computed from counted values has no state to
+        # retract.
         retracts = metric.distinct or (metric.signed and metric.distinct_set is None)
         self.aggregate: Aggregate = kept_as(metric.function, metric.types, retracts)
 
     def column(self, suffix: str) -> str:
-        """The name of a state column: the metric's own where there is one."""
+        """Returns the state column of a suffix; ``value`` is the metric's own name."""
         return self.metric.name if suffix == "value" else f"{self.metric.name}_{suffix}"
 
     @property
     def suffixes(self) -> set[str]:
-        """What is added to its name for columns, in the state and on the way to it."""
+        """Suffixes of all the metric's columns, in the state and while merging."""
         lifted = {f"lifted_{suffix}" for suffix in self.aggregate.lift}
         center = {CENTER} if self.aggregate.needs_center else set()
         return {*self.aggregate.make, *lifted, *center} - {"value"}
 
     def columns(self) -> list[str]:
-        """The names of its state columns."""
+        """Names of the state columns."""
         return [self.column(suffix) for suffix in self.aggregate.make]
 
     def make(self, condition: str | None = None, sign: str | None = None) -> dict[str, str]:
-        """State column → aggregate over rows.
+        """Maps each state column to an aggregate over rows.
 
         Args:
-            condition: which rows are counted; None: those that pass the metric's own FILTER.
-            sign: a column that the rows are grouped by, −1 where they are taken away; None: none are.
+            condition: SQL predicate of the rows that count. None for the metric's own FILTER.
+            sign: a column the rows are grouped by, −1 for retractions. None if there are none.
         """
         arguments = ["*" if name == "*" else quote(name) for name in self.metric.arguments]
         if condition is None and self.metric.filter and self.metric.distinct_set is None:
@@ -47,7 +48,7 @@ class MetricColumns:
         words = {"args": ", ".join(arguments), "filter": where}
         made = {suffix: text.format(*arguments, **words) for suffix, text in self.aggregate.make.items()}
         for suffix in self.aggregate.undone if sign else ():
-            # Not multiplied: a product of decimals has another scale.
+            # Negated and not multiplied: a product of decimals has another scale.
             made[suffix] = f"case when {sign} < 0 then -({made[suffix]}) else {made[suffix]} end"
         return {self.column(suffix): text for suffix, text in made.items()}
 
@@ -62,25 +63,25 @@ class MetricColumns:
         return self.column(f"lifted_{suffix}" if self.aggregate.lift else suffix)
 
     def lift(self) -> dict[str, str]:
-        """Lifted column → expression over state columns; none where state columns merge as they are."""
+        """Maps each lifted column to an expression over state columns. Empty if state columns merge directly."""
         return {
             self._lifted_name(suffix): self._named(text, False)
             for suffix, text in self.aggregate.lift.items()
         }
 
     def merge(self) -> dict[str, str]:
-        """Lifted column → aggregate over rows of state."""
+        """Maps each lifted column to an aggregate over state rows."""
         return {
             self._lifted_name(suffix): self._named(text, True)
             for suffix, text in self.aggregate.merge.items()
         }
 
     def lower(self) -> dict[str, str]:
-        """State column → expression over merged lifted columns."""
+        """Maps each state column to an expression over merged lifted columns."""
         if not self.aggregate.lower:
             return {name: quote(name) for name in self.columns()}
         return {self.column(suffix): self._named(text, True) for suffix, text in self.aggregate.lower.items()}
 
     def finish(self) -> str:
-        """The metric's value from its state columns."""
+        """SQL of the metric's value from its state columns."""
         return self._named(self.aggregate.finish, False)

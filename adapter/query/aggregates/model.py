@@ -1,4 +1,4 @@
-"""Aggregates, their keys and distinct sets, and the GROUP BYs that have them."""
+"""Data classes of a GROUP BY: keys, metrics, distinct sets, and the two kinds of aggregation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from ..windows.windows import Window
 from .aggregates import Types
 
 FLAGS = FIRST, SEEN, TIMES = "first", "in", "times"
-"""What the columns of a `Flag` say of a value: the slice it was first seen in, that it was seen, how often it is there."""
+"""Suffixes of the columns of a `Flag`: the slice a value first occurred in, whether it occurred, how often it is
+there."""
 
 
 @dataclass(frozen=True)
@@ -18,43 +19,43 @@ class Key:
     name: str
     sql: str
     identity: str = ""
-    """What it is, whatever aliases the query has for its relations."""
+    """The key's meaning as text, independent of the aliases of the query's relations."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """An aggregate call. Arguments and filter are columns of the stage's rows."""
+    """An aggregate call. Arguments and filter name columns of the stage's input rows."""
 
     name: str
     function: str
     arguments: tuple[str, ...]
     filter: str | None
     distinct_set: str | None
-    """The distinct set it is counted from; None for a plain aggregate."""
+    """The distinct set that the metric is counted from. None for a plain aggregate."""
     sql: str
-    """As the user wrote it; two metrics are the same if and only if this is."""
+    """The call as the user wrote it. Two metrics are equal if and only if this text is."""
     distinct: bool = False
-    """Whether each value counts once."""
+    """Whether each value counts once (DISTINCT)."""
     signed: bool = False
-    """Whether rows may be taken away again."""
+    """Whether input rows may be retractions."""
     types: Types | None = None
-    """Of a sum or an average; None: of something else, or planned without a session."""
+    """Types of a sum or an average. None for other functions, and for a query planned without a session."""
     identity: str = ""
-    """As a key's."""
+    """The metric's meaning as text, independent of relation aliases."""
     rows: str = ""
-    """The rows it is over, as text: what its columns are made of, below."""
+    """Text of the input rows the metric aggregates, for comparing an edited query."""
 
 
 @dataclass(frozen=True)
 class Flag:
-    """A column of a distinct set that says which values count."""
+    """A column of a distinct set that says which values count for a FILTER."""
 
     name: str
-    """What it is called after: by itself a metric starts to count with the first row after it came to the query, so each
-    has one of its own. Where rows are taken away again, none comes to a query that is going on, and they share those of
-    a FILTER."""
+    """Prefix of the column. Each append-only metric has its own flag, because a metric that is added to a running
+    query counts only from the first row after that. Metrics over retractions can't be added to a running query, so
+    those with the same FILTER share a flag."""
     filter: str | None
-    """The column of the FILTER."""
+    """The input column that holds the FILTER's condition. None without a FILTER."""
 
 
 @dataclass(frozen=True)
@@ -65,78 +66,79 @@ class DistinctSet:
     columns: tuple[str, ...]
     flags: tuple[Flag, ...]
     identity: str = ""
-    """What its values are, as a key's."""
+    """The set's values as text, independent of relation aliases."""
 
     @property
     def filters(self) -> tuple[str | None, ...]:
-        """The columns of the filters, one for each flag; None: every value counts."""
+        """Filter column of each flag. None where every value counts."""
         return tuple(flag.filter for flag in self.flags)
 
     def place(self, metric: Metric) -> int:
-        """Which of the flags is a metric's."""
+        """Returns the index of a metric's flag."""
         names = [flag.name for flag in self.flags]
         return names.index(metric.name) if metric.name in names else self.filters.index(metric.filter)
 
 
 @dataclass(frozen=True)
 class Enumerated:
-    """Group keys of few values, which a distinct set has columns for instead of rows."""
+    """Group keys with few possible values. A distinct set has a column for each combination of them instead of rows."""
 
     keys: tuple[str, ...]
     number: str
-    """The column of the rows that says which of `values` they have."""
+    """The input column with an index into `values`."""
     values: tuple[tuple[str, ...], ...]
-    """SQL of each key, by number."""
+    """SQL literals of the keys, by number."""
 
 
 @dataclass(frozen=True)
 class AggregateStage:
-    """A GROUP BY over a window function, kept as partial aggregates per slice and key."""
+    """A window aggregation, kept as partial aggregates per slice and key."""
 
     name: str
     level: int
     window: Window
     streams: tuple[str, ...]
     rows: str
-    """SQL of the rows that go in: time, slice, keys and arguments."""
+    """SQL of the input rows: time, slice, keys and arguments."""
     source: str
-    """What the user wrote below it, for comparing: how we cut slices is no part of it."""
+    """The user's text of the input, for comparing an edited query. Slices are no part of it."""
     keys: tuple[Key, ...]
     grouping_sets: tuple[tuple[str, ...], ...] | None
-    """Key names of each set; None for a plain GROUP BY."""
+    """Key names of each grouping set. None for a plain GROUP BY."""
     metrics: tuple[Metric, ...]
     distinct_sets: tuple[DistinctSet, ...]
     output: str
     """SQL of the user's select list and HAVING over ``{windows}``, the finished windows."""
     session_keys: tuple[str, ...] = ()
-    """The keys that are what sessions are partitioned by."""
+    """The group keys that sessions are partitioned by."""
     time_carries: str | None = None
-    """The window column of a lower stage that its time is; None for a stage over streams, or another time."""
+    """The window column of a lower stage that serves as this stage's time. None over a stream, or for another time
+    column."""
     enumerated: Enumerated | None = None
     written: str = ""
-    """What it reads, as its author wrote it: for looking at."""
+    """The input as its author wrote it, for `explain`."""
 
     @property
     def has_finest_set(self) -> bool:
-        """Whether one of its grouping sets has all keys: its distinct values tell those of the others."""
+        """Whether one of the grouping sets has all keys. The distinct values of the others follow from its values."""
         return any(len(members) == len(self.keys) for members in self.grouping_sets or ())
 
 
 @dataclass(frozen=True)
 class GroupStage:
-    """A GROUP BY over a whole stream, kept as partial aggregates per key."""
+    """A group aggregation (without windows), kept as partial aggregates per key."""
 
     name: str
     rows: str
-    """SQL of the rows that go in: keys and arguments."""
+    """SQL of the input rows: keys and arguments."""
     source: str
-    """As in `AggregateStage`."""
+    """The user's text of the input, for comparing an edited query."""
     keys: tuple[Key, ...]
     grouping_sets: tuple[tuple[str, ...], ...] | None
     metrics: tuple[Metric, ...]
     distinct_sets: tuple[DistinctSet, ...]
     signed: bool = False
-    """Whether a row may take one away that came before: its ``sign`` is −1 then."""
+    """Whether input rows may be retractions, which have ``sign`` −1."""
     enumerated: Enumerated | None = None
     written: str = ""
-    """As in `AggregateStage`."""
+    """The input as its author wrote it, for `explain`."""

@@ -1,4 +1,4 @@
-"""SQL that every stage of partial aggregates shares: partials made, merged and finished."""
+"""SQL that all aggregations share: partial aggregates are made from rows, merged and finished."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .model import SEEN, AggregateStage, DistinctSet, GroupStage
 
 
 def known_rows(names: Sequence[str], rows: str, part: str) -> str:
-    """For FROM: the rows of the state that may have the same values as some rows.
+    """Returns a relation for FROM: the state rows whose values may occur in the given rows.
 
-    A hash is quicker to look up than what it stands for: each value in the state is looked up. It brings few values too
-    many. It is made of the wider of the types that both have them in: an INT has another hash than the same BIGINT, and a
-    source's column may have become of a narrower type since.
+    It joins on a hash, which is quicker to look up than the values; few rows match that shouldn't. Both sides are
+    hashed in the wider of their types (hence the empty UNION ALL branch), because an INT has another hash than the
+    same BIGINT and a source column may have become narrower since.
 
     Args:
-        names: of the values, in both.
+        names: columns of the values, on both sides.
         rows: a query.
-        part: of the state.
+        part: the state table.
     """
     listed = ", ".join(names)
     hashed = f"xxhash64({listed})"
@@ -33,8 +33,8 @@ def known_rows(names: Sequence[str], rows: str, part: str) -> str:
 
 
 def flag_columns(stage: AggregateStage | GroupStage, members: DistinctSet, called: str) -> list[str]:
-    """The columns of a distinct set that say of its values which count: one for each flag, and for each value of keys
-    that there are few of."""
+    """Returns a distinct set's flag columns: one for each flag, or one for each flag and combination of enumerated
+    keys. `called` is the suffix."""
     names = [f"{flag.name}_{called}" for flag in members.flags]
     if stage.enumerated is None:
         return names
@@ -42,7 +42,7 @@ def flag_columns(stage: AggregateStage | GroupStage, members: DistinctSet, calle
 
 
 class Partials:
-    """The state columns of a GROUP BY, whatever its rows are grouped by besides its keys."""
+    """State columns of a GROUP BY and the SQL over them that is independent of windows."""
 
     def __init__(self, stage: AggregateStage | GroupStage) -> None:
         self.stage = stage
@@ -52,13 +52,13 @@ class Partials:
         self.group_keys = [quote(key.name) for key in stage.keys]
         self.keys = [*self.group_keys, GROUPING_ID] if stage.grouping_sets is not None else self.group_keys
         self.rows = f"{stage.name}_rows"
-        # Whether distinct sets are kept for the finest grouping set alone, and read for all of them.
+        # Whether distinct sets are kept for the finest grouping set only; the other sets are computed from it.
         self.kept_for_finest = False
-        # What its flags say of values.
+        # Suffix of the flag columns (see `FLAGS`).
         self.flags_say = SEEN
 
     def state_columns(self) -> dict[str, list[str]]:
-        """The columns of the state that each metric has to itself, or in a distinct set, by its identity."""
+        """Maps each metric's identity to its state columns, including those in its distinct set."""
         found = {}
         for metric in self.metrics:
             columns = metric.columns() if metric in self.kept_metrics else []
@@ -71,11 +71,12 @@ class Partials:
         return found
 
     def set_parts(self) -> dict[str, tuple[str, list[str]]]:
-        """The part of the state and the columns of values of each distinct set, by its identity."""
+        """Maps each distinct set's identity to its state table and value columns."""
         return {each.identity: (self._part(each), list(each.columns)) for each in self.stage.distinct_sets}
 
     def _group_by(self, fixed: Iterable[str]) -> str:
-        """GROUP BY of rows: a slice, values, and the user's keys, in Spark's order for grouping_id()."""
+        """Returns the GROUP BY clause over `fixed` columns and the user's keys, in the order that grouping_id()
+        counts."""
         sets = self.stage.grouping_sets
         if sets is None:
             return "group by " + ", ".join([*fixed, *self.group_keys])
@@ -85,7 +86,7 @@ class Partials:
     def _selected_keys(self) -> list[str]:
         if self.stage.grouping_sets is None:
             return self.group_keys
-        # By position and not by grouping_id(): the order of keys in sets is the order of first mention.
+        # Computed from the keys' positions; grouping_id() counts in the order in which the sets first mention a key.
         bits = [
             f"shiftleft(cast(grouping({key}) as bigint), {len(self.group_keys) - 1 - place})"
             for place, key in enumerate(self.group_keys)
@@ -93,14 +94,14 @@ class Partials:
         return [*self.group_keys, f"{' + '.join(bits) or '0L'} as {GROUPING_ID}"]
 
     def _in_order(self, made: Mapping[str, str]) -> list[str]:
-        """Select items for the state columns of a slice, NULL where nothing is made for one."""
+        """Returns select items for all state columns of a slice, NULL for those not in `made`."""
         return [f"{made.get(name, 'null')} as {quote(name)}" for name in self._kept_columns()]
 
     def _distinct_metrics(self) -> list[MetricColumns]:
         return [metric for metric in self.metrics if metric.metric.distinct_set is not None]
 
     def _set_keys(self) -> list[str]:
-        """The keys that a distinct set is kept for: not those it has columns for."""
+        """Keys of a distinct set's rows: all but enumerated keys, which have columns."""
         if self.kept_for_finest:
             return self.group_keys
         enumerated = self.stage.enumerated
@@ -116,7 +117,7 @@ class Partials:
         return "group by " + ", ".join([*fixed, *self._set_keys()])
 
     def _of_kept_set(self, fixed: Sequence[str]) -> tuple[list[str], str]:
-        """What rows of a distinct set in the state are grouped by: keys to select, and GROUP BY."""
+        """Returns the keys to select and the GROUP BY for reading a distinct set from the state."""
         if self.kept_for_finest:
             return self._selected_keys(), self._group_by(fixed)
         return self._set_keys(), "group by " + ", ".join([*fixed, *self._set_keys()])
@@ -131,8 +132,8 @@ class Partials:
         return [quote(name) for name in members.columns]
 
     def _conditions(self, members: DistinctSet) -> list[str | None]:
-        """What a sight has to pass for each column of a distinct set; None: nothing. There is one per
-        FILTER, and per value of keys that there are few of."""
+        """Returns the condition that a value must meet for each flag column, one per FILTER and combination of
+        enumerated keys. None if every value counts."""
         enumerated = self.stage.enumerated
         filters = [quote(name) if name else None for name in members.filters]
         if enumerated is None:
@@ -144,14 +145,14 @@ class Partials:
         return [quote(name) for name in flag_columns(self.stage, members, called)]
 
     def _flags(self, members: DistinctSet) -> list[str]:
-        """A column per condition: whether a sight passes it."""
+        """Flag columns that say whether a value passes each condition."""
         return self._per_condition(members, SEEN)
 
     def _by_value(
         self, members: DistinctSet, relation: str, kept: Sequence[str], *groups: Sequence[str]
     ) -> str:
-        """Rows of a distinct set, with all keys: a row for each value that has a column, and of each group
-        of columns the first, one per FILTER."""
+        """Returns rows of a distinct set with all keys. Columns per combination of enumerated keys become a row for
+        each, with one column per FILTER from each of `groups`."""
         enumerated = self.stage.enumerated
         if enumerated is None:
             return relation
@@ -176,20 +177,22 @@ class Partials:
         return f"{self._part(members)}_batch"
 
     def _values_read_twice(self, members: DistinctSet, values: str) -> list[Step]:
-        """The step `_batch`, where its values aren't cheap to read twice: each row is in all grouping sets."""
+        """Returns the step that caches the new values if there are grouping sets: then every row is expanded, and two
+        steps read the result."""
         if self.stage.grouping_sets is None:
             return []
         return [Step(self._batch(members), values, persist=True, initial="select 1 as nothing")]
 
     def _flagged(self, members: DistinctSet, relation: str, kept: Sequence[str]) -> str:
-        """The same of the flags, of the values of keys that it was seen with."""
+        """Returns the rows of a distinct set, with all keys, for which at least one flag holds."""
         found = self._by_value(members, relation, kept, self._flags(members))
         if self.stage.enumerated is None:
             return found
         return f"{found}\nwhere {' or '.join(self._flags(members)[: len(members.filters)])}"
 
     def _seen(self, members: DistinctSet, within: Sequence[str]) -> str:
-        """The different values in the rows, within other columns, and which FILTERs they pass."""
+        """Returns a query for the distinct values in the input rows, grouped also by `within`, and the FILTERs that
+        each passes."""
         flags = [
             f"bool_or({condition or 'true'}) as {flag}"
             for flag, condition in zip(self._flags(members), self._conditions(members), strict=True)
@@ -209,14 +212,13 @@ class Partials:
         return [name for metric in self.metrics for name in metric.columns()]
 
     def _kept_columns(self) -> list[str]:
-        """Those of a slice in the state: distinct values that aren't counted before a window closes have
-        a part of their own."""
+        """State columns of a slice. Metrics over distinct values that are counted when a window closes have none."""
         return [name for metric in self.kept_metrics for name in metric.columns()]
 
     def _lifted(
         self, relation: str, keys: Sequence[str], metrics: Sequence[MetricColumns], order: str = ""
     ) -> str:
-        """`relation` with the columns that can be merged."""
+        """Returns `relation` with its lifted columns, which SQL aggregates can merge."""
         if not any(metric.aggregate.lift for metric in metrics):
             return relation
         over = f"over (partition by {', '.join(keys)}{order})" if keys else f"over ({order.strip()})"
@@ -236,7 +238,8 @@ class Partials:
         metrics: Sequence[MetricColumns] | None = None,
         also: Mapping[str, str] | None = None,
     ) -> str:
-        """State rows with equal keys made into one, in state columns; `also`: other columns, and how."""
+        """Returns a query that merges state rows with equal keys. `also` maps other output columns to their
+        aggregates."""
         if metrics is None:
             metrics = self.kept_metrics
         also = also or {}

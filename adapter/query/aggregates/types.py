@@ -1,4 +1,4 @@
-"""The types of sums and averages, as Spark says them: asked before a tree is taken apart."""
+"""Asks Spark for the types of sums, averages and tie-breaking columns, and notes them in the tree."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 
 
 def types_of(call: exp.Expr) -> Types | None:
-    """What Spark said of a call; None: it wasn't asked."""
+    """Returns Spark's types of a call. None if they weren't requested."""
     found: Types | None = call.meta_get(_TYPES)
     return found
 
 
 def find_types(tree: exp.Query, ask: QueryRunner) -> None:
-    """Notes of each SELECT over a stream the types of its sums and averages, and which names in GROUP BY are columns.
+    """Notes the types of sums and averages in each SELECT over a stream, and which names in GROUP BY are columns.
     Changes no text.
 
     Args:
-        tree: in which streams are marked.
-        ask: carries out a query of one row.
+        tree: a query whose streams are marked.
+        ask: runs a query of one row.
     """
     for select in every(tree, exp.Select):
         if not any(hints.is_stream(table) for table in every(select, exp.Table)):
             continue
         find_columns(select, ask)
-        # Of what it reads alone Spark can't tell the type of columns of the rows around it.
+        # A correlated column has no type when the SELECT is analyzed alone.
         asked = {id(column) for column in of_around(select)}
         calls = [
             call
@@ -53,7 +53,7 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
                 found = ask(_question(select, calls))
             except QueryError:
                 if asked:
-                    continue  # so do the relations that it reads
+                    continue  # its relations are correlated, too
                 raise
             for place, call in enumerate(calls):
                 call.meta[_TYPES] = Types(*map(str, found[place * 4 : place * 4 + 4]))
@@ -61,14 +61,14 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
 
 
 def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
-    """Notes of each SELECT over a stream what ties of its ROW_NUMBER, MIN_BY and MAX_BY go by. Changes no text.
+    """Notes the tie-breaking order of each ROW_NUMBER, MIN_BY and MAX_BY over a stream. Changes no text.
 
     Args:
-        tree: in which streams are marked.
-        ask: carries out a query of one row.
+        tree: a query whose streams are marked.
+        ask: runs a query of one row.
 
     Raises:
-        QueryError: a MAP is among that, and can't be.
+        QueryError: the order would need a MAP, which can't be ordered or hashed.
     """
     for select in every(tree, exp.Select):
         if hints.reads_stream(select):
@@ -100,12 +100,12 @@ def _find_order_of_extremes(select: exp.Select, ask: QueryRunner) -> None:
         try:
             (kind,) = ask(question(read_alone(select), [f"ANY_VALUE({sql(call.this)})"]))
         except QueryError:
-            continue  # a column of the rows around it, or Spark says the same of the query itself
+            continue  # correlated, or Spark rejects the query itself
         tie_breaking.note_order(call, str(kind))
 
 
 def _is_split(select: exp.Select) -> bool:
-    """Whether the author asks for buckets in a ranking: by a hint on the query with the filter, around it."""
+    """Whether a ``split_topn`` hint applies: on this SELECT or on one around it."""
     around: exp.Expr | None = select
     while around is not None:
         if "split_topn" in around.meta:
@@ -115,12 +115,12 @@ def _is_split(select: exp.Select) -> bool:
 
 
 def _with_map(row: str) -> str:
-    """The first field of a struct that is or holds a MAP."""
+    """Name of a struct's first field that is or holds a MAP."""
     return next((name for name, kind in fields_of(row) or () if has_map(kind)), "a column")
 
 
 def _ranks_rows(select: exp.Select, kinds: tuple[type[exp.Expr], ...]) -> bool:
-    """Whether it has a ranking over the rows that it reads, and other values beside it that are theirs alone."""
+    """Whether the SELECT ranks its input rows and otherwise only selects values of single rows."""
     items = tie_breaking.listed(select)
     others = {item.alias.lower() for item in select.expressions if item.find(exp.Window)}
     if not items or any(makes_rows(node) for item in items for node in item.walk()):
@@ -140,8 +140,8 @@ def _calls(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _is_of_rows(call: exp.Expr, select: exp.Select) -> bool:
-    """Whether the function of an OVER is one of what FROM reads, not of other values of the select list; and written by
-    the query's author, not for a window function."""
+    """Whether the function of an OVER is applied to input columns (not to other select items) and written by the
+    author (not printed by a windowing macro)."""
     around: exp.Expr | None = select
     while around is not None:
         if hints.window_of(around):
@@ -163,7 +163,7 @@ def _question(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
 
 
 def _row_of(select: exp.Select, ask: QueryRunner) -> str | None:
-    """The type of a select list without ranks, as a struct; None: Spark doesn't say."""
+    """Returns the type of the select list without ranks, as a struct. None if Spark rejects the query."""
     items = [item.copy() for item in tie_breaking.listed(select)]
     listed = read_alone(select).select(*items, copy=False)
     for clause in ("group", "having") if is_grouped(select) else ():
@@ -172,21 +172,21 @@ def _row_of(select: exp.Select, ask: QueryRunner) -> str | None:
     try:
         (found,) = ask(question(exp.select().from_(listed.subquery("listed")), ["struct(*)"]))
     except QueryError:
-        return None  # Spark says the same, or not, of the query itself
+        return None  # Spark reports the error for the query itself
     return str(found)
 
 
 def question(read: exp.Select, values: Sequence[str]) -> str:
-    """A query of one row: the types of values over what a SELECT reads.
+    """Returns a query of one row with the types of values over the input of a SELECT.
 
-    Spark answers it while it plans, without a job: types are constants, and a join that nothing fulfils needs no rows. An
-    aggregate of no rows would take one, which in a new process is 2 seconds.
+    Spark answers it while planning, without a job: types are constants, and the left join on FALSE reads no rows. An
+    aggregate over no rows would need a job (2 seconds in a new process).
 
     Args:
-        read: a SELECT of nothing yet. Is changed.
+        read: a SELECT without items. It is changed.
         values: SQL of aggregates, or of values of its rows.
     """
-    # Texts are put in as they are: to parse them takes longer than all else.
+    # Inserted as text: parsing them would take longer than all the rest.
     read.set("expressions", [exp.Var(this=f"{value} AS __value_{n}") for n, value in enumerate(values)])
     asked = sql(read.where(exp.false(), copy=False))
     kinds = ", ".join(f"TYPEOF(__value_{n})" for n in range(len(values)))
