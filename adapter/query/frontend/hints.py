@@ -1,7 +1,7 @@
-"""Hints and marks: which parts of a tree are windows, streams, and results of stages.
+"""Reads hints in a tree and marks nodes: windows, streams, and results of stages.
 
-Macros mark windows and streams with hints that Spark ignores (`expansion`). The planner marks
-the tables that are streams, and the places where a stage's result has been put.
+Macros mark windows and streams with hints that Spark ignores (`expansion`). The planner marks tables that are
+streams, and where it inserted a stage's result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LINE_COMMENT = re.compile(r"--[^\n]*")
 
 
 def window_of(node: exp.Expr) -> Window | None:
-    """The window function a SELECT stands for, if it does."""
+    """Returns the windowing TVF that a SELECT represents. None if it isn't one."""
     for hint in _hints(node):
         if isinstance(hint, exp.Anonymous) and hint.name.lower() in windows.KINDS:
             first, *rest = hint.expressions
@@ -42,19 +42,19 @@ def window_of(node: exp.Expr) -> Window | None:
 
 
 def _path(column: exp.Expr) -> str:
-    """The column of a hint, or a field of it, in quotes."""
+    """Returns the quoted path of a hint's column, or of a field of it."""
     parts = column.parts if isinstance(column, exp.Column | exp.Dot) else [column]
     return quote_path(part.name for part in parts)
 
 
 def user_text(query: exp.Query) -> str:
-    """What a query reads, as its author wrote it: without what macros print around a relation, and
-    without the select list."""
+    """Text of a query's input as its author wrote it: without text that macros print around a relation, and without
+    the select list."""
     return canonical(user_tree(query))
 
 
 def user_tree(query: exp.Query) -> exp.Query:
-    """The same as a tree of its own."""
+    """A query's input as its author wrote it, as a new tree."""
     holder = exp.Subquery(this=query.copy())
     for select in list(windows_under(holder)):
         select.replace(input_of(select))
@@ -68,7 +68,7 @@ def user_tree(query: exp.Query) -> exp.Query:
 
 
 def quoted(node: exp.Expr, length: int = 80) -> str:
-    """The beginning of a text for a message: with what its author wrote in the place of what macros print.
+    """Returns the beginning of a query's text for a message, with macro calls instead of their expansion.
 
     >>> from ..sql.dialect import parse
     >>> quoted(parse("select k from (select /*+ STREAM */ * from clicks) as c where v > 1"), 41)
@@ -78,7 +78,7 @@ def quoted(node: exp.Expr, length: int = 80) -> str:
 
 
 def as_quoted(node: exp.Expr) -> exp.Expr:
-    """A tree of its own with what its author wrote in the place of what macros print."""
+    """Returns a copy of the tree with macro calls instead of their expansion."""
     holder = exp.Paren(this=node.copy())
     printed = {id(each): str(window_of(each)) for each in windows_under(holder)}
     for select in list(every(holder, exp.Select)):
@@ -95,7 +95,7 @@ def as_quoted(node: exp.Expr) -> exp.Expr:
 
 
 def _is_all_of(select: exp.Select, table: exp.Table) -> bool:
-    """Whether a SELECT is ``select * from`` a stream and nothing else, as `stream()` prints it."""
+    """Whether a SELECT is just ``select * from`` a stream, as `stream()` prints it."""
     source = from_clause(select)
     said = {name for name, value in select.args.items() if value and name not in ("hint", "kind")}
     return (
@@ -108,12 +108,12 @@ def _is_all_of(select: exp.Select, table: exp.Table) -> bool:
 
 
 def _relation_of(table: exp.Table) -> str:
-    """The name of a table as the compiled text has it, whatever it is called by now."""
+    """Returns a table's name in the compiled text, even if it was renamed since."""
     return str(table.meta_get(_RELATION) or relation_name(table))
 
 
 def marked_as_stream(node: exp.Expr) -> bool:
-    """Whether a SELECT is what ``stream()`` prints."""
+    """Whether a SELECT is the expansion of ``stream()``."""
     return any(hint.name.upper() == windows.STREAM.upper() for hint in _hints(node))
 
 
@@ -125,7 +125,7 @@ def _hints(node: exp.Expr) -> list[exp.Expr]:
 def take_hints(
     tree: exp.Expr, wanted: Callable[[exp.Expr | str], bool]
 ) -> list[tuple[exp.Expr, exp.Expr | str]]:
-    """Takes hints off a tree: each with the SELECT it stood at. What can't be parsed inside of one is a text."""
+    """Removes matching hints from a tree and returns each with its SELECT. A hint that can't be parsed is a str."""
     taken = []
     for hint in list(every(tree, exp.Hint)):
         select = hint.parent
@@ -141,16 +141,16 @@ def take_hints(
 
 
 def check_places(name: str, example: str, found: int, text: str) -> None:
-    """Passes a text all of whose hints of a name were found in its tree.
+    """Raises unless all hints of this name in a text were found in its tree.
 
     Args:
-        name: of the hint, in capitals.
-        example: of the hint, with its arguments.
-        found: how many there are in the tree.
+        name: the hint's name, in capitals.
+        example: the hint with arguments.
+        found: number of such hints in the tree.
         text: the query.
 
     Raises:
-        QueryError: one stands where it is taken for a comment, and so would do nothing.
+        QueryError: one is where it is read as a comment, so it would have no effect.
     """
     written = re.findall(
         rf"/\*\+(?:(?!\*/).)*\b{name}\b", _LINE_COMMENT.sub("", text), re.IGNORECASE | re.DOTALL
@@ -163,7 +163,7 @@ def check_places(name: str, example: str, found: int, text: str) -> None:
 
 
 def input_of(select: exp.Select) -> exp.Query:
-    """The query under a window function: ``select * from relation``."""
+    """Returns the query under a windowing TVF: ``select * from relation``."""
     source = from_clause(select)
     assert source is not None
     while source.this.alias != INPUT:
@@ -174,8 +174,8 @@ def input_of(select: exp.Select) -> exp.Query:
 
 
 def close_printed(tree: exp.Expr) -> None:
-    """Puts the text of the columns that window functions print in the place of their trees, which nobody looks into: on a
-    zone's clock they are most of a query, and would be copied, walked and printed with it. Changes the tree."""
+    """Replaces the trees of printed window columns by their text. Nothing reads them as trees, and with a time zone
+    they are most of a query, which would be copied and walked with it. Changes the tree."""
     for select in windows_under(tree):
         for item in select.expressions:
             if item.alias.lower() in WINDOW_COLUMNS:
@@ -183,10 +183,10 @@ def close_printed(tree: exp.Expr) -> None:
 
 
 def mark_streams(tree: exp.Query) -> None:
-    """Marks the table under each window function, or those under ``stream()``, as a stream.
+    """Marks the table under each windowing TVF, or those under ``stream()``, as a stream.
 
     Raises:
-        QueryError: there is none, or more than one and nothing says which.
+        QueryError: there is none, or more than one and none is marked.
     """
     for select in every(tree, exp.Select):
         if marked_as_stream(select):
@@ -201,7 +201,7 @@ def mark_streams(tree: exp.Query) -> None:
         if window := window_of(select):
             below = input_of(select)
             if any(window_of(inner) for inner in every(below, exp.Select)):
-                continue  # a window over the result of a window
+                continue  # a cascading window
             tables = list(every(below, exp.Table))
             if any(is_stream(table) for table in tables):
                 continue
@@ -239,34 +239,34 @@ def is_stream(table: exp.Expr) -> bool:
 
 
 def place(table: exp.Expr, operator: str) -> None:
-    """Has a table stand for an operator that was planned, by its name."""
+    """Marks a table as the placeholder of a planned operator."""
     table.meta[_OPERATOR] = operator
 
 
 def placed(node: exp.Expr) -> str | None:
-    """The operator that a table stands for, if it stands for one."""
+    """Returns the operator that a table is the placeholder of. None if it isn't one."""
     name: str | None = node.meta_get(_OPERATOR)
     return name
 
 
 def is_streamed(table: exp.Expr) -> bool:
-    """Whether a table is read as a stream, or stands for an operator, which reads one."""
+    """Whether a table is a stream or the placeholder of an operator."""
     return is_stream(table) or placed(table) is not None
 
 
 def reads_stream(node: exp.Expr) -> bool:
-    """Whether a table under a node is read as a stream."""
+    """Whether a node holds a table that is read as a stream."""
     return any(map(is_stream, every(node, exp.Table)))
 
 
 def relation_name(table: exp.Table) -> str:
-    """The name of a table as the compiled text has it."""
+    """Returns the name of a table in the compiled text."""
     return sql(_bare(table))
 
 
 @dataclass(frozen=True)
 class StageResult:
-    """The result of a stage, where the stage was."""
+    """The result of a stage, in the place of the stage's SELECT."""
 
     name: str
     level: int
@@ -275,41 +275,41 @@ class StageResult:
 
 
 def stage_result(result: StageResult) -> exp.Select:
-    """``select * from stage``, marked."""
+    """Returns ``select * from stage``, marked with the stage."""
     select = exp.Select(expressions=[exp.Star()]).from_(exp.to_table(result.name))
     select.meta[_STAGE] = result
     return select
 
 
 def result_of(node: exp.Expr) -> StageResult | None:
-    """The mark that `stage_result` left."""
+    """Returns the mark that `stage_result` set. None if there is none."""
     return node.meta_get(_STAGE)
 
 
 def stand_in(node: exp.Expr, wrote: exp.Expr) -> None:
-    """Marks an expression that is put in the place of one that the author wrote."""
+    """Marks a generated expression with the author's expression that it replaces."""
     node.meta[_WROTE] = wrote.copy()
 
 
 def is_stand_in(node: exp.Expr) -> bool:
-    """Whether an expression was put in the place of one that the author wrote."""
+    """Whether an expression replaces one that the author wrote."""
     return node.meta_get(_WROTE) is not None
 
 
 def stand_ins(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """The expressions that stand in for others."""
+    """The generated expressions that replace the author's."""
     return filter(is_stand_in, every(tree, exp.Expr))
 
 
 def as_written(tree: exp.Expr) -> exp.Expr:
-    """A tree as its author wrote it. Changes the tree."""
+    """Restores the author's expressions. Changes the tree."""
     for node in list(stand_ins(tree)):
         node.replace(node.meta[_WROTE].copy())
     return tree
 
 
 def windows_under(tree: exp.Expr) -> Iterator[exp.Select]:
-    """The window functions under a node, outermost first."""
+    """The windowing TVFs under a node, outermost first."""
     for select in every(tree, exp.Select):
         if window_of(select):
             yield select

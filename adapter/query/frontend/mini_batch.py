@@ -1,7 +1,7 @@
-"""``/*+ MINI_BATCH('5 seconds', 10000) */``: how long, or how many rows, a micro-batch is at most.
+"""``/*+ MINI_BATCH('5 seconds', 10000) */``: limits a micro-batch's duration or number of rows.
 
-It says when results come, not which: so it is taken off the text before that is planned, and a state
-goes on whether it is there or not. Spark passes it over.
+It changes when results are emitted, not their rows. So it is removed before planning, and a state continues whether
+the hint is present or not. Spark ignores it.
 
 >>> from ..sql.dialect import parse, sql
 >>> text = "select /*+ MINI_BATCH('5 seconds', 10000) */ a from b"
@@ -27,10 +27,10 @@ _INSTEAD = "Write how long, how many rows, or both: /*+ MINI_BATCH('5 seconds', 
 
 
 def take(tree: exp.Expr, text: str) -> MiniBatch | None:
-    """The hint of a text, which is taken off its tree; None if there is none. Before WITH is written out.
+    """Removes the hint from a tree and returns it. None if there is none. Must run before WITH is inlined.
 
     Raises:
-        QueryError: there are two, or one that can't be read, or stands where none is looked for.
+        QueryError: the hint occurs twice, can't be read, or is where it has no effect.
     """
     found = [hint for _, hint in hints.take_hints(tree, _is_one)]
     if len(found) > 1:
@@ -43,17 +43,17 @@ def take(tree: exp.Expr, text: str) -> MiniBatch | None:
 
 
 def check(text: str) -> None:
-    """Passes a text whose hint, if it has one, can be read.
+    """Raises if a text has a hint that can't be read.
 
     Raises:
-        QueryError: as in `take`.
+        QueryError: as `take`.
     """
     if NAME not in text.upper():
         return
     try:
         tree = parse(text)
     except QueryError:
-        return  # Spark's to judge
+        return  # Spark reports it
     take(tree, text)
 
 

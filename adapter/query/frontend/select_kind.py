@@ -1,4 +1,4 @@
-"""What a SELECT over a stream does with its rows."""
+"""Classifies SELECTs over a stream: row by row, or grouped."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .streams import is_printed
 
 
 def is_grouped(select: exp.Select) -> bool:
-    """Whether it puts rows together."""
+    """Whether a SELECT groups its rows: by GROUP BY, DISTINCT, HAVING, or an aggregate."""
     clauses = ("group", "distinct", "having")
     return any(select.args.get(name) for name in clauses) or aggregate(select) is not None
 
 
 def write_distinct_as_group(select: exp.Select) -> None:
-    """SELECT DISTINCT as a GROUP BY of all its columns. Changes the tree it is given.
+    """Rewrites SELECT DISTINCT as a GROUP BY of all its columns. Changes the tree.
 
     Raises:
-        QueryError: the columns aren't named, or it groups too.
+        QueryError: the columns aren't named, or the SELECT also groups.
     """
     if select.is_star:
         raise QueryError(

@@ -1,7 +1,7 @@
-"""The session's time zone, on whose clock Spark counts days: a day may last 23 or 25 hours there.
+"""The session's time zone, in which Spark counts days: a day may have 23 or 25 hours.
 
-``ts + interval '1' day`` is the same time of the next day (and so is ``interval '24' hours``), and a TIMESTAMP_NTZ is of
-that clock altogether. So rows whose times are compared that way may lie farther apart than the interval says.
+``ts + interval '1' day`` (and ``interval '24' hours``) is the same local time of the next day, and a TIMESTAMP_NTZ is
+a local time. So the instants of rows whose times are compared may be further apart than the interval.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from ..sql.intervals import DAY, HOUR
 from ..sql.nodes import every
 
 _LONGEST_CHANGE = 3 * HOUR
-"""No clock was put forward or back farther, but where a country changed sides of the date line."""
+"""Upper limit of a clock change; only countries that crossed the date line changed by more."""
 _SLACK = "zone_slack"
 _FIXED = re.compile(r"(UTC|GMT|Z|Etc/.*|UT)?([+-]\d{1,2}(:?\d{2}){0,2})?")
 
 
 def mark(tree: exp.Expr, ask: QueryRunner) -> None:
-    """Notes at each interval that relations are joined by, or a time is moved by, how much longer it may last. Changes the
-    tree.
+    """Notes the possible excess at each interval that joins relations or moves a time. Changes the tree.
 
     Args:
         tree: a query.
-        ask: asks the session.
+        ask: runs a query in the session.
     """
     found = [each for each in every(tree, exp.Interval) if _joins(each) or _moves(each)]
     if found and changes(str(ask("select current_timezone()")[0])):
@@ -37,7 +36,7 @@ def mark(tree: exp.Expr, ask: QueryRunner) -> None:
 
 
 def _joins(interval: exp.Interval) -> bool:
-    """Whether it stands in the condition of a join."""
+    """Whether the interval is in a join condition."""
     clause = interval.find_ancestor(exp.Join, exp.Where, exp.Select)
     if isinstance(clause, exp.Where) and isinstance(clause.parent, exp.Select):
         return bool(clause.parent.args.get("joins"))
@@ -45,7 +44,7 @@ def _joins(interval: exp.Interval) -> bool:
 
 
 def _moves(interval: exp.Interval) -> bool:
-    """Whether a column's time is moved by it in a select list."""
+    """Whether the interval is added to a column's time in a select list."""
     of = interval.parent
     return (
         isinstance(of, exp.Add | exp.Sub)
@@ -55,13 +54,13 @@ def _moves(interval: exp.Interval) -> bool:
 
 
 def slack(node: exp.Expr) -> int:
-    """How much farther away a time may be than its intervals say, in microseconds."""
+    """Returns by how many microseconds a time may exceed what the intervals in `node` say."""
     return max((each.meta_get(_SLACK, 0) for each in every(node, exp.Interval)), default=0)
 
 
 @cache
 def changes(zone: str) -> bool:
-    """Whether a zone's clock is put forward and back, now or since 1970.
+    """Whether a zone's clock is changed regularly, or was since 1970.
 
     >>> changes("Europe/Berlin"), changes("UTC"), changes("+02:00"), changes("Africa/Lagos")
     (True, False, False, False)

@@ -1,8 +1,8 @@
-"""What a GROUP BY reads, as a text that says the same after edits that change nothing of it.
+"""The input of a GROUP BY as canonical text, unchanged by edits that don't change its rows.
 
-A state goes on with an edited query if the rows that go into it are the same. So tables and subqueries are called by
-their place, whatever aliases the author gives them, and what nobody asks for is left out of select lists: a column that
-a WITH query hands up for a new aggregate changes nothing for those that were there.
+A state continues with an edited query if its input rows are the same. So tables and subqueries are named by their
+position instead of the author's aliases, and unused columns are left out of select lists: a column that a CTE adds
+for a new aggregate doesn't affect existing ones.
 
 >>> from ..sql.dialect import parse
 >>> one = SourceText(parse("select k, sum(a.v) from (select k, v, w from t as s where s.v > 0) as a group by k"))
@@ -32,7 +32,7 @@ from ..sql.nodes import every
 from . import hints
 
 _ALL = None
-"""In the place of the names that are asked for: all of them."""
+"""All columns, in place of a set of names."""
 _WHOLE = (
     "distinct",
     "group",
@@ -45,14 +45,14 @@ _WHOLE = (
     "limit",
     "offset",
 )
-"""Clauses with which a select list can't be made shorter."""
+"""Clauses that need all items of a select list."""
 
 
 class SourceText:
-    """What is under a SELECT that groups.
+    """Canonical text of a grouped SELECT's input.
 
     Args:
-        select: it, with its relations as the planner found them. It stays as it is.
+        select: the SELECT, over relations as the planner found them. It isn't changed.
     """
 
     def __init__(self, select: exp.Query) -> None:
@@ -61,10 +61,10 @@ class SourceText:
         self._texts: dict[frozenset[str] | None, str] = {}
 
     def reads(self, columns: Collection[str] | None) -> str:
-        """The rows, with some of their columns.
+        """Text of the input rows with some of their columns.
 
         Args:
-            columns: their names, in lower case. Those of conditions among the rows come with them. None: all.
+            columns: names in lower case. Columns in conditions are added. None for all.
         """
         wanted = None if columns is None else frozenset(columns)
         if wanted not in self._texts:
@@ -74,7 +74,7 @@ class SourceText:
         return self._texts[wanted]
 
     def expression(self, node: exp.Expr) -> str:
-        """An expression over the rows. Where several relations are read, each has the name of its place."""
+        """Text of an expression over the input rows. With several relations, columns are qualified by position."""
         holder = exp.Paren(this=node.copy())
         if self._names is not None:
             _rename(holder, self._names, len(self._names) == 1, {}, 1)
@@ -82,7 +82,7 @@ class SourceText:
 
 
 def without_names(query: exp.Query) -> str:
-    """A query as it is written, whatever the author calls its relations.
+    """Canonical text of a query, independent of the author's relation aliases.
 
     >>> from ..sql.dialect import parse
     >>> one, other = (parse(f"select {name}.k from t as {name} where {name}.v > 0") for name in "ab")
@@ -96,7 +96,7 @@ def without_names(query: exp.Query) -> str:
 
 @lru_cache(maxsize=1024)
 def ordered(text: str) -> str:
-    """A query's text with the conditions of each WHERE, which all have to hold, in an order of their own.
+    """Returns a query's text with the conjuncts of each WHERE sorted.
 
     >>> ordered("SELECT * FROM t WHERE b > 1 AND (a OR c)") == ordered("SELECT * FROM t WHERE (a OR c) AND b > 1")
     True
@@ -111,7 +111,7 @@ def ordered(text: str) -> str:
 
 
 def columns_of(*nodes: exp.Expr) -> set[str] | None:
-    """The names that may be columns in expressions, in lower case; None: any column is in one of them.
+    """Returns all names in expressions that may be columns, in lower case. None if there is a star.
 
     >>> from ..sql.dialect import parse
     >>> select = parse("select sum(a.v.w), count(*), max(struct(*))")
@@ -122,12 +122,12 @@ def columns_of(*nodes: exp.Expr) -> set[str] | None:
         for star in every(node, exp.Star):
             if not isinstance(star.parent, exp.Count):
                 return None
-    # What stands before a point may be a column that holds a struct.
+    # The part before a point may be a column that holds a struct.
     return {each.name.lower() for node in nodes for each in every(node, exp.Identifier)}
 
 
 def _names_in(select: exp.Select, depth: int) -> dict[str, str] | None:
-    """How the relations of a SELECT are called, and what they are called instead; None: they keep their names."""
+    """Maps a SELECT's relation aliases to positional names. None if they have to keep their names."""
     if select.args.get("laterals") or with_clause(select) is not None:
         return None
     names = {}
@@ -139,18 +139,18 @@ def _names_in(select: exp.Select, depth: int) -> dict[str, str] | None:
         if not plain or (alias is not None and alias.args.get("columns")):
             return None
         names[node.alias_or_name.lower()] = f"__{depth}_{number}"
-    # A name twice, or none for one of several: nothing tells which is meant.
+    # Duplicate or missing aliases make qualifiers ambiguous.
     return names if len(names) == len(relations(select)) and ("" not in names or len(names) == 1) else None
 
 
 def _query(node: exp.Expr, wanted: frozenset[str] | None, outer: Mapping[str, str], depth: int) -> None:
-    """Writes a query so, in place.
+    """Rewrites a query canonically, in place.
 
     Args:
         node: the query.
-        wanted: the columns of it that are asked for; None: all.
-        outer: relations of queries around it, by the names that it may use for them.
-        depth: how many queries are around it.
+        wanted: its columns that are used. None for all.
+        outer: relations of enclosing queries, by alias.
+        depth: number of enclosing queries.
     """
     if isinstance(node, exp.Subquery):
         _query(node.this, wanted, outer, depth)
@@ -174,10 +174,10 @@ def _select(select: exp.Select, wanted: frozenset[str] | None, outer: Mapping[st
     read = relations(select)
     for node in read:
         _collapse(node)
-        # What stands in FROM sees nothing of its neighbours.
+        # A relation in FROM can't refer to its neighbours.
         _query(node, below, outer if names is None else {}, depth + 1)
     if names is None:
-        # Its own relations hide others of their names.
+        # Its own relations hide outer ones of the same name.
         own = {node.alias_or_name.lower() for node in (*read, *(select.args.get("laterals") or ()))}
         seen = {name: new for name, new in outer.items() if name not in own}
         _rename(select, {}, False, seen, depth + 1)
@@ -190,9 +190,9 @@ def _select(select: exp.Select, wanted: frozenset[str] | None, outer: Mapping[st
 
 
 def _collapse(node: exp.Expr) -> None:
-    """Has a relation be what a query reads that does nothing but hand that up, as a WITH query may."""
+    """Replaces subqueries that are plain ``SELECT *`` (as CTEs may leave) by their input."""
     while isinstance(node, exp.Subquery) and isinstance(handed := node.this, exp.Select):
-        # Whatever else it says may be another meaning.
+        # Any other clause may change the rows.
         said = {clause for clause, value in handed.args.items() if value}
         inner = (
             relations(handed)[0] if said <= {"expressions", "from_", "from"} and relations(handed) else None
@@ -210,8 +210,7 @@ def _collapse(node: exp.Expr) -> None:
 
 
 def _asked_for(select: exp.Select, wanted: frozenset[str] | None) -> list[exp.Expr]:
-    """The items of a select list that make the columns asked for; also those that others of them are made of, which Spark
-    reads by their aliases."""
+    """Returns the items of the wanted columns, and those that they refer to by alias (lateral column aliases)."""
     asked = wanted
     while True:
         items = [item for item in select.expressions if _is_asked_for(item, asked)]
@@ -237,7 +236,7 @@ def _has_star(select: exp.Select) -> bool:
 
 
 def _asked_below(select: exp.Select, wanted: frozenset[str] | None) -> frozenset[str] | None:
-    """The columns that a SELECT needs of its relations."""
+    """Columns that a SELECT reads from its relations."""
     if any(join.method == "NATURAL" for join in select.args.get("joins") or ()):
         return _ALL
     if _has_star(select) and wanted is _ALL:
@@ -253,7 +252,7 @@ def _asked_below(select: exp.Select, wanted: frozenset[str] | None) -> frozenset
 def _rename(
     node: exp.Expr, names: Mapping[str, str], single: bool, outer: Mapping[str, str], depth: int
 ) -> None:
-    """Has the columns of a SELECT, or of an expression over its relations, call those by their new names."""
+    """Replaces the qualifiers of columns by positional names, in a SELECT or an expression over its relations."""
     read = {id(each) for each in relations(node)} if isinstance(node, exp.Select) else set()
     around = {**outer, **names}
     inner: list[exp.Expr] = []

@@ -1,4 +1,4 @@
-"""The streams of a query: each gets a view's name, and what is known of its columns and times."""
+"""Finds a query's streams, gives each a view name, and decides which columns and event time it is read with."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from . import hints
 
 @dataclass(frozen=True)
 class Known:
-    """What the project says of a relation."""
+    """Properties of a relation that the project declares."""
 
     event_time: str | None = None
-    """The column of its event time, by dbt's config of that name."""
+    """The event time column, from dbt's config ``event_time``."""
     key: tuple[str, ...] = ()
-    """A row replaces the one before it that has the same values here; none: rows only ever come."""
+    """The upsert key: a row replaces the previous row with equal values. Empty for append-only relations."""
     changes: bool = False
-    """Whether it is read through its change feed."""
+    """Whether the relation is read through its changelog."""
     lookup: bool = False
-    """Whether it is a table outside, which joins ask for keys."""
+    """Whether it is an external table, read by lookup joins."""
     columns: tuple[str, ...] = ()
-    """Those of its columns that generated SQL may call its own so (`own_names`), where that is known."""
+    """Columns whose names generated SQL may use as well (`own_names`), where known."""
     conflict: str | None = None
-    """Why it can't be told which of several things holds that the project says of it."""
+    """The message if the project's declarations contradict each other."""
 
     @property
     def replaces(self) -> bool:
-        """Whether its rows take the place of others."""
+        """Whether rows replace earlier ones: an updating table."""
         return self.changes or bool(self.key)
 
 
@@ -43,17 +43,17 @@ _NUMBER = "window_number"
 
 
 class Streams:
-    """Gives each stream of a tree a view, and its tables that name. Changes the tree."""
+    """Replaces each stream in a tree by its view name. Changes the tree."""
 
     def __init__(self, tree: exp.Query, known: Mapping[str, Known] | None = None) -> None:
         self._identifiers = {node.this.lower() for node in every(tree, exp.Identifier)}
         self.stage = _stage_name(tree)
-        """What stages of windows are called, before their numbers."""
+        """Prefix of the names of window stages."""
         self._stars = _free_stars(tree)
         self._times: dict[str, dict[int, str | None]] = {}
         self._known = {relation.lower(): found for relation, found in (known or {}).items()}
         self.streams: dict[str, Stream] = {}
-        """By relation, in lower case."""
+        """Streams by relation name, in lower case."""
         self.static: dict[str, None] = {}
         """The other relations."""
         for number, select in enumerate(every(tree, exp.Select)):
@@ -66,7 +66,7 @@ class Streams:
                     if hints.is_stream(table):
                         column = column_of_stream(below, window.time_col, table)
                         times = self._times.setdefault(hints.relation_name(table).lower(), {})
-                        # Several branches of one UNION ALL may take several.
+                        # Branches of one UNION ALL may use different columns.
                         times[number] = column if times.get(number, column) == column else None
         for table in list(every(tree, exp.Table)):
             relation = hints.relation_name(table)
@@ -91,22 +91,22 @@ class Streams:
         table.set("catalog", None)
 
     def known(self, view: str) -> Known:
-        """What the project says of the stream with a view."""
+        """Returns the project's declarations of the stream with this view."""
         relation = next((stream.relation for stream in self.streams.values() if stream.view == view), "")
         return self._known.get(relation.lower(), Known())
 
     def passes_no_time(self, window: exp.Select) -> None:
-        """Notes that the time of a window function says nothing of how far its streams have come."""
+        """Ignores a windowing TVF for event times: its time column isn't a measure of its streams' progress."""
         for times in self._times.values():
             times.pop(window.meta_get(_NUMBER, -1), None)
 
     def is_measured_on(self, relation: str, column: str) -> bool:
-        """Whether the watermark of a stream is surely measured on a column: no window takes another one of its rows."""
+        """Whether the stream's watermark can only be measured on this column, because no window uses another one."""
         times = self._times.get(relation.lower(), {}).values()
         return all(each is not None and each.lower() == column.lower() for each in times)
 
     def read(self, whole_rows: bool) -> tuple[Stream, ...]:
-        """The streams with the columns that are read of them; `whole_rows`: a plain star means all."""
+        """Returns the streams with the columns to read. `whole_rows`: whether a plain star means all columns."""
         columns: tuple[str, ...] | None = None
         if self._stars != "all" and not (self._stars == "plain" and whole_rows):
             columns = tuple(sorted(self._identifiers))
@@ -121,7 +121,7 @@ class Streams:
         )
 
     def _with_own(self, stream: Stream, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        """What a query may not name and yet is needed."""
+        """Adds columns that are needed although the query may not name them."""
         if columns is None:
             return None
         known = self.known(stream.view)
@@ -140,7 +140,8 @@ class Streams:
 
 
 def _stage_name(tree: exp.Query) -> str:
-    """A name that a query's text has nowhere before a number: a stage may be called otherwise wherever it is named."""
+    """Returns a stage name prefix that occurs nowhere in the query followed by a number, so stages can be renamed in
+    text."""
     said = " ".join(node.this.lower() for node in tree.walk() if isinstance(node.this, str))
     name = "stage"
     while re.search(rf"{name}_\d", said):
@@ -149,7 +150,7 @@ def _stage_name(tree: exp.Query) -> str:
 
 
 def _passes_rows(query: exp.Expr) -> bool:
-    """Whether a query hands on the rows of its streams one by one, so that their time may be that of its rows."""
+    """Whether a query passes its streams' rows through one by one, so that a time column may be the stream's."""
     return all(
         not any(select.args.get(clause) for clause in ("group", "distinct", "having", "qualify", "limit"))
         and sum(any(map(hints.is_stream, _tables(each))) for each in relations(select)) == 1
@@ -160,7 +161,7 @@ def _passes_rows(query: exp.Expr) -> bool:
 
 
 def _free_stars(tree: exp.Query) -> str:
-    """How the query's own stars spread columns: "none", "plain" (only in select lists), or "all"."""
+    """Returns how far the author's stars read columns: "none", "plain" (only in select lists), or "all"."""
     found = "none"
     for star in every(tree, exp.Star):
         holder = star.parent if isinstance(star.parent, exp.Column) else star
@@ -179,21 +180,21 @@ def _free_stars(tree: exp.Query) -> str:
             return "all"
         if around is not None and not isinstance(around, exp.From | exp.Join | exp.Exists):
             if hints.reads_stream(select):
-                return "all"  # a value is asked for, whatever the column's name
+                return "all"  # a scalar subquery reads its column under any name
         if not _only_hands_on(select):
             found = "plain"
     return found
 
 
 def _only_hands_on(select: exp.Select) -> bool:
-    """Whether the star of a SELECT below a window function brings nothing there but what is named above: where ROW_NUMBER
-    numbers its rows, ties go by all of their columns."""
+    """Whether a SELECT's star below a windowing TVF needs only the columns that are named above. Not where ROW_NUMBER
+    breaks ties by all columns."""
     numbered = any(isinstance(each.this, exp.RowNumber) for each in every(select, exp.Window))
     return _window_over(select) is not None and not numbered and not select.args.get("limit")
 
 
 def is_printed(node: exp.Expr) -> bool:
-    """Whether a node is of the text that a window macro prints around its relation."""
+    """Whether a node belongs to text that a windowing macro printed around its relation."""
     select = node if isinstance(node, exp.Select) else node.find_ancestor(exp.Select)
     while select is not None and not _is_input_of_window(select):
         if hints.window_of(select):
@@ -208,7 +209,7 @@ def _is_input_of_window(select: exp.Select) -> bool:
 
 
 def _window_over(select: exp.Select) -> exp.Select | None:
-    """The window function that a SELECT stands below, or is printed for."""
+    """The windowing TVF that a SELECT is the input of, directly or further below."""
     over = select.find_ancestor(exp.Select)
     while over is not None and hints.window_of(over) is None:
         over = over.find_ancestor(exp.Select)
@@ -216,12 +217,15 @@ def _window_over(select: exp.Select) -> exp.Select | None:
 
 
 def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = None) -> str | None:
-    """The column of the stream that a time column is, through SELECTs that only pass it on.
+    """Resolves a time column to the stream's column, through SELECTs that pass it unchanged.
 
     Args:
         below: the query with the time column.
         column: the time column.
-        table: the stream, where there may be several; UNION ALL takes columns by their place.
+        table: the stream, if there may be several. UNION ALL matches columns by position.
+
+    Returns:
+        The stream's column. None if it is computed or ambiguous.
     """
     node: exp.Expr = below
     while True:
@@ -253,7 +257,7 @@ def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = Non
 
 
 def _below_alias(node: exp.Subquery, column: str) -> str | None:
-    """What a column of ``(…) AS t(a, b)`` is called in the brackets; None if that can't be told."""
+    """Returns the name inside the subquery of a column of ``(…) AS t(a, b)``. None if it can't be resolved."""
     names = [name.lower() for name in node.alias_column_names]
     if not names:
         return column
@@ -265,9 +269,9 @@ def _below_alias(node: exp.Subquery, column: str) -> str | None:
 def _column_below(
     select: exp.Select, column: str, stream: exp.Expr, others: Sequence[exp.Expr]
 ) -> str | None:
-    """The column of a stream in FROM that a column of the SELECT is; None: it is another relation's, or computed.
+    """Returns the stream's column that a column of the SELECT is. None if it is another relation's, or computed.
 
-    Without a qualifier it is the stream's wherever nothing says that another relation has one of that name.
+    An unqualified column is the stream's unless another relation is known to have one of that name.
     """
     named = [item for item in select.expressions if item.output_name.lower() == column.lower()]
     columns = [named[0].unalias()] if named else [item for item in select.expressions if item.is_star]
@@ -288,15 +292,15 @@ def _column_below(
 
 
 def _branch_with(node: exp.SetOperation, table: exp.Table | None) -> exp.Expr | None:
-    """The side of a UNION ALL that reads a stream."""
+    """Returns the branch of a UNION ALL that reads a stream."""
     return next(
         (side for side in (node.this, node.expression) if any(t is table for t in _tables(side))), None
     )
 
 
 def _at_same_place(column: str, node: exp.SetOperation, branch: exp.Expr) -> str | None:
-    """What a branch calls a column of a UNION ALL; None if that can't be told. Behind stars, columns of the same
-    name are taken to be at the same place."""
+    """Returns a branch's name for a column of a UNION ALL. None if it can't be resolved. With stars, columns of the
+    same name are assumed to be at the same position."""
     if branch is node.this:
         return column
     first, own = output_names(node.this), output_names(branch)
@@ -315,11 +319,11 @@ class Stream:
     """A relation that is read as a stream."""
 
     relation: str
-    """As the compiled text names it."""
+    """The relation's name in the compiled text."""
     view: str
     columns: tuple[str, ...] | None
-    """Columns the query may use; None: all."""
+    """Columns the query may use. None for all."""
     event_time: str | None
-    """Its column that the first window over it is cut by; None where that is computed."""
+    """Event time column that the first windows use. None if the time is computed."""
     feed: bool = False
-    """Whether its change feed is read."""
+    """Whether its changelog is read."""

@@ -1,4 +1,4 @@
-"""A query's clauses as its author wrote them, one by one: what an edited query is told apart by, in words.
+"""Lists a query's clauses as its author wrote them, to describe an edit.
 
 >>> from ..sql.dialect import parse
 >>> query = parse("select k, count(*) as n from (select * from a join b on a.k = b.k where a.v > 1 and b.u > 2) group by k")
@@ -31,8 +31,8 @@ _CONDITIONS = {"where": "WHERE", "having": "HAVING", "qualify": "QUALIFY"}
 
 
 def written_clauses(tree: exp.Query) -> list[tuple[str, str]]:
-    """The clauses of all SELECTs of a query, each as its keyword and its text, outermost first. Queries within a text are
-    left out of it: they have their own."""
+    """Returns the clauses of all SELECTs of a query, outermost first, each as its keyword and text. Subqueries are
+    left out of a text; their clauses are listed separately."""
     found: list[tuple[str, str]] = []
     for query in every(hints.as_quoted(tree), exp.Query):
         if isinstance(query, exp.SetOperation):
@@ -48,7 +48,7 @@ def written_clauses(tree: exp.Query) -> list[tuple[str, str]]:
 
 
 def _outermost(tree: exp.Query) -> Iterator[exp.Select]:
-    """The window functions that are in no other's input; of each its text stands in a FROM."""
+    """The windowing TVFs that aren't in another one's input."""
     todo: list[exp.Expr] = [tree]
     while todo:
         node = todo.pop()
@@ -89,5 +89,5 @@ def _of_join(join: exp.Join) -> Iterator[tuple[str, str]]:
 
 
 def _outline(node: exp.Expr) -> str:
-    """A text with a mark in the place of each query in it."""
+    """Returns a node's text with each subquery replaced by ``…``."""
     return sql(without_queries(exp.Paren(this=node.copy())).this).strip()
