@@ -1,6 +1,6 @@
-"""dbt's filters of a microbatch in a model's text: taken off its streams, or told on which clock they count.
+"""Handles dbt's microbatch filters in a model's text: removes them from streams, or makes them compare instants.
 
-dbt puts ``(select * from relation where time >= 'start' and time < 'end')`` for a relation that has an
+dbt writes ``(select * from relation where time >= 'start' and time < 'end')`` for a relation that has an
 ``event_time``.
 
 >>> from datetime import datetime
@@ -30,19 +30,19 @@ from ..sql.dialect import from_clause, parse, sql
 from ..sql.nodes import every
 
 Batch = tuple[datetime, datetime]
-"""From when, and until just before when."""
+"""Start (inclusive) and end (exclusive)."""
 
 _COMPARISONS: dict[str, type[exp.Binary]] = {">=": exp.GTE, ">": exp.GT, "<": exp.LT, "<=": exp.LTE}
 
 
 def without_filter(text: str, batch: Batch, streams: Collection[str]) -> str:
-    """A text without the filters of a batch on streams: windows at its edges need rows beyond it. Tables that are no
-    streams keep theirs.
+    """Removes the batch filters on streams, because windows at the batch's edges need rows outside it. Other tables
+    keep their filters.
 
     Args:
         text: compiled by dbt.
         batch: the microbatch, or the sample.
-        streams: the relations that are streams, as the planner names them.
+        streams: names of the streams' relations, as the planner prints them.
     """
     tree = parse(text)
     wanted = {name.lower() for name in streams}
@@ -55,13 +55,13 @@ def without_filter(text: str, batch: Batch, streams: Collection[str]) -> str:
 
 
 def filtered(text: str, batch: Batch) -> list[tuple[str, str]]:
-    """The relations that dbt has filtered, and the columns by which it has."""
+    """Returns the relations that dbt filtered, each with its filter column."""
     found = _filtered(parse(text), batch)
     return [(sql(table), sql(select.args["where"].this.left.this)) for select, table in found]
 
 
 def by_instants(text: str, batch: Batch) -> str:
-    """A text whose filters read each time as the instant that it is in the session's time zone."""
+    """Makes the filters compare instants: times are cast to TIMESTAMP in the session's time zone."""
     tree = parse(text)
     found = [select.args["where"].this for select, _ in _filtered(tree, batch)]
     for both in found:
@@ -71,7 +71,7 @@ def by_instants(text: str, batch: Batch) -> str:
 
 
 def _filtered(tree: exp.Query, batch: Batch) -> Iterator[tuple[exp.Select, exp.Table]]:
-    """The SELECTs that are a relation with dbt's filter, and the relations."""
+    """The SELECTs that consist of a relation and dbt's filter, each with the relation's table."""
     wanted = [(_COMPARISONS[each.comparison], each.text) for each in bounds(*batch)]
     for select in every(tree, exp.Select):
         source = from_clause(select)

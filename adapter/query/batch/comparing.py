@@ -1,4 +1,4 @@
-"""A table beside its query in batch: over which tables the query's text reads, and which of its rows are due by now."""
+"""Compares a table with its query in batch: reads views instead of tables, and selects rows that are final."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from ..windows import ranges
 
 @dataclass(frozen=True)
 class Due:
-    """What tells of a row whether its window has closed."""
+    """Identifies rows whose window has closed."""
 
     columns: tuple[str, ...]
-    """Its window's end, in the first of these that isn't NULL."""
+    """Columns that hold the window's end; the first that isn't NULL counts."""
     is_time: bool
-    """Whether they are ``window_time``, which is a unit less."""
+    """Whether the columns are ``window_time``, one microsecond before the end."""
 
     @property
     def end(self) -> str:
-        """SQL for that time."""
+        """SQL of the window's end (or ``window_time``)."""
         listed = ", ".join(map(quote, self.columns))
         return f"coalesce({listed})" if len(self.columns) > 1 else listed
 
     def condition(self, until: int) -> str:
-        """SQL for whether a row's window ends until then.
+        """SQL predicate: the row's window ends at or before `until`.
 
         Args:
-            until: in microseconds since 1970 (UTC), whatever clock the windows are cut on.
+            until: in microseconds since 1970 (UTC), for any time zone of the windows.
 
         >>> Due(("window_end",), False).condition(0)
         "`window_end` <= timestamp'1970-01-01T00:00:00Z'"
@@ -50,7 +50,7 @@ class Due:
 
 
 def due(plan: Plan) -> Due | None:
-    """What tells of the rows of a planned query whether they are due; None: no column does."""
+    """Returns how to identify final rows of a planned query. None if no column holds the window's end."""
     windows = plan.windows
     if windows is None or not windows.closed or not windows.stages:
         return None
@@ -62,22 +62,22 @@ def due(plan: Plan) -> Due | None:
 
 
 def has_windows(plan: Plan) -> bool:
-    """Whether a planned query has windows whose results come when they close."""
+    """Whether a planned query emits windows when they close."""
     if plan.windows is not None:
         return bool(plan.windows.stages)
     return any(isinstance(each, WindowResults | WindowClose) for each in plan.dataflow.operators)
 
 
 def check(text: str, plan: Plan, known: Mapping[str, Known]) -> None:
-    """Passes a model's text whose rows in batch are those of a stream.
+    """Raises unless the query has the same rows in batch as in a stream.
 
     Args:
         text: the compiled text.
-        plan: the same, planned.
-        known: what the project says of relations.
+        plan: its plan.
+        known: what the project declares of relations.
 
     Raises:
-        QueryError: in batch it has another meaning.
+        QueryError: it has another meaning in batch.
     """
     clock = next((node for node in parse(text).walk() if event_clock.is_clock(node)), None)
     if clock is not None:
@@ -97,14 +97,14 @@ def _replaces(relation: str, known: Mapping[str, Known]) -> bool:
 
 
 def reading(text: str, instead: Mapping[str, str]) -> str:
-    """A query that reads views in the place of some tables, under the same names.
+    """Returns a query that reads views instead of some tables, under the same aliases.
 
     Args:
         text: the query.
-        instead: the views, by the tables' names as `planner.stream_relations` gives them.
+        instead: the views, by table name as from `planner.stream_relations`.
 
     Raises:
-        QueryError: it reads one of the tables nowhere.
+        QueryError: the query doesn't read one of the tables.
     """
     tree = parse(text)
     views = {relation.lower(): view for relation, view in instead.items()}

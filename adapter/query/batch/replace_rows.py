@@ -1,9 +1,9 @@
-"""One statement that takes rows out of a table and puts others in: one commit, so no reader sees a gap.
+"""Replaces rows of a table in one statement, so one commit: no reader sees a gap.
 
-Where whole files go, it is INSERT … REPLACE WHERE, and Iceberg takes the files out without reading them.
+Where whole files are replaced, it is INSERT … REPLACE WHERE, and Iceberg drops the files without reading them.
 
-Where a file also holds other rows, it is a MERGE whose source holds two kinds of rows. Those with a
-*mark* match what has to go, which is deleted; the new rows match nothing, and are inserted.
+Where a file also holds other rows, it is a MERGE whose source has two kinds of rows. Rows with a *mark* match the
+rows to delete; the new rows match nothing and are inserted.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from ...util.quoting import quote
 OLD, NEW = "DBT_INTERNAL_DEST", "DBT_INTERNAL_SOURCE"
 _MARK = "mark"
 _PIECES = 256
-"""Into how many pieces rows are spread over tasks where no key does that."""
+"""Number of hash buckets that distribute rows over tasks where there is no key."""
 
 
 def replace_files(table: str, source: str, columns: Mapping[str, str], condition: str) -> str:
-    """Replaces the files of a table by a query's rows, where a condition holds for all of a file or none.
+    """Returns a statement that replaces files by a query's rows. The condition must hold for all rows of a file or
+    for none.
 
     Args:
         table: its name.
         source: a relation, or a query in brackets.
-        columns: all that the table has, in order.
+        columns: all columns of the table, in order.
         condition: over the table's columns.
     """
     names = ", ".join(quote(name) for name in columns)
@@ -34,14 +35,14 @@ def replace_files(table: str, source: str, columns: Mapping[str, str], condition
 def replace_where(
     table: str, source: str, columns: Mapping[str, str], condition: str, predicates: Sequence[str] = ()
 ) -> str:
-    """Replaces the rows of a table where a condition holds by all of a query's.
+    """Returns a statement that replaces the rows for which a condition holds by all rows of a query.
 
     Args:
         table: its name.
         source: a relation, or a query in brackets.
-        columns: names and types of those that both have.
+        columns: names and types of the columns that both have.
         condition: over the table's columns.
-        predicates: more conditions, of the user's.
+        predicates: more conditions, from the user.
     """
     spread = ", ".join(quote(name) for name in _spread(columns)) or "1"
     missing = ", ".join(f"null as {_new(name)}" for name in columns)
@@ -65,14 +66,14 @@ def replace_keys(
     keys: Sequence[str],
     predicates: Sequence[str] = (),
 ) -> str:
-    """Replaces the rows of a table that have a key of a query's rows by those rows.
+    """Returns a statement that replaces the rows with the keys of a query's rows by those rows.
 
     Args:
         table: its name.
         source: a relation, or a query in brackets.
-        columns: names and types of those that both have.
-        keys: the columns of the key, which needn't be unique.
-        predicates: of the user's: what doesn't meet them stays.
+        columns: names and types of the columns that both have.
+        keys: columns of the key, which needn't be unique.
+        predicates: the user's conditions; rows that don't meet them are kept.
     """
     listed = ", ".join(map(quote, keys))
     named = ", ".join(f"{quote(key)} as {_key(key)}" for key in keys)
@@ -107,13 +108,13 @@ def _merge(
 
 
 def _spread(columns: Mapping[str, str]) -> list[str]:
-    """Some columns that can be hashed."""
+    """Returns up to six columns that can be hashed."""
     found = [name for name, kind in columns.items() if not any(t in kind for t in ("map", "variant"))]
     return found[:6]
 
 
 def _new(name: str) -> str:
-    # Another name than the table's, which a user's predicates may name alone.
+    # Differs from the table's column names, which a user's predicates may use unqualified.
     return quote(f"new {name}")
 
 

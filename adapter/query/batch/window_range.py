@@ -1,11 +1,11 @@
-"""A range of windows computed anew: the SQL for their rows, and which rows of a table those replace.
+"""Recomputes a range of windows: SQL for their rows, and which rows of a table they replace.
 
-A range is moved out to whole windows first (`touched`), then the input is found that those windows need,
-and every stage and stream is cut down to it. What the cut leaves of other windows is taken out again by
-their ends. So it doesn't matter that a cut is wider than need be.
+A range is extended to whole windows first (`touched`). Then every stage and stream is filtered to the input that
+these windows need. Incomplete results of other windows are removed by their ends, so a filter may be wider than
+needed.
 
-The bounds of sessions are in their rows. They are looked for in a part of the input that is widened until
-no session reaches its edge: each look is a query that `TimesRunner` carries out.
+The bounds of sessions depend on their rows. They are searched in a part of the input that is widened until no session
+reaches its edge; each search is a query that `TimesRunner` runs.
 """
 
 from __future__ import annotations
@@ -41,51 +41,52 @@ _NO_WINDOWS = (
 )
 
 TimesRunner = Callable[[str], tuple[int | None, ...]]
-"""Carries out a query of one row of numbers."""
+"""Runs a query that returns one row of numbers."""
 
 Stage = AggregateStage | RowsStage
 
 
 @dataclass(frozen=True)
 class Overwrite:
-    """Windows computed anew."""
+    """A query that recomputes windows, and the rows it replaces."""
 
     sql: str
-    """Their rows."""
+    """Query for the windows' rows."""
     column: str
-    """The table's column that says which window a row is of."""
+    """The table's column that identifies a row's window."""
     condition: str
-    """Which rows of the table they replace."""
+    """Predicate for the rows of the table to replace."""
     ends: WindowRange
 
 
 @dataclass(frozen=True)
 class Reach:
-    """A stream, and what tells how far back it reaches."""
+    """A stream, and queries for how far back its rows reach."""
 
     name: str
     first_time: str
-    """A query for its earliest time, in microseconds."""
+    """Query for its earliest time, in microseconds."""
     lost: str
-    """A query for how many snapshots say that rows of it may be gone; it fails where it isn't an Iceberg table."""
+    """Query for the number of snapshots in which rows may have been deleted. It fails unless the stream is an Iceberg
+    table."""
     windows: tuple[Window, ...]
 
     def after(self, instant: int) -> int:
-        """From when on windows begin that hold nothing before an instant."""
+        """Returns the first time from which windows hold no rows before an instant."""
         ends = (ranges.touched(window, TimeRange(instant, instant + 1)).until for window in self.windows)
         return max((end for end in ends if end is not None), default=instant)
 
 
 class Overwriting:
-    """A model's windows, range by range.
+    """Plans a model's windows and recomputes ranges of them.
 
     Args:
         text: the model's compiled text.
-        ask: carries out a query of one row.
-        batch: they are a batch model's; else a stream's.
+        ask: runs a query that returns one row.
+        batch: whether the model is a batch model, not a stream.
 
     Raises:
-        QueryError: it can't be planned, or the windows of its rows can't be told.
+        QueryError: it can't be planned, or its rows can't be assigned to windows.
     """
 
     def __init__(self, text: str, ask: TimesRunner, batch: bool = True) -> None:
@@ -102,13 +103,13 @@ class Overwriting:
 
     @property
     def windows(self) -> tuple[Window, ...]:
-        """The window functions of the text."""
+        """The windowing TVFs of the text."""
         return self._windows
 
     # -- which windows ---------------------------------------------------------------------------------
 
     def touched(self, span: TimeRange) -> WindowRange:
-        """The whole windows that rows of a span are in."""
+        """Returns the whole windows that rows in a time range belong to."""
         if not self._results.stages:
             return reduce(WindowRange.hull, (ranges.touched(window, span) for window in self._windows))
         found: dict[str, WindowRange] = {}
@@ -119,25 +120,25 @@ class Overwriting:
         return reduce(WindowRange.hull, found.values())
 
     def settled(self, ends: WindowRange, table: str) -> WindowRange:
-        """Windows with these ends, and as many more that no session reaches over an edge of them which the table has
-        otherwise: part of it would be replaced, and the rest would stay.
+        """Extends a range until no session crosses its edges that differs from the table; else part of the session
+        would be replaced and the rest kept.
 
         Args:
-            ends: of the windows that are computed anew.
-            table: with their rows.
+            ends: window ends of the range.
+            table: the table with the windows' rows.
         """
         merging = [stage.window for stage in self._results.stages if stage.window.merges]
         while merging and ends != WindowRange():
             first, last = self._reaching_over(ends, table, max(merging, key=_reach))
             if first is None or last is None:
                 break
-            # What ends with the first of them is one of them.
+            # The range excludes its lower bound.
             ends = ends.hull(WindowRange(first - 1, last))
         return ends
 
     def _reaching_over(self, ends: WindowRange, table: str, window: Window) -> tuple[int | None, ...]:
-        """From where to where sessions go that reach over an edge of windows computed anew, and that the table has
-        otherwise. They are told by their bounds, and by what else both have that is no result."""
+        """Returns first and last time of the sessions that cross an edge of the range and differ from the table.
+        Sessions are compared by their bounds and keys, not by their results."""
         start = next((each for each, kind in self._results.carried.items() if kind == WINDOW_START), None)
         keys = [quote(each) for each, kind in self._results.carried.items() if _is_key(kind)]
         same = "".join(f" and n.{key} <=> o.{key}" for key in keys)
@@ -171,14 +172,14 @@ class Overwriting:
         return found
 
     def since(self, newest: int, lookback: int) -> TimeRange:
-        """From so many windows before the newest one on."""
+        """Returns the range from `lookback` windows before the newest one."""
         return TimeRange(min(_start(window, newest, lookback) for window in self._windows))
 
     def check_batch(self, batch: TimeRange, size: str) -> WindowRange:
-        """The windows of one of dbt's microbatches.
+        """Returns the windows of one of dbt's microbatches.
 
         Raises:
-            QueryError: a window lies in two of them.
+            QueryError: a window extends over two of them.
         """
         for window in self._windows:
             fits = [
@@ -196,7 +197,7 @@ class Overwriting:
     # -- what computes them ----------------------------------------------------------------------------
 
     def overwrite(self, ends: WindowRange) -> Overwrite:
-        """The SQL for windows with these ends, and for the rows they replace."""
+        """Returns the query for windows with these ends, and the predicate for the rows it replaces."""
         condition = self._condition(quote(self._column), ends)
         output = f"select * from (\n{self._results.sql}\n)\nwhere {self._kept(ends)}"
         if not self._results.stages:
@@ -208,7 +209,7 @@ class Overwriting:
         return Overwrite(text, self._column, condition, ends)
 
     def first_times(self) -> str | None:
-        """A query for the earliest time of the streams, in microseconds; None where their times are computed."""
+        """Query for the earliest time of all streams, in microseconds. None if a stream's time is computed."""
         if any(stream.event_time is None for stream in self.plan.streams):
             return None
         each = [
@@ -219,7 +220,8 @@ class Overwriting:
         return f"select unix_micros(min(first_time)) from (\n{listed}\n)"
 
     def reaches_back(self, oldest: int) -> dict[Reach, int]:
-        """From when on the windows that end at an instant need the rows of each stream, where its times aren't computed."""
+        """Returns, for each stream with a plain event time, the time from which its rows are needed by windows that
+        end at an instant."""
         ends = WindowRange(oldest - 1, oldest)
         inputs = self._inputs(ends)
         found = {}
@@ -245,17 +247,17 @@ class Overwriting:
         return found
 
     def newest(self, table: str) -> str:
-        """A query for the newest window's end in a table."""
+        """Query for the newest window end in a table."""
         return f"select unix_micros(max({quote(self._column)})) + {self._shift} from {table}"
 
     def oldest(self, table: str, ends: WindowRange) -> str:
-        """A query for the oldest of some windows' ends in a table."""
+        """Query for the oldest window end in a table, within a range."""
         where = self._condition(quote(self._column), ends)
         return f"select unix_micros(min({quote(self._column)})) + {self._shift} from {table} where {where}"
 
     def divided(self, table: str, ends: WindowRange) -> str | None:
-        """A query for how many files of an Iceberg table hold rows both of these windows and of others;
-        None where files don't tell."""
+        """Query for the number of files of an Iceberg table that hold rows of these windows and of others. None where
+        file statistics can't say (``window_time``)."""
         if self._shift:
             return None
         of = f"readable_metrics.{quote(self._column)}"
@@ -269,11 +271,11 @@ class Overwriting:
     def _condition(self, column: str, ends: WindowRange) -> str:
         if not self._shift:
             return ends.condition(column)
-        # window_time is that much less.
+        # window_time is one microsecond less.
         return TimeRange(ends.after, ends.until).condition(column)
 
     def _kept(self, ends: WindowRange) -> str:
-        """The same for the query's rows, none of which may be without a window."""
+        """SQL predicate for the query's rows in the range. Fails at run time on a row without a window."""
         column = quote(self._column)
         condition = self._condition(column, ends)
         if not any(join.side for join in every(parse(self._results.sql), exp.Join)):
@@ -288,7 +290,7 @@ class Overwriting:
         return sorted(self._results.stages, key=lambda stage: stage.level)
 
     def _inputs(self, ends: WindowRange, below: int | None = None) -> dict[str, TimeRange]:
-        """The rows of each stage that windows with these ends need."""
+        """Returns the time range of each stage's input that windows with these ends need."""
         inputs: dict[str, TimeRange] = {}
         for stage in reversed(self._by_level()):
             if below is None or stage.level < below:
@@ -302,7 +304,7 @@ class Overwriting:
     def _needed(self, stage: Stage, ends: WindowRange) -> TimeRange:
         if not stage.window.merges:
             return ranges.needed(stage.window, ends)
-        # A row at the very end of a session is part of it.
+        # A row at the very end of a session belongs to it.
         until = None if ends.until is None else ends.until + 1 + _slack(stage.window)
         if ends.after is None:
             return TimeRange(None, until)
@@ -339,7 +341,7 @@ class Overwriting:
         return found
 
     def _look(self, stage: Stage, look: TimeRange, query: str) -> tuple[int | None, ...]:
-        """Asks something of a stage's rows in a span."""
+        """Runs a query over a stage's input rows in a time range."""
         inputs = {stage.name: look}
         if stage.level:
             lower = [other for other in self._results.stages if other.level < stage.level]
@@ -348,7 +350,7 @@ class Overwriting:
         return self._ask(self._text(inputs, query))
 
     def _text(self, inputs: Mapping[str, TimeRange], output: str) -> str:
-        """The plan in batch, with its stages and streams cut down to these inputs."""
+        """Returns the plan's batch query with its stages and streams filtered to these time ranges."""
         stages = [stage for stage in self._results.stages if stage.name in inputs]
         streams = []
         for stream in self.plan.streams:
@@ -380,21 +382,21 @@ def _windows(results: WindowResults, text: str) -> tuple[Window, ...]:
 
 
 def _read_as_they_are(text: str) -> list[Window]:
-    """The window functions of a text that keeps no state."""
+    """Windowing TVFs of a text that keeps no state."""
     tree = exp.Subquery(this=ctes.inline(parse(text)))
     found = [hints.window_of(select) for select in hints.windows_under(tree)]
     return [window for window in found if window is not None]
 
 
 def reads_windows(text: str) -> bool:
-    """Whether a text has a window function."""
+    """Whether a text has a windowing TVF."""
     return plan_query.reads_streams(text) and bool(_read_as_they_are(text))
 
 
 def _column(results: WindowResults) -> tuple[str, int]:
-    """The column that tells a row's window, and what to add to it for the window's end."""
+    """Returns the column that identifies a row's window, and the number to add for the window's end in microseconds."""
     carried = {kind: column for column, kind in reversed(list(results.carried.items()))}
-    # By that name where there are several: an outer join leaves others empty.
+    # Prefer the column of that name: an outer join leaves others NULL.
     for kind, shift in ((WINDOW_END, 0), (WINDOW_TIME, 1)):
         if kind in carried:
             return (kind if results.carried.get(kind) == kind else carried[kind]), shift
@@ -404,7 +406,7 @@ def _column(results: WindowResults) -> tuple[str, int]:
 
 
 def _cut(stream: Stream, span: TimeRange) -> Stream:
-    """A stream whose rows of a span alone are read."""
+    """Filters a stream to a time range."""
     if stream.event_time is None or span == TimeRange():
         return stream
     condition = span.condition(quote_time(stream.event_time))
@@ -419,17 +421,17 @@ def _where(rows: str, condition: str) -> str:
 
 
 def _times(stage: Stage, lower: Stage, ends: WindowRange) -> TimeRange:
-    """The times, for a stage, of results of a lower stage with these ends."""
+    """Returns the times at which an upper stage reads results of a lower stage with these ends."""
     if stage.time_carries == WINDOW_END:
         return TimeRange(_plus(ends.after, 1), _plus(ends.until, 1))
     if stage.time_carries == WINDOW_START and not lower.window.merges:
         return TimeRange(_plus(ends.after, -lower.window.size - _slack(lower.window)), ends.until)
-    # Where sessions are touched, `after` is not after their first row.
+    # For sessions, `after` isn't after their first row.
     return TimeRange(ends.after, ends.until)
 
 
 def _ends_at(stage: Stage, lower: Stage, span: TimeRange) -> WindowRange:
-    """The ends of the lower stage's results that have their times, for a stage, in a span."""
+    """Returns the ends of a lower stage's results that an upper stage reads in a time range."""
     if stage.time_carries == WINDOW_START:
         longest = lower.window.size + _slack(lower.window)
         return WindowRange(span.since, None if lower.window.merges else _plus(span.until, longest))
@@ -445,7 +447,7 @@ def _plus(instant: int | None, more: int) -> int | None:
 
 
 def _session_bounds(window: Window) -> tuple[str, str]:
-    """SQL for the start and the end of the session that a row is in."""
+    """SQL for start and end of a row's session."""
     return (
         window.instant(f"unix_micros({SESSION_START})"),
         window.latest_instant(f"unix_micros({EXPIRES_AT})"),
@@ -453,17 +455,17 @@ def _session_bounds(window: Window) -> tuple[str, str]:
 
 
 def _slack(window: Window) -> int:
-    """How far a clock's times may be off."""
+    """Maximum difference between a zone's local times and instants."""
     return DAY if window.time_zone else 0
 
 
 def _reach(window: Window) -> int:
-    """How far before a session's first row a row of it may lie that wasn't looked at."""
+    """How far before a session's first row an unread row of it may be."""
     return window.size + _slack(window)
 
 
 def _widening(window: Window) -> Iterable[int]:
-    """How far to look beyond a range, one try after the other."""
+    """How far to search beyond a range, each attempt further."""
     reach = 4 * max(window.size, window.step, _slack(window))
     while True:
         yield reach
@@ -471,12 +473,12 @@ def _widening(window: Window) -> Iterable[int]:
 
 
 def _is_key(carries: str) -> bool:
-    """Whether a column carries what sessions are grouped by, rather than a bound or a result."""
+    """Whether a column carries a key of sessions, not a bound or a result."""
     return "." in carries and not carries.startswith("rank.")
 
 
 def _over(ends: WindowRange) -> str:
-    """Whether a session as it is now and what the table has of it lie on different sides of an edge."""
+    """SQL predicate: a recomputed session (n) and the table's version (o) end on different sides of an edge."""
     found = []
     if ends.after is not None:
         found.append(f"o.last_micros <= {ends.after} and n.last_micros > {ends.after}")
@@ -486,10 +488,10 @@ def _over(ends: WindowRange) -> str:
 
 
 def _start(window: Window, newest: int, lookback: int) -> int:
-    """The start of the window that ends at an instant, or of one before it."""
+    """Returns the start of the window that ends at an instant, `lookback` windows earlier."""
     start = newest - (window.size + (window.step if window.kind == "dynamic_cumulate" else 0))
     if window.kind == "cumulate":
-        # Its longest window may have begun less than its size ago.
+        # The longest window may have begun less than its size ago.
         since = ranges.needed(window, WindowRange(newest - 1, newest)).since
         assert since is not None
         start = since
