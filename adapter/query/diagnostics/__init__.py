@@ -1,1 +1,1 @@
-"""What a message proposes: a filter in time, the nearest name of a column."""
+"""Proposals for error messages: a time filter, similar syntax."""

@@ -1,7 +1,7 @@
-"""What a query may be instead whose state can grow for ever: as its author wrote it, with a predicate on event time.
+"""Suggests a time filter that would bound the state of a rejected query.
 
-The predicate stands where a stream is read, in the author's text. Whether the query can be planned so is tried, so what is
-shown is not refused in its turn.
+The filter is added in the author's text, where a stream is read. The result is planned, so a suggestion isn't
+rejected in turn.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from ..sql.dialect import DIALECT, from_clause, parse, sql
 from ..sql.nodes import every
 
 _Fits = Callable[[str, Mapping[str, Known]], bool]
-"""Whether a text can be planned with what is known of relations."""
+"""Whether a text can be planned with these declarations of relations."""
 _LONGEST = 800
-"""How many characters of a query a message has."""
+"""Maximum length of a query in a message, in characters."""
 _TRIED_ALONE = 4
-"""Of how many reads of streams it is tried whether one of them is the one that needs a bound."""
+"""Up to this many reads of streams, each is tried on its own before all together."""
 _SOME_TIME = "event_time"
-"""What an event time is called of which nothing says which column it is."""
+"""Placeholder for an event time column that isn't declared."""
 _MARK = "bounded"
 
 
 def by_time(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
-    """The end of the sentence that says what would bound a query: the query with a predicate on time; None: none would.
+    """Returns the end of a sentence that proposes a query bounded by time. None if none is found.
 
     Args:
-        text: a model's compiled text, which can be planned but for its state.
-        known: what the project says of relations.
+        text: a model's compiled text, which can be planned except for its state.
+        known: what the project declares of relations.
         fits: whether another text can be planned.
     """
     tree = parse(text)
     if next(hints.windows_under(tree), None) is not None:
-        return None  # beside windows a predicate is asked of a row once, when it comes
+        return None  # next to windows, such a filter is applied only when a row arrives
     if (found := _bounded(text, known, fits)) is not None:
         return f"; or bound it by time{found}"
     untimed = _untimed(tree, known)
@@ -52,7 +52,7 @@ def by_time(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
 
 
 def _bounded(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
-    """The query, behind a colon; None: no place of a predicate is found where it helps."""
+    """Returns the bounded query after a colon. None if a filter helps nowhere."""
     reads = len(_reads(parse(text)))
     alone = [(number,) for number in range(reads)] if 1 < reads <= _TRIED_ALONE else []
     for chosen in (*alone, tuple(range(reads))):
@@ -66,7 +66,7 @@ def _bounded(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
 
 
 def _reads(tree: exp.Expr) -> list[exp.Subquery]:
-    """Where streams are read without a window: what `stream()` prints, in the order of the text."""
+    """Where streams are read without a window (expansions of `stream()`), in the order of the text."""
     return [
         select.parent
         for select in every(tree, exp.Select)
@@ -77,11 +77,11 @@ def _reads(tree: exp.Expr) -> list[exp.Subquery]:
 
 
 def _with_predicate(tree: exp.Query, read: exp.Subquery, known: Mapping[str, Known], below: bool) -> bool:
-    """Puts a predicate into the SELECT that reads a stream, or, where that does more with it than to take its rows one by
-    one, into one of its own `below` that. Changes the tree.
+    """Adds the filter to the SELECT that reads a stream. If `below`, or if it may not be filtered there, the filter
+    goes into a new SELECT below. Changes the tree.
 
     Returns:
-        Whether there is one: of a stream without an event time there is not.
+        Whether it was added; not for a stream without one plain event time.
     """
     times = {*_times(tree, next(every(read, exp.Table)), known)}
     if len(times) != 1 or any(map(is_path, times)):
@@ -104,7 +104,8 @@ def _with_predicate(tree: exp.Query, read: exp.Subquery, known: Mapping[str, Kno
 
 
 def _asks_others(select: exp.Select) -> bool:
-    """Whether a SELECT puts rows together with others', in a join or a query inside, or is such a query."""
+    """Whether a SELECT combines its rows with others, in a join or a subquery, or is itself a subquery of an
+    expression."""
     around = select.parent
     while isinstance(around, exp.SetOperation):
         around = around.parent
@@ -117,7 +118,7 @@ def _asks_others(select: exp.Select) -> bool:
 
 
 def _is_alone(select: exp.Select, read: exp.Subquery) -> bool:
-    """Whether a WHERE is asked of each row of a stream, whatever is joined to it, and can say whose column it asks for."""
+    """Whether WHERE filters exactly the rows of a stream and can qualify its columns."""
     source = from_clause(select)
     joins = select.args.get("joins") or ()
     return (
@@ -129,7 +130,7 @@ def _is_alone(select: exp.Select, read: exp.Subquery) -> bool:
 
 
 def _times(tree: exp.Query, table: exp.Table, known: Mapping[str, Known]) -> Iterator[str]:
-    """What the event times are called of a relation, or of those that a query of WITH reads."""
+    """The event time columns of a relation, or of the relations that a CTE reads."""
     by_name = {name.lower(): what for name, what in known.items()}
     queries = {each.alias.lower(): each.this for each in every(tree, exp.CTE)}
     tables = [table]
@@ -142,14 +143,14 @@ def _times(tree: exp.Query, table: exp.Table, known: Mapping[str, Known]) -> Ite
 
 
 def _untimed(tree: exp.Query, known: Mapping[str, Known]) -> tuple[str, ...]:
-    """The streams of which nothing says what their event time is."""
+    """Names of the streams without a declared event time."""
     tables = [next(every(read, exp.Table)) for read in _reads(tree)]
     names = dict.fromkeys(hints.relation_name(each) for each in tables if not any(_times(tree, each, known)))
     return tuple(names)
 
 
 def _shown(tree: exp.Query) -> str:
-    """A query behind a colon; of a long one the SELECTs that read the streams."""
+    """Returns a query after a colon. If it is long, only the SELECTs that read the streams."""
     written = _as_written(tree)
     text = sql(written)
     if len(text) <= _LONGEST:
@@ -159,7 +160,7 @@ def _shown(tree: exp.Query) -> str:
 
 
 def _outline(select: exp.Select) -> str:
-    """A SELECT without the queries in it; of a long one without its select list, too."""
+    """Returns a SELECT without subqueries and, if it is long, without its select list."""
     alone = without_queries(select.copy())
     if len(text := sql(alone)) > _LONGEST:
         alone.set("expressions", [exp.Var(this="…")])
@@ -168,7 +169,7 @@ def _outline(select: exp.Select) -> str:
 
 
 def _as_written(tree: exp.Query) -> exp.Expr:
-    """A tree of its own with the calls of macros in the place of what they print."""
+    """Returns a copy of the tree with macro calls instead of their expansion."""
     holder = exp.Paren(this=tree.copy())
     hints.take_hints(holder, stream_rewrites.is_asked_for)
     for node in holder.walk():

@@ -1,4 +1,4 @@
-"""Whether a query has a column that a config names."""
+"""Finds columns that a config names and the query doesn't have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..sql.nodes import every
 
 
 def unknown(names: Collection[str], text: str, known: Mapping[str, Known]) -> list[str]:
-    """The names that surely no column of a query has.
+    """Returns the names that certainly no column of a query has.
 
     >>> unknown(["city", "ctiy"], "select city, count(*) from t group by city", {})
     ['ctiy']
@@ -27,18 +27,18 @@ def unknown(names: Collection[str], text: str, known: Mapping[str, Known]) -> li
     """
     tree = parse(text)
     if any(map(_is_authors, every(tree, exp.Star))):
-        return []  # they may be among those
+        return []  # a star may include them
     said = {node.name.lower() for node in every(tree, exp.Identifier)}
     read = {hints.relation_name(table).lower() for table in every(tree, exp.Table)}
     for relation, what in known.items():
         if relation.lower() in read:
             said |= {name.lower() for name in (*what.key, *what.columns)}
-    # What isn't a name may be what Spark calls a computed column.
+    # A name that isn't an identifier may be Spark's name of a computed column.
     return [name for name in names if name.isidentifier() and name.lower() not in said]
 
 
 def _is_authors(star: exp.Star) -> bool:
-    """Whether a '*' is for columns, and none that a macro prints."""
+    """Whether the author wrote this ``*``, for columns."""
     select = star.find_ancestor(exp.Select)
     is_printed_there = select is not None and (
         hints.marked_as_stream(select) or hints.window_of(select) is not None or is_printed(select)

@@ -1,4 +1,4 @@
-"""What is written as in Flink's SQL, and is written otherwise here."""
+"""Finds Flink's syntax and names what to write instead."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _CALLS = {f"{kind}{end}": kind for kind in KINDS for end in ("", "_start", "_end
 
 
 def check(text: str, tree: exp.Expr | None) -> None:
-    """Passes a text without such words.
+    """Raises if a text uses Flink's syntax.
 
     Args:
         text: the text.
-        tree: its tree; None: it doesn't parse.
+        tree: its tree. None if it doesn't parse.
 
     Raises:
-        QueryError: there is one; what to write instead.
+        QueryError: it does; says what to write instead.
     """
     if tree is None:
         if (found := _OF_A_TABLE.search(text)) is not None:
