@@ -1,10 +1,10 @@
-"""When a window's results come: early, complete, late. All in microseconds relative to its end.
+"""When a window's results are emitted: early, on-time, late. All in microseconds relative to the window's end.
 
 ::
 
     first          update … update          complete              last
       |--------------|-----------|--------------|--- late rows ------|
-      early results                             the result           state is cleared
+      early firing                          on-time firing      state is cleared
 """
 
 from __future__ import annotations
@@ -27,30 +27,31 @@ CONFIGS = (
 
 @dataclass(frozen=True)
 class Emission:
-    """The logical times of a window's results."""
+    """Emission times of a window, in event time."""
 
     first: int | None = None
-    """The first early result; None: there are none."""
+    """The first early firing. None if there are none."""
     update: int | None = None
-    """From one early result to the next; None: there is one."""
+    """Interval between early firings. None if there is only one."""
     complete: int = 0
     last: int = 0
-    """When its state is cleared. Rows between the complete result and this update the result."""
+    """When the state is cleared (end of allowed lateness). Rows between `complete` and this update the result."""
     at_once: bool = False
-    """Whether there is a result in each micro-batch, until its state is cleared: of windows that feed others."""
+    """Whether every micro-batch emits results until the state is cleared. For windows that are the input of others.
+    """
 
     @property
     def changes(self) -> bool:
-        """Whether a result may change after it was put out."""
+        """Whether an emitted result may be updated."""
         return self.first is not None or self.late_updates or self.at_once
 
     @property
     def late_updates(self) -> bool:
-        """Whether rows after the complete result still count."""
+        """Whether rows after the on-time firing still count."""
         return self.last > self.complete
 
     def refusal(self, why: str) -> str:
-        """That configs ask for this of a query that has no such results."""
+        """Message that these configs need windows. `why` says why the query has none."""
         said = {
             "first_result_offset": self.first is not None,
             "update_rate": self.update is not None,
@@ -68,11 +69,11 @@ FINAL = Emission()
 
 PASSED_ON = " that are kept until they close, and this query puts its rows out at once"
 NO_WINDOWS = ", and this query has none: its results change at once"
-"""Why a query has no results of windows."""
+"""Reasons why a query has no window results, for `refusal`."""
 
 
 def read(config: Mapping[str, Any]) -> Emission:
-    """The emission that a model's configs ask for.
+    """Returns the emission times that a model's configs ask for.
 
     Raises:
         QueryError: one doesn't parse, or two contradict each other; both are named.

@@ -1,7 +1,7 @@
-"""What the macros print: window functions as subqueries in plain Spark SQL.
+"""Expands windowing macros to subqueries in plain Spark SQL.
 
-For readers and engines that know nothing of streams. The planner reads the hint, and takes only the
-relation and its alias ``input`` from the text.
+The expansion is for readers and for engines without streams. The planner reads the hint, and takes only the relation
+and its alias ``input`` from the text.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from ..sql import instants
 from .windows import STREAM, Window
 
 INPUT = "input"
-"""The alias of the relation under a window function."""
+"""Alias of the relation under a windowing TVF."""
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
-"""What a window function adds, in the place of columns of these names."""
+"""Columns that a windowing TVF adds. They replace input columns of these names."""
 LEAVING_OUT = f"except ({', '.join(WINDOW_COLUMNS)})"
-"""Behind a star over `without_windows`."""
+"""Follows a star over `without_windows`."""
 
 
 def expand(relation: str, window: Window) -> str:
-    """A subquery that gives every row its windows. Rows without a usable event time are in none."""
+    """Returns a subquery that assigns every row to its windows. Rows without a usable event time are dropped."""
     return _sessions(relation, window) if window.merges else _slices(relation, window)
 
 
 def expand_stream(relation: str) -> str:
-    """What ``stream(relation)`` prints: the relation, marked."""
+    """Expansion of ``stream(relation)``: the relation with a hint."""
     return f"(select /*+ {STREAM.upper()} */ * from {relation})"
 
 
 def without_windows(query: str, alias: str) -> str:
-    """A query, for FROM, that has each of `WINDOW_COLUMNS` whether its own rows have them or not: now they can be left
-    out. The join is with no rows, and no engine carries it out."""
+    """Returns a relation for FROM that certainly has each of `WINDOW_COLUMNS`, so EXCEPT can leave them out. It joins
+    no rows, and no engine executes the join."""
     columns = ", ".join(f"null as {name}" for name in WINDOW_COLUMNS)
     return (
         f"(select * from ({query}) as {alias} natural left join (select {columns} where false) as no_windows)"
@@ -51,7 +51,7 @@ def _slices(relation: str, window: Window) -> str:
     if window.grows and (shown := window.shown(end)):
         condition += f" and ({shown} or {end} = {window.last_end(end)})"
     if window.emit == "on_change":
-        # Only the steps in which a key has new data: known where rows are grouped, not here.
+        # Which steps have new data of a key is only known where rows are grouped.
         condition += " /* emit = on_change: silent steps are left out by the planner */"
     return (
         f"(\n  select /*+ {window.hint()} */ `rows`.* {LEAVING_OUT},\n"
@@ -71,7 +71,8 @@ def _window_columns(window: Window, start: str, end: str) -> str:
 
 
 def _sessions(relation: str, window: Window) -> str:
-    """By gaps and islands: a row opens a session when the row of its key before it is too far away."""
+    """Sessions by gaps and islands: a row opens a session if the previous row of its key is further away than the
+    gap."""
     time = f"`rows`.{window.time}"
     keys = ", ".join(f"`row`.{quote(name)}" for name in window.partition_by)
     by_key = f"partition by {keys} " if keys else ""

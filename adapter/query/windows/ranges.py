@@ -1,10 +1,9 @@
-"""Which windows a range of time touches, and which rows those windows need: arithmetic on instants.
+"""Computes the windows that a range of time touches, and the rows that windows need.
 
-All instants are microseconds since 1970 (UTC). Windows are told apart by their ends. Where they are cut
-on a zone's clock, bounds may come out an hour too wide around a change of clocks: more is computed
-than is asked for, never less.
+All instants are microseconds since 1970 (UTC). Windows are identified by their ends. With a time zone, bounds may be
+an hour too wide around a clock change: more is computed than requested, never less.
 
-Sessions are left out: their bounds are in their rows (`overwrite`).
+Sessions aren't handled here, because their bounds depend on their rows (`window_range`).
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True)
 class TimeRange:
-    """Instants from `since` to just before `until`. None: no bound on that side."""
+    """Instants from `since` (inclusive) to `until` (exclusive). None for no bound."""
 
     since: int | None = None
     until: int | None = None
 
     def hull(self, other: TimeRange) -> TimeRange:
-        """The shortest span that holds both."""
+        """Returns the shortest range that contains both."""
         return TimeRange(_least(self.since, other.since), _greatest(self.until, other.until))
 
     def condition(self, column: str) -> str:
-        """SQL for whether a time is in it.
+        """SQL predicate: a time is in the range.
 
         >>> TimeRange(0, 3_600_000_000).condition("ts")
         "ts >= timestamp'1970-01-01T00:00:00Z' and ts < timestamp'1970-01-01T01:00:00Z'"
@@ -43,28 +42,29 @@ class TimeRange:
 
 @dataclass(frozen=True)
 class WindowRange:
-    """The windows that end after `after`, at the latest at `until`. None: no bound on that side."""
+    """Windows whose end is after `after` and at most `until`. None for no bound."""
 
     after: int | None = None
     until: int | None = None
 
     def hull(self, other: WindowRange) -> WindowRange:
-        """The shortest range that holds both."""
+        """Returns the shortest range that contains both."""
         return WindowRange(_least(self.after, other.after), _greatest(self.until, other.until))
 
     def condition(self, column: str) -> str:
-        """SQL for whether a window that ends at a time is one of them."""
+        """SQL predicate: a window with this end is in the range."""
         return _bounds(column, ">", self.after, "<=", self.until)
 
     def excludes(self, lowest: str, highest: str) -> str:
-        """SQL for whether no window that ends from one time to another is one of them."""
+        """SQL predicate: no window with an end between `lowest` and `highest` is in the range."""
         found = [f"{highest} <= {literal(self.after)}"] if self.after is not None else []
         found += [f"{lowest} > {literal(self.until)}"] if self.until is not None else []
         return " or ".join(found) or "false"
 
 
 def touched(window: Window, span: TimeRange) -> WindowRange:
-    """The windows that hold an instant of a span; of a cumulate, all that begin with such a one."""
+    """Returns the windows that contain an instant of a range. For cumulate, all windows with the same start as one of
+    them."""
     after = until = None
     if span.since is not None:
         shown = _shown_from(window, span.since)
@@ -76,7 +76,7 @@ def touched(window: Window, span: TimeRange) -> WindowRange:
 
 
 def needed(window: Window, ends: WindowRange) -> TimeRange:
-    """The rows of the windows with these ends."""
+    """Returns the time range of the rows in windows with these ends."""
     since = until = None
     if ends.after is not None:
         first = _end_until(window, _shown_from(window, ends.after)) + window.step
@@ -87,19 +87,18 @@ def needed(window: Window, ends: WindowRange) -> TimeRange:
 
 
 def is_bound(window: Window, instant: int) -> bool:
-    """Whether no window with rows before an instant is touched by those after it; of a hop, whether a
-    window ends there."""
+    """Whether no window contains both rows before an instant and rows after it. For hop, whether a window ends there."""
     shown = instant + _offset(window.time_zone, instant)
     return shown == (_start(window, shown) if window.grows else _end_until(window, shown))
 
 
 def unit(window: Window) -> int:
-    """From one window to the next, for counting them: of a cumulate the longest, of a session its gap."""
+    """Distance of windows when counting them: for cumulate the longest size, for session the gap."""
     return window.step if window.kind in ("tumble", "hop") else window.size
 
 
 def text(instant: int) -> str:
-    """An instant, to be read.
+    """Returns an instant as text for people.
 
     >>> text(90_000_000), text(1)
     ('1970-01-01 00:01:30', '1970-01-01 00:00:00.000001')
@@ -108,12 +107,12 @@ def text(instant: int) -> str:
 
 
 def literal(instant: int) -> str:
-    """An instant in SQL, whatever the session's zone."""
+    """SQL literal of an instant, independent of the session's time zone."""
     return f"timestamp'{text(instant).replace(' ', 'T')}Z'"
 
 
 def micros(moment: datetime) -> int:
-    """A moment as an instant; in UTC if it names no zone, as dbt takes it.
+    """Returns a datetime as an instant. Without a time zone it is UTC, as in dbt.
 
     >>> micros(datetime(1970, 1, 2)) == DAY
     True
@@ -127,7 +126,7 @@ def micros(moment: datetime) -> int:
 
 
 def _start(window: Window, shown: int) -> int:
-    """The start of the last window that a time lies in."""
+    """Start of the last window that a local time is in."""
     length = window.step if window.kind == "hop" else window.size
     return shown - (shown - window.offset) % length
 
@@ -144,12 +143,12 @@ def _offset(zone: str | None, instant: int) -> int:
 
 
 def _shown_from(window: Window, instant: int) -> int:
-    """No clock shows less at the instant, or later: it may go back within the day."""
+    """Lower limit of the local time at the instant or later; the clock may be put back within a day."""
     return instant + min(_offset(window.time_zone, instant + later) for later in (0, DAY))
 
 
 def _shown_until(window: Window, instant: int) -> int:
-    """No clock shows more until the instant."""
+    """Upper limit of the local time until the instant."""
     return instant + max(_offset(window.time_zone, instant - earlier) for earlier in (0, DAY))
 
 
@@ -158,12 +157,12 @@ def _offsets_about(window: Window, shown: int) -> list[int]:
 
 
 def _first_instant(window: Window, shown: int) -> int:
-    """No later than when the clock shows a time."""
+    """Lower limit of the instant at which the clock shows a local time."""
     return shown - max(_offsets_about(window, shown))
 
 
 def _last_instant(window: Window, shown: int) -> int:
-    """No earlier than when the clock shows a time."""
+    """Upper limit of the instant at which the clock shows a local time."""
     return shown - min(_offsets_about(window, shown))
 
 

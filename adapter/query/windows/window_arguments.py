@@ -1,4 +1,4 @@
-"""The arguments of a window function: checked, and read back from the hint that carries them."""
+"""Checks the arguments of windowing macros, and reads them back from the hint."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def make(
     partition_by: str | Sequence[str] | None = None,
     time_zone: str | None = None,
 ) -> Window:
-    """A checked `Window` from the arguments of its macro, in the macro's order.
+    """Returns a checked `Window` from the arguments of its macro, in the macro's order.
 
     Raises:
-        QueryError: a length that doesn't parse or fit the others (the message names both), or another
-            argument that is wrong.
+        QueryError: a length doesn't parse or doesn't fit the others (the message names both), or another argument is
+            wrong.
     """
     names = _LENGTHS[kind]
     _check_number(kind, time_col, lengths)
@@ -88,7 +88,7 @@ def make(
 
 
 def _check_number(kind: str, time_col: object, lengths: Sequence[object]) -> None:
-    """Passes a call with all the arguments that it needs; others are None.
+    """Raises unless the required arguments are present (not None).
 
     Raises:
         QueryError: some are missing.
@@ -125,12 +125,12 @@ def _zone(kind: str, name: str | None) -> str | None:
         raise QueryError(
             f"{kind}(): time_zone '{name}' is unknown; write a name of the IANA database, as 'Europe/Berlin'."
         ) from problem
-    return None if kind == "session" else str(name)  # a gap is as long on any clock
+    return None if kind == "session" else str(name)  # gaps have the same length in every time zone
 
 
 @lru_cache(maxsize=1024)
 def from_hint(name: str, time_col: str, literals: tuple[str, ...], columns: tuple[str, ...]) -> Window:
-    """The window that `Window.hint` wrote. A plan asks hundreds of times for the same."""
+    """Returns the window that `Window.hint` printed. Cached: planning reads the same hint hundreds of times."""
     kind = name.lower()
     options = {}
     texts = []

@@ -1,4 +1,4 @@
-"""Which columns of relations are columns of windows."""
+"""Resolves columns of relations to columns of windows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot import exp
 from ..sql.clauses import only_asks
 
 Columns = Mapping[str, str]
-"""Output column (lower case) → the window column it carries, or what else of a stage (`identity`)."""
+"""Output column (lower case) → the window column, or other stage column, that it carries (`identity`)."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Source:
     window_columns: Columns
     join: exp.Join | None = None
     unique: frozenset[str] | None = None
-    """What identifies its rows, of what its columns carry."""
+    """Carried columns that identify a row. None if unknown."""
 
 
 def window_column(node: exp.Expr, sources: Sequence[Source]) -> str | None:
