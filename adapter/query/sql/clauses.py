@@ -1,4 +1,4 @@
-"""What stands in the clauses of a SELECT: its relations, the conditions that must all hold, its aggregates.
+"""Reads the clauses of a SELECT: its relations, conjuncts, aggregates and output columns.
 
 >>> from .dialect import parse, sql
 >>> select = parse("select count(*) from a left semi join b on a.k = b.k where (x and (y and (z or w)))")
@@ -21,19 +21,19 @@ from .nodes import every
 
 
 def joined(select: exp.Select) -> list[tuple[exp.Expr, exp.Join | None]]:
-    """What stands in FROM and JOIN, each with its join; None: it stands in FROM."""
+    """Returns the relations of FROM and JOIN, each with its join. The join of the first one is None."""
     source = from_clause(select)
     joins: list[exp.Join] = select.args.get("joins") or []
     return [*([(source.this, None)] if source else []), *((join.this, join) for join in joins)]
 
 
 def relations(select: exp.Select) -> list[exp.Expr]:
-    """What stands in FROM and JOIN."""
+    """Returns the relations of FROM and JOIN."""
     return [node for node, _ in joined(select)]
 
 
 def without_queries(node: exp.Expr) -> exp.Expr:
-    """A node with a mark in the place of each query in it. Changes the node.
+    """Replaces each query below a node by ``…``. Changes the node.
 
     >>> from .dialect import parse, sql
     >>> sql(without_queries(parse("select k from (select * from t) as a where v > (select max(v) from t)")))
@@ -46,8 +46,8 @@ def without_queries(node: exp.Expr) -> exp.Expr:
 
 
 def output_names(query: exp.Expr) -> list[str]:
-    """What each column of a query is called, in their order; "" for one that has no name, "*" for a star. Nothing for a
-    relation whose columns aren't in the text.
+    """Returns the names of a query's columns in order: "" for a column without a name, "*" for a star. Empty for a
+    table.
 
     >>> from .dialect import parse
     >>> output_names(parse("select k, v + 1, t.*, stack(1, x, y) as (a, b) from t union select * from u"))
@@ -63,12 +63,12 @@ def output_names(query: exp.Expr) -> list[str]:
 
 
 def only_asks(join: exp.Join) -> bool:
-    """Whether a join only asks whether there is a match, so that it hands on rows of its left side alone."""
+    """Whether a join only tests for a match (SEMI, ANTI), so its result has only rows of the left side."""
     return (join.kind or "").upper() in ("SEMI", "ANTI")
 
 
 def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
-    """The conditions that must all hold, so that this one does; without brackets around them."""
+    """Returns the conjuncts of a condition, without brackets around them."""
     if condition is None:
         return []
     condition = condition.unnest()
@@ -78,18 +78,18 @@ def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
 
 
 def filters(select: exp.Expr) -> list[exp.Expr]:
-    """The conditions of a SELECT's WHERE that must all hold."""
+    """Returns the conjuncts of a SELECT's WHERE."""
     where = select.args.get("where")
     return [] if where is None else conjuncts(where.this)
 
 
 def set_filters(select: exp.Expr, tests: Sequence[exp.Expr]) -> None:
-    """Makes conditions, of which copies are taken, those of a SELECT's WHERE that must all hold. Changes the tree."""
+    """Sets the conjuncts of a SELECT's WHERE, as copies. Changes the tree."""
     select.set("where", exp.Where(this=exp.and_(*tests)) if tests else None)
 
 
 def aggregate(select: exp.Select) -> exp.Expr | None:
-    """An aggregate in the select list that isn't a window function; None if there is none."""
+    """Returns an aggregate in the select list that isn't under OVER. None if there is none."""
     for item in select.expressions:
         for node in walk_same_query(item):
             if isinstance(node, exp.AggFunc) and not is_over(node):
@@ -106,21 +106,20 @@ def is_over(node: exp.Expr) -> bool:
 
 
 def branches(case: exp.Case | exp.If) -> tuple[list[exp.If], exp.Expr | None]:
-    """The branches of a CASE or IF, each with its condition and its value, and the value where none is taken."""
+    """Returns the branches of a CASE or IF, each with condition and value, and the ELSE value."""
     if isinstance(case, exp.If):
         return [case], case.args.get("false")
     return case.args["ifs"], case.args.get("default")
 
 
 def left_out(star: exp.Expr) -> set[str]:
-    """The columns, in lower case, that a star doesn't hand on as they are: of its EXCEPT, REPLACE and RENAME."""
+    """Columns, in lower case, that a star doesn't select unchanged: those in its EXCEPT, REPLACE and RENAME."""
     changed = (each for arg in ("except_", "replace", "rename") for each in star.args.get(arg) or ())
     return {part.name.lower() for each in changed for part in every(each, exp.Identifier)}
 
 
 def hands_on_columns(star: exp.Expr) -> bool:
-    """Whether a star hands on columns as they are, and leaves out others by their names alone: not fields of one, or one
-    relation's.
+    """Whether a star selects columns unchanged and excludes others by plain names: no fields, no qualified names.
 
     >>> from .dialect import parse
     >>> texts = ("* except (a)", "* except (a, b.c)", "* replace (1 as a)")
@@ -136,7 +135,7 @@ def hands_on_columns(star: exp.Expr) -> bool:
 
 
 def column_names(query: exp.Expr) -> list[str] | None:
-    """The names of a query's columns, in lower case and in order; None where a star hides them.
+    """Returns the names of a query's columns, in lower case and in order. None if a star hides them.
 
     >>> from .dialect import parse
     >>> column_names(parse("select a, B as c, * from (select d, e from t)"))
@@ -159,7 +158,8 @@ def column_names(query: exp.Expr) -> list[str] | None:
 
 
 def shown_as(select: exp.Select, node: exp.Expr) -> str | None:
-    """The column, in lower case, in which a SELECT puts out an expression over what it reads; None: there is none."""
+    """Returns the output column, in lower case, that equals an expression over the SELECT's input. None if there is
+    none."""
     same = unqualified(select)
     text = canonical(node, same)
     for item in select.expressions:

@@ -1,4 +1,4 @@
-"""Spark SQL text to tree and back: the one place that knows sqlglot's Spark dialect and its gaps."""
+"""Parses and prints Spark SQL: the only module that knows sqlglot's Spark dialect and its gaps."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ def _aggregate(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
     return lambda args: exp.AnonymousAggFunc(this=name, expressions=args)
 
 
-# sqlglot gives these a separator that Spark doesn't: there it is the empty text.
+# sqlglot gives these a default separator; Spark's default is the empty text.
 _CHANGED = ("listagg", "string_agg")
-# It prints these without a part that means something (an argument, a conversion, the parentheses), or as another function,
-# whose last digit differs.
+# sqlglot prints these without a part that has a meaning (an argument, a conversion, the parentheses), or as another
+# function whose last digit differs.
 _AS_WRITTEN = set(
     "to_char to_varchar parse_json current_catalog localtimestamp levenshtein log10 log2".split()
 )
-# Calls in Spark's grammar that are no functions of its registry.
+# Calls in Spark's grammar that aren't in its function registry.
 _SYNTAX = {"case", "try_cast", "timestampadd", "timestampdiff", "struct"}
-# What may follow a query in brackets.
+# Clauses that may follow a query in brackets.
 _BEHIND = ("order", "limit", "offset", "fetch", "sort", "cluster", "distribute")
-# Any other is whatever the session says, though another database may have a function of its name.
+# Functions that sqlglot's own classes parse. Any other is kept as written, though another dialect may have a function
+# of that name.
 _READ = {*AGGREGATES, *GENERATORS, *SCALARS, *TABLES, *WINDOWS, *_SYNTAX} - _AS_WRITTEN
 
 
 def _whole(name: str, understood: Callable[[list[exp.Expr]], bool]) -> Callable[[list[exp.Expr]], exp.Expr]:
-    """A call as sqlglot reads it where that keeps all arguments, else as it is written."""
+    """Returns a parser of a call: sqlglot's if that keeps all arguments, else the call is kept as written."""
     reads = Spark.Parser.FUNCTIONS[name.upper()]
 
     def made(args: list[exp.Expr]) -> exp.Expr:
@@ -49,7 +50,7 @@ def _whole(name: str, understood: Callable[[list[exp.Expr]], bool]) -> Callable[
 
 
 class _Percentile:
-    """PERCENTILE as sqlglot reads it; one whose third argument says how often a value counts, as it is written."""
+    """Parses PERCENTILE: sqlglot's way with two arguments; with a third one (frequency) it is kept as written."""
 
     @staticmethod
     def from_arg_list(args: list[exp.Expr]) -> exp.Expr:
@@ -65,15 +66,15 @@ _WHOLE = {
 
 
 class _Dialect(Spark):
-    """sqlglot's Spark SQL, with what it lacks."""
+    """sqlglot's Spark SQL with additions."""
 
     class Tokenizer(Spark.Tokenizer):
-        """Reads a doubled quote inside of a text as one, as Spark does since 4.0."""
+        """Reads a doubled quote inside a text as one, as Spark does since 4.0."""
 
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
 
     class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
-        """Reads `/*+ SESSION(…) */` as a call, like other hints, and every aggregate of Spark as one."""
+        """Parses `/*+ SESSION(…) */` as a call, like other hints, and every aggregate of Spark as one."""
 
         FUNC_TOKENS = Spark.Parser.FUNC_TOKENS | {TokenType.SESSION}
         NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
@@ -95,13 +96,13 @@ class _Dialect(Spark):
         def _parse_interval(
             self, require_interval: bool = True, parse_function_unit: bool = True
         ) -> exp.Expr | None:
-            """An interval; one of several parts becomes a sum, which stays together whatever stands before it."""
+            """Parses an interval. One of several parts becomes a sum in brackets."""
             made = super()._parse_interval(require_interval, parse_function_unit)
             is_sum = require_interval and isinstance(made, exp.Add)
             return self.expression(exp.Paren(this=made)) if is_sum else made
 
         def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
-            """GROUP BY, whose first key may be WINDOW(…), or a column of that name."""
+            """Parses GROUP BY. Its first key may be WINDOW(…) or a column of that name."""
             if not skip_group_by_token and not self._match(TokenType.GROUP_BY):
                 return None
             if self._curr and self._curr.token_type == TokenType.WINDOW:
@@ -109,7 +110,7 @@ class _Dialect(Spark):
             return super()._parse_group(skip_group_by_token=True)
 
         def _parse_cube_or_rollup(self, with_prefix: bool = False) -> exp.Cube | exp.Rollup | None:
-            """CUBE or ROLLUP of any expressions: conditions, too."""
+            """Parses CUBE or ROLLUP of any expressions, including conditions."""
             if with_prefix or not self._match_set((TokenType.CUBE, TokenType.ROLLUP)):
                 return super()._parse_cube_or_rollup(with_prefix)
             kind = exp.Cube if self._prev.token_type == TokenType.CUBE else exp.Rollup
@@ -121,13 +122,13 @@ class _Dialect(Spark):
         def _parse_value(self, values: bool = True) -> exp.Tuple | None:
             if self._match(TokenType.L_PAREN, advance=False):
                 return super()._parse_value(values)
-            # Without parentheses what follows the last value is the alias of them all.
+            # Without parentheses, the alias after the last value belongs to the whole VALUES.
             value = self._parse_disjunction()
             return value and self.expression(exp.Tuple(expressions=[value]))
 
     class Generator(Spark.Generator):  # type: ignore[misc, valid-type]
-        """Leaves PERCENTILE_CONT as it is (there it becomes an approximate one), FILTER in one line, and no name bare that
-        would be read as a keyword."""
+        """Prints PERCENTILE_CONT unchanged (sqlglot's Spark makes it approximate), FILTER in one line, and quotes
+        names that would be read as keywords."""
 
         RESERVED_KEYWORDS = {  # noqa: RUF012
             word.lower()
@@ -135,12 +136,12 @@ class _Dialect(Spark):
             if word.isalpha() and kind not in Spark.Parser.ALIAS_TOKENS | Spark.Parser.ID_VAR_TOKENS
         }
 
-        # Spark reads a WITH wherever a query may stand.
+        # Spark allows WITH in every query.
         EXPRESSIONS_WITHOUT_NESTED_CTES: set[type[exp.Expr]] = set()  # noqa: RUF012
 
         TYPE_MAPPING = {**Spark.Generator.TYPE_MAPPING, exp.DataType.Type.TIME: "TIME"}  # noqa: RUF012
 
-        # Those of SELECT are for what other dialects have, and each looks through all queries in it.
+        # sqlglot's transforms of SELECT serve other dialects, and each walks all subqueries.
         TRANSFORMS = {  # noqa: RUF012
             kind: made
             for kind, made in Spark.Generator.TRANSFORMS.items()
@@ -148,35 +149,36 @@ class _Dialect(Spark):
         }
 
         def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
-            """A cast; a TIME is written as such, for Spark has literals of that type before it has casts to it."""
+            """Prints a cast. A TIME is printed as a literal, because Spark has TIME literals before it has casts to
+            TIME."""
             value = expression.this
             if expression.is_type(exp.DataType.Type.TIME) and value.is_string and not safe_prefix:
                 return f"TIME{self.sql(value)}"
             if not expression.to.expressions and not expression.is_type(exp.DataType.Type.JSON):
-                # That of Spark asks of each cast whether it is one to JSON, for which it parses the name of that type.
+                # Spark's generator checks each cast for JSON, and parses that type's name each time.
                 return str(sqlglot.Generator.cast_sql(self, expression, safe_prefix))
             return str(super().cast_sql(expression, safe_prefix))
 
         def filter_sql(self, expression: exp.Filter) -> str:
-            """An aggregate and its FILTER."""
+            """Prints an aggregate with its FILTER."""
             return f"{self.sql(expression, 'this')} FILTER(WHERE {self.sql(expression.expression, 'this')})"
 
         def anonymousaggfunc_sql(self, expression: exp.AnonymousAggFunc) -> str:
-            """An aggregate by its name; that of a catalog's as it is written."""
+            """Prints an aggregate by its name; a qualified name as written."""
             qualified = "." in expression.name or "`" in expression.name
             return self.func(expression.name, *expression.expressions, normalize=not qualified)
 
 
 DIALECT = _Dialect()
-"""One for all texts: sqlglot would make another for each of the hundreds that a plan takes."""
+"""One instance for all texts; sqlglot would create one for each of the hundreds that a plan needs."""
 
 
 @cache
 def _check_build() -> None:
-    """Passes a sqlglot that can be extended.
+    """Raises unless sqlglot can be extended.
 
     Raises:
-        QueryError: it is the compiled one.
+        QueryError: it is the compiled build.
     """
     try:
         DIALECT.Parser()
@@ -188,14 +190,14 @@ def _check_build() -> None:
 
 
 def parse(sql: str, what: str = "A streaming model") -> exp.Query:
-    """The tree of one SELECT (or UNION of them).
+    """Parses one SELECT (or a set operation).
 
     Args:
         sql: the text.
-        what: what has to be one, for the message.
+        what: names the statement in the message.
 
     Raises:
-        QueryError: the text doesn't parse, or is something else than one query.
+        QueryError: the text doesn't parse, or isn't one query.
     """
     _check_build()
     try:
@@ -218,14 +220,12 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
     while isinstance(tree, exp.Subquery) and not tree.alias:
         tree = tree.this
     for node in tree.walk():
-        node._meta = (
-            None  # where names stand in the text, of which every copy of the tree would have one of its own
-        )
+        node._meta = None  # positions of names in the text, which every copy of the tree would copy
     return tree
 
 
 def _take_into_brackets(query: exp.Subquery) -> None:
-    """What follows a query in brackets, as in `(…) order by a limit 3`, as clauses of a SELECT around it."""
+    """Moves clauses that follow a query in brackets, as in `(…) order by a limit 3`, to a SELECT around it."""
     behind = {name: value for name in _BEHIND if (value := query.args.get(name))}
     if behind:
         around = exp.select("*").from_(
@@ -238,7 +238,7 @@ def _take_into_brackets(query: exp.Subquery) -> None:
 
 
 def sql(tree: exp.Expr, pretty: bool = False) -> str:
-    """The text of a tree, with what Spark doesn't read where its author wrote it.
+    """Prints a tree as Spark SQL. Clauses that Spark lacks are printed as written.
 
     >>> sql(parse("select k from t qualify row_number() over (order by v) = 1"))
     'SELECT k FROM t QUALIFY ROW_NUMBER() OVER (ORDER BY v) = 1'
@@ -247,12 +247,12 @@ def sql(tree: exp.Expr, pretty: bool = False) -> str:
 
 
 def from_clause(select: exp.Select) -> exp.From | None:
-    """The FROM of a SELECT (its key was renamed between versions of sqlglot)."""
+    """Returns the FROM of a SELECT. (Its key differs between versions of sqlglot.)"""
     return select.args.get("from_") or select.args.get("from")
 
 
 def read_alone(select: exp.Select) -> exp.Select:
-    """A SELECT of nothing from what another one reads."""
+    """Returns a SELECT without items over the same relations."""
     read = exp.Select()
     for clause in ("from_", "from", "joins", "laterals"):
         if value := select.args.get(clause):
@@ -261,17 +261,17 @@ def read_alone(select: exp.Select) -> exp.Select:
 
 
 def with_clause(query: exp.Query) -> exp.With | None:
-    """The WITH of a query."""
+    """Returns the WITH of a query."""
     return query.args.get("with_") or query.args.get("with")
 
 
 def remove_with(query: exp.Query) -> None:
-    """Takes the WITH off a query."""
+    """Removes the WITH of a query."""
     query.set("with_" if "with_" in query.args else "with", None)
 
 
 def function_name(node: exp.Expr) -> str:
-    """Spark's name of a function call, in lower case."""
+    """Returns Spark's name of a called function, in lower case."""
     if isinstance(node, exp.WithinGroup):
         return function_name(node.this)
     named = isinstance(node, exp.Anonymous | exp.AnonymousAggFunc)
@@ -280,8 +280,8 @@ def function_name(node: exp.Expr) -> str:
 
 
 def _outline(node: exp.Expr) -> exp.Expr:
-    """A call with plain columns in the place of its computed arguments: how it is written doesn't depend on these, and
-    to print them at each call above them takes the square of their depth."""
+    """Returns a call with plain columns instead of computed arguments. The call's name doesn't depend on them, and
+    printing nested calls at each level takes quadratic time."""
 
     def value_of(value: object) -> object:
         if isinstance(value, list):
@@ -302,7 +302,7 @@ _COMPUTED = (exp.Func, exp.Binary, exp.Unary, exp.Query, exp.Column, exp.Case, e
 
 
 def arguments(node: exp.Expr) -> list[exp.Expr]:
-    """The arguments of a function call in order."""
+    """Returns the arguments of a call in order."""
     found: list[exp.Expr] = []
     for value in node.args.values():
         for item in value if isinstance(value, list) else [value]:
@@ -320,7 +320,7 @@ def is_distinct(call: exp.Expr) -> bool:
 
 
 def walk_same_query(node: exp.Expr) -> Iterator[exp.Expr]:
-    """A node and what is under it, leaving out subqueries."""
+    """Yields a node and its descendants, without subqueries."""
     yield node
     for child in node.iter_expressions():
         if not isinstance(child, exp.Query):
@@ -328,7 +328,7 @@ def walk_same_query(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def relation_names(select: exp.Select) -> set[str]:
-    """The names under which a SELECT reads relations."""
+    """Names of the relations that a SELECT reads, in lower case."""
     source = from_clause(select)
     nodes = [source, *(select.args.get("joins") or ()), *(select.args.get("laterals") or ())]
     return {node.this.alias_or_name.lower() if node.this else "" for node in nodes if node} | {
@@ -337,7 +337,7 @@ def relation_names(select: exp.Select) -> set[str]:
 
 
 def relations_around(query: exp.Query) -> set[str]:
-    """The names under which the SELECTs around a query read relations, as it may in turn."""
+    """Names of the relations that enclosing SELECTs read."""
     found: set[str] = set()
     outer = query.find_ancestor(exp.Select)
     while outer is not None:
@@ -347,20 +347,20 @@ def relations_around(query: exp.Query) -> set[str]:
 
 
 def of_around(query: exp.Query) -> list[exp.Column]:
-    """The columns that a query reads of those around it, by their relations' names."""
+    """Columns of enclosing queries' relations that a query reads (correlated columns), where qualified."""
     around = relations_around(query) - {""}
     columns = [each for each in every(query, exp.Column) if relation_of(each) in around]
     return [each for each in columns if not is_of(query, each)]
 
 
 def relation_of(column: exp.Column) -> str:
-    """The relation that a column says it is of, in lower case; or the column of which it is a field. Empty: neither."""
+    """Returns a column's qualifier in lower case (which may be a struct column). Empty if there is none."""
     first, *others = column.parts
     return str(first.name).lower() if others else ""
 
 
 def is_of(query: exp.Query, column: exp.Column) -> bool:
-    """Whether the relation of a column is read within a query, where the column stands or around that."""
+    """Whether the relation that qualifies a column is read within a query, in the column's SELECT or one around it."""
     name = relation_of(column)
     node: exp.Expr | None = column
     while node is not None and node is not query.parent:
@@ -371,11 +371,11 @@ def is_of(query: exp.Query, column: exp.Column) -> bool:
 
 
 def unqualified(select: exp.Select) -> set[str]:
-    """The names of columns that mean the same with and without their relation's name in what a SELECT groups and puts
-    out: it writes them with one relation's name at most, so what stands there without is unambiguous.
+    """Returns names of columns whose qualifier has no effect in a SELECT's clauses: each is written with at most one
+    qualifier, so the unqualified name is unambiguous.
 
-    A field of a struct looks like a column of a relation, so its name isn't among them. What USING joins is the column
-    of the first relation, unless an outer join keeps rows that this doesn't have.
+    A struct field looks like a qualified column, so its name isn't included. A USING column is the first relation's,
+    unless an outer join keeps rows that the first relation lacks.
     """
     known = relation_names(select)
     written: dict[str, set[str]] = {}
@@ -401,8 +401,8 @@ def unqualified(select: exp.Select) -> set[str]:
 
 
 def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
-    """Text for comparing two expressions: without comments, needless quotes, case of names, or qualifiers of
-    the columns named in `unqualified`.
+    """Returns text for comparing two expressions: without comments, needless quotes, case of names, or the qualifiers
+    of the columns in `unqualified`.
 
     >>> canonical(parse("select `A`, `a - b`").expressions[0]), canonical(parse("select `a - b`").expressions[0])
     ('a', '`a - b`')
@@ -411,7 +411,7 @@ def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
     text = _TEXTS.get(said)
     if text is None:
         text = _canonical(node.copy(), said[1])
-        # dbt plans models in several threads, any of which may clear it.
+        # dbt plans models in several threads, and any of them may clear the cache.
         if len(_TEXTS) >= _MANY:
             _TEXTS.clear()
         _TEXTS[said] = text
@@ -419,19 +419,19 @@ def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
 
 
 _TEXTS: dict[tuple[Hashable, frozenset[str]], str] = {}
-"""The last canonical texts: a plan asks for the same ones again and again, and a text takes ten times as long as to tell
-that it is the same."""
+"""Cache of canonical texts. Planning requests the same ones again and again, and printing takes ten times as long as
+a lookup."""
 _MANY = 4096
 
 
 def _canonical(node: exp.Expr, unqualified: Collection[str]) -> str:
-    """The same, of a tree of its own."""
+    """Returns the canonical text of a tree that may be changed."""
     for each in every(node, exp.Expr):
         each.comments = None
         if isinstance(each, exp.Column) and each.name.lower() in unqualified:
             each.set("table", None)
         elif isinstance(each, exp.Identifier):
             each.set("this", each.this.lower())
-            # A name with signs in it would be read as an expression.
+            # A name with special characters would be read as an expression.
             each.set("quoted", not each.this.isidentifier() and not each.this.isalnum())
     return node.sql(dialect=DIALECT, copy=False)

@@ -1,4 +1,4 @@
-"""Expressions that have only so many values, whatever rows come: no state that is kept for each of them grows for ever.
+"""Finds expressions with finitely many values for any input: state that is keyed by them is bounded.
 
 >>> from .dialect import parse
 >>> below = "(select a, a < 2 as b, *, case when d then a end as c from t)"
@@ -23,16 +23,16 @@ _PASSED_ON = {
     "upper", "lower", "trim", "ltrim", "rtrim", "concat", "concat_ws", "coalesce", "nvl", "ifnull", "if", "nullif",
     "length", "reverse", "initcap", "abs", "greatest", "least", "replace", "substring", "substr", "lpad", "rpad",
 }  # fmt: skip
-"""Functions that give one value for the same arguments, and have only such arguments as are listed."""
+"""Deterministic functions whose value depends only on the listed arguments."""
 
 
 def is_finite(node: exp.Expr, select: exp.Select) -> bool:
-    """Whether an expression over what a SELECT reads has finitely many values. (What is left of a division is taken to be
-    an integer.)
+    """Whether an expression over a SELECT's input has finitely many values. (The operands of a modulo are assumed to
+    be integers.)
 
     Args:
         node: the expression.
-        select: by whose FROM columns are told that are computed below.
+        select: its FROM resolves columns that are computed below.
     """
     if isinstance(node, exp.Paren | exp.Alias | exp.Cast | exp.Neg):
         return is_finite(node.this, select)
@@ -55,7 +55,7 @@ def is_finite(node: exp.Expr, select: exp.Select) -> bool:
 
 
 def _is_finite_column(column: exp.Column, select: exp.Select) -> bool:
-    """Whether a column is computed in a query below, with finitely many values."""
+    """Whether a column is computed in a subquery, with finitely many values."""
     found = [each for each in relations(select) if column.table.lower() in ("", each.alias_or_name.lower())]
     if len(found) != 1 or not isinstance(found[0], exp.Subquery) or not isinstance(found[0].this, exp.Select):
         return False

@@ -1,8 +1,7 @@
-"""What a function of SQL is: one that makes a value of a row, of many rows, or rows of a row.
+"""Kinds of SQL functions: scalar, aggregate, generator, OVER.
 
-Spark's own functions are listed in `spark_functions`. Of any other (a UDF, a UDAF, a function of a
-catalog) only a session can tell; planning without one takes it for a function of a row, and the plan
-names it.
+Spark's own functions are listed in `spark_functions`. The kind of any other (a UDF, a UDAF, a function of a catalog)
+is only known to a session. Planning without one assumes a scalar function, and the plan names it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .spark_functions import NONDETERMINISTIC
 
 
 class Kind(Enum):
-    """What a function makes of rows."""
+    """Kind of a function by the rows it reads and returns."""
 
     SCALAR = "a value of each row"
     AGGREGATE = "one value of many rows"
@@ -31,18 +30,19 @@ class Kind(Enum):
 
 
 Functions: TypeAlias = Callable[[str, int], "Kind | None"]
-"""Name and number of arguments → the kind of a function that isn't Spark's own; None: there is none."""
+"""Maps name and number of arguments to the kind of a function that isn't built in. None if there is no such function.
+"""
 
 QueryRunner: TypeAlias = Callable[[str], Sequence[object]]
-"""Carries out a query of one row in a session."""
+"""Runs a query of one row in a session."""
 
 _BUILTIN = ("builtin", "system.builtin")
-# What a UDF may ask of its arguments' types.
+# Sample arguments of each type that a UDF may require.
 _SAMPLES = ("null", "'1'", "1", "1D", "true", "timestamp'2000-01-01'", "array(1)", "map('a', 1)", "x''")
 
 
 def builtin(name: str) -> Kind | None:
-    """The kind of one of Spark's own functions, by its name in lower case.
+    """Returns the kind of a built-in function, by its name in lower case. None if it isn't built in.
 
     >>> builtin("try_sum"), builtin("my_function")
     (<Kind.AGGREGATE: 'one value of many rows'>, None)
@@ -57,24 +57,24 @@ def builtin(name: str) -> Kind | None:
 
 
 def makes_rows(node: exp.Expr) -> bool:
-    """Whether a part of a query makes rows of a row, as EXPLODE and STACK do."""
+    """Whether a node is a generator, such as EXPLODE or STACK."""
     if isinstance(node, exp.UDTF):
-        return not isinstance(node, exp.Values)  # rows of their own
+        return not isinstance(node, exp.Values)  # VALUES has rows, but not from a row
     return isinstance(node, exp.Func) and builtin(function_name(node)) is Kind.GENERATOR
 
 
 def mark(tree: exp.Expr, functions: Functions | None) -> tuple[str, ...]:
-    """Makes the calls of aggregates that aren't Spark's own known as such. Changes the tree.
+    """Marks the calls of aggregates that aren't built in. Changes the tree.
 
     Args:
-        tree: of a query.
-        functions: asks a session; None: there is none.
+        tree: a query.
+        functions: looks functions up in a session. None without one.
 
     Returns:
-        The functions that nobody could be asked about.
+        Functions whose kind is unknown, because there is no session.
 
     Raises:
-        QueryError: the session can't tell what a function is.
+        QueryError: the session can't determine a function's kind.
     """
     unknown: dict[str, None] = {}
     for call, whole, name, kind in _calls(tree):
@@ -88,18 +88,18 @@ def mark(tree: exp.Expr, functions: Functions | None) -> tuple[str, ...]:
 
 
 def missing(tree: exp.Expr, functions: Functions) -> tuple[str, ...]:
-    """The functions that a query calls and a session doesn't have.
+    """Returns the functions that a query calls and a session doesn't have.
 
     Args:
-        tree: of the query.
-        functions: asks the session.
+        tree: a query.
+        functions: looks functions up in the session.
     """
     others = ((name, call) for call, _, name, kind in _calls(tree) if kind is None)
     return tuple({name: None for name, call in others if functions(name, len(arguments(call))) is None})
 
 
 def _calls(tree: exp.Expr) -> Iterator[tuple[exp.Anonymous, exp.Expr, str, Kind | None]]:
-    """The calls that sqlglot has no class for, each with what it is qualified by, its name, and its kind if Spark's own."""
+    """The calls that sqlglot has no class for: each with its qualified node, its name, and its kind if built in."""
     for call in list(every(tree, exp.Anonymous)):
         whole = _qualified(call)
         if isinstance(whole.parent, exp.Hint | exp.Table | exp.Lateral):
@@ -111,10 +111,10 @@ def _calls(tree: exp.Expr) -> Iterator[tuple[exp.Anonymous, exp.Expr, str, Kind 
 
 
 def asked_by(ask: QueryRunner) -> Functions:
-    """What a session says of functions.
+    """Returns a function that looks functions up in a session.
 
     Args:
-        ask: carries out a query of one row.
+        ask: runs a query of one row.
     """
 
     @cache
@@ -139,7 +139,7 @@ def asked_by(ask: QueryRunner) -> Functions:
 
 
 def _of_plan(plan: str) -> Kind:
-    # What stands in brackets of ":" is a subquery, as in the body of a function that is written in SQL.
+    # Lines that begin with ":" belong to a subquery, such as the body of a SQL function.
     lines = (line.lstrip() for line in plan.splitlines())
     operators = [line.lstrip(" +-").partition(" ")[0] for line in lines if not line.startswith(":")]
     if "Aggregate" in operators:
@@ -153,7 +153,7 @@ def _reason(answer: str) -> str:
 
 
 def _qualified(call: exp.Expr) -> exp.Expr:
-    """A call with the catalog and schema it is named in."""
+    """Returns a call with the catalog and schema that qualify it."""
     while isinstance(call.parent, exp.Dot) and call.parent.expression is call:
         call = call.parent
     return call
@@ -165,14 +165,14 @@ def _function(call: exp.Anonymous) -> exp.Expr:
 
 
 def _name(node: exp.Expr) -> str:
-    """The name of a function, as it is written but for its arguments."""
+    """Returns a function's name as written, without arguments."""
     if isinstance(node, exp.Dot):
         return f"{_name(node.this)}.{_name(node.expression)}"
     return sql(_function(node)) if isinstance(node, exp.Anonymous) else sql(node)
 
 
 def is_random(call: exp.Func) -> bool:
-    """Whether a call gives another value each time it is computed."""
+    """Whether a call may return another value each time it is computed."""
     return (
         not isinstance(call, exp.Connector | exp.Cast | exp.Case) and function_name(call) in NONDETERMINISTIC
     )

@@ -1,7 +1,7 @@
-"""Instants, microseconds since 1970-01-01 00:00 UTC, as text and on the clocks of time zones.
+"""Converts instants (microseconds since 1970-01-01 00:00 UTC) to text and to local times.
 
-Spark's timestamps go from the year -290308 to 294247, Python's from 1 to 9999. The calendar repeats every
-400 years, so an instant beyond Python's range is read from the same day of a year within it.
+Spark's timestamps go from the year -290308 to 294247, Python's from 1 to 9999. The calendar repeats every 400 years,
+so an instant outside Python's range is computed from the corresponding day within it.
 
 >>> text(253_402_300_800_000_000), text(-62_135_596_800_000_001)
 ('+10000-01-01T00:00:00.000000', '0000-12-31T23:59:59.999999')
@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""The first and the last instant of the years 1 to 9999: those a TIMESTAMP has in SQL's standard."""
+"""First and last instant of the years 1 to 9999, the range of TIMESTAMP in the SQL standard."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
@@ -25,7 +25,7 @@ _YEAR = re.compile(r"[+-]?\d{4,}(?=-)")
 
 
 def text(micros: int, separator: str = "T") -> str:
-    """An instant in UTC as ISO 8601 writes it, exact to the microsecond."""
+    """Returns an instant in UTC as ISO 8601, exact to the microsecond."""
     cycles = 0 if EARLIEST <= micros <= LATEST else (micros - EARLIEST) // _CYCLE
     moment = (_EPOCH + (micros - cycles * _CYCLE) * _MICROSECOND).replace(tzinfo=None)
     year = moment.year + 400 * cycles
@@ -34,7 +34,7 @@ def text(micros: int, separator: str = "T") -> str:
 
 
 def parse(written: str) -> int:
-    """The instant that `text` wrote.
+    """Returns the instant that `text` printed.
 
     >>> [parse(text(micros)) for micros in (-7, 2**63 - 1, -(2**63))]
     [-7, 9223372036854775807, -9223372036854775808]
@@ -48,12 +48,13 @@ def parse(written: str) -> int:
 
 
 def offset(micros: int, zone: str) -> int:
-    """How far a zone's clock is ahead of UTC at an instant. Before the year 1 and after 9999 it stays as it was."""
+    """Returns by how many microseconds a zone's local time is ahead of UTC at an instant. Outside the years 1 to 9999
+    it is constant."""
     return _micros((_EPOCH + _within(micros) * _MICROSECOND).astimezone(ZoneInfo(zone)).utcoffset())
 
 
 def offset_of_clock(micros: int, zone: str, fold: int) -> int:
-    """The same where a clock shows a time, for the first time (0) or again (1)."""
+    """Returns the offset when a zone's clock shows a local time, for the first time (fold 0) or again (fold 1)."""
     shown = (_EPOCH + _within(micros) * _MICROSECOND).replace(tzinfo=ZoneInfo(zone), fold=fold)
     return _micros(shown.utcoffset())
 
@@ -68,12 +69,12 @@ def _micros(length: timedelta | None) -> int:
 
 
 def is_usable(column: str) -> str:
-    """SQL for whether a time is one that windows can be cut by: there, and in the years 1 to 9999."""
+    """SQL predicate: a time can be assigned to windows (not NULL, in the years 1 to 9999)."""
     return f"{column} between timestamp'{text(EARLIEST)}Z' and timestamp'{text(LATEST)}Z'"
 
 
 def converted(kind: str, column: str) -> str:
-    """Returns how a column becomes a TIMESTAMP, for messages. Of a number nobody knows what it counts.
+    """Returns a conversion of a column to TIMESTAMP, for messages. The unit of a number is unknown.
 
     >>> converted("string", "at"), converted("bigint", "at"), converted("date", "at")
     ('to_timestamp(at)', 'timestamp_millis(at) (timestamp_seconds, timestamp_micros: by its unit)', 'cast(at as timestamp)')

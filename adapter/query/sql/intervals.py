@@ -1,4 +1,4 @@
-"""Lengths of time as users write them ('10 minutes') and as the planner counts them (microseconds).
+"""Converts between intervals as text ('10 minutes') and microseconds.
 
 >>> parse("1 day 2 hours") == 26 * HOUR
 True
@@ -42,13 +42,13 @@ _PART = re.compile(r"\s*([+-]?\s*\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
 
 
 def parse(text: object, what: str = "interval") -> int:
-    """Microseconds of an interval such as ``'10 minutes'`` or ``'-1 day 2 hours'``.
+    """Returns the microseconds of an interval such as ``'10 minutes'`` or ``'-1 day 2 hours'``.
 
-    `what` names the argument in the message. A month or a year has no fixed length, so it is no
-    interval here (nor a window size in Flink).
+    `what` names the argument in the message. A month or a year has no fixed length and is rejected (as for window
+    sizes in Flink).
 
     Raises:
-        QueryError: it doesn't parse, or names a unit without a fixed length.
+        QueryError: it doesn't parse, or has a unit without a fixed length.
 
     >>> parse("-4 minutes")
     -240000000
@@ -74,7 +74,7 @@ def parse(text: object, what: str = "interval") -> int:
 
 
 def format(micros: int) -> str:
-    """The interval in words, largest unit first; parses back to the same number."""
+    """Returns an interval as text, largest unit first. `parse` returns the same number."""
     if micros == 0:
         return "0 seconds"
     sign, rest, words = ("-" if micros < 0 else ""), abs(micros), []
@@ -82,6 +82,6 @@ def format(micros: int) -> str:
         count, rest = divmod(rest, size)
         if count and unit != "week":
             words.append(f"{sign}{count} {unit}{'s' if count != 1 else ''}")
-        elif count:  # days are read more easily than weeks and days
+        elif count:  # days are easier to read than weeks and days
             rest += count * size
     return " ".join(words)

@@ -1,4 +1,4 @@
-"""MAPs, which Spark neither orders nor compares, as values that it does."""
+"""Converts MAPs, which Spark neither orders nor compares, to comparable values."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from .nested_types import fields_of, parts_of
 
 
 def has_map(kind: str) -> bool:
-    """Whether a type is, or has in it, a MAP."""
+    """Whether a type is or contains a MAP."""
     return re.search(r"\bmap<", kind.lower()) is not None
 
 
 def ordered(value: str, kind: str, depth: int = 0) -> str:
-    """A value of a type as one that can be ordered, and compared: maps are their entries in order.
+    """Returns SQL of a value that can be ordered and compared: maps become their sorted entries.
 
     Args:
         value: SQL.
-        kind: its type, as Spark's `typeof` prints it, or as in CREATE TABLE.
-        depth: in how many lambda functions it stands.
+        kind: its type, as `typeof` or CREATE TABLE print it.
+        depth: number of enclosing lambda functions.
 
     >>> ordered("v", "bigint"), ordered("m", "map<string,int>")
     ('v', 'array_sort(map_entries(m))')

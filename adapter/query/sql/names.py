@@ -1,4 +1,4 @@
-"""Names for columns of state, made from what the user wrote, so that the state can be read.
+"""Names of state columns, made from the user's SQL so that the state is readable.
 
 >>> names = Names({"window_start"})
 >>> names.new("COUNT(DISTINCT device_id) FILTER(WHERE channel = 'A')")
@@ -17,12 +17,12 @@ from ...sources.source_tables import without_place
 
 _LONGEST = 60
 _MARKS = {"__": "__of_author0", "_": "__of_author1"}
-"""What names of a model's author have at their beginning while it is planned, where generated SQL may have them, too
-(`own_names`). What a state is kept under is made without."""
+"""Prefixes that replace leading underscores in the author's names while planning, to avoid collisions with generated
+names (`own_names`). State column names are made without them."""
 
 
 def marked(name: str) -> str:
-    """A name of the author's that begins with underscores, marked. The name itself is no part of it.
+    """Marks an author's name that begins with underscores.
 
     >>> marked("__row_time"), unmarked("max(__of_author0row_time)")
     ('__of_author0row_time', 'max(__row_time)')
@@ -32,29 +32,29 @@ def marked(name: str) -> str:
 
 
 def is_marked(name: str) -> bool:
-    """Whether a name is."""
+    """Whether a name is marked."""
     return name.startswith(tuple(_MARKS.values()))
 
 
 def unmarked(text: str) -> str:
-    """A text without marks."""
+    """Returns a text without marks."""
     for begin, mark in _MARKS.items():
         text = text.replace(mark, begin)
     return text
 
 
 def digest(*texts: object, length: int = 10) -> str:
-    """A short name for what some texts say: so many hexadecimal digits."""
+    """Returns a short hash of texts, as hexadecimal digits."""
     text = without_place(unmarked("\n".join(map(str, texts))))
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
 def stages_renamed(text: str, names: Mapping[str, str]) -> str:
-    """A text in which stages of windows are called otherwise.
+    """Renames window stages in a text.
 
     Args:
-        text: SQL, or JSON with SQL in it.
-        names: by the names that stages have there, which are nothing else in it, what stands in their place.
+        text: SQL, or JSON that contains SQL.
+        names: new names by old name. The old names must have no other meaning in the text.
 
     >>> stages_renamed("select n from stage_1 join stage_10", {"stage_1": "stage_10", "stage_10": "stage_1"})
     'select n from stage_10 join stage_1'
@@ -64,13 +64,13 @@ def stages_renamed(text: str, names: Mapping[str, str]) -> str:
 
 
 class Names:
-    """Hands out names that differ in more than case, and avoids reserved ones."""
+    """Makes unique names: they differ in more than case and avoid reserved ones."""
 
     def __init__(self, reserved: Iterable[str]) -> None:
         self._taken = {name.lower() for name in reserved}
 
     def new(self, text: str) -> str:
-        """A name for a piece of SQL; the same text gives the same name in an equal query."""
+        """Returns a name for a piece of SQL. Equal queries get equal names."""
         slug = _slug(text)
         name, number = slug, 1
         while name in self._taken:
@@ -81,10 +81,10 @@ class Names:
 
 
 class ContentNames:
-    """Hands out names for columns of state: what has one keeps it, whatever is written before it, or beside it.
+    """Makes names of state columns that don't depend on other expressions in the query.
 
-    Texts that come to one name have a digest in theirs, all of them; which those are is known when all have been met. So
-    names are handed out twice, the second time with what was found `ambiguous` in the first.
+    If several texts would get one name, all of them get a digest. Which those are is known only after all names are
+    made. So names are made twice, the second time with the `ambiguous` ones of the first.
 
     >>> def named(*texts, ambiguous=()):
     ...     names = ContentNames({"step"}, ambiguous)
@@ -99,18 +99,18 @@ class ContentNames:
         self._owner: dict[str, str | None] = {name.lower(): None for name in reserved}
         self._told_apart = ambiguous
         self.ambiguous: set[str] = set()
-        """What came to a name that something else had."""
+        """Texts whose name was already in use."""
 
     def new(
         self, text: str, identity: str | None = None, suffixes: Collection[str] = (), fixed: bool = False
     ) -> str:
-        """A name for a piece of SQL.
+        """Returns a name for a piece of SQL.
 
         Args:
-            text: what the name is made of.
-            identity: what it is, where other things have the same `text`.
-            suffixes: of the columns that are called after it.
-            fixed: whether it keeps its name, and others give way.
+            text: the name is made from it.
+            identity: distinguishes expressions with equal `text`.
+            suffixes: of derived columns, which must be free, too.
+            fixed: whether it keeps its name and others get a digest.
         """
         what, slug = identity or text, _slug(text)
         name, number = slug, 1

@@ -1,4 +1,4 @@
-"""What the type of an array, a map or a struct is put together of, as Spark's `typeof` or CREATE TABLE has it."""
+"""Parses the types of arrays, maps and structs, as `typeof` or CREATE TABLE print them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 
 def parts_of(kind: str) -> tuple[str, list[tuple[str, str]]] | None:
-    """What a type is, in lower case, and its parts with their types: fields by their names as they stand, others by their
-    places. None: it isn't put together.
+    """Returns a nested type's kind in lower case, and its parts with their types: fields by name as written, others
+    by position. None if the type isn't nested.
 
     >>> parts_of("struct<a:int,`b,c`:map<int,decimal(3,1)>>")
     ('struct', [('a', 'int'), ('`b,c`', 'map<int,decimal(3,1)>')])
@@ -34,7 +34,7 @@ def parts_of(kind: str) -> tuple[str, list[tuple[str, str]]] | None:
 
 
 def fields_of(kind: str) -> list[tuple[str, str]] | None:
-    """The fields of a struct, by their names, with their types; None: it is something else.
+    """Returns the fields of a struct with their types. None if it isn't a struct.
 
     >>> fields_of("struct<a:int,`b,c`:map<int,int>>"), fields_of("int")
     ([('a', 'int'), ('b,c', 'map<int,int>')], None)

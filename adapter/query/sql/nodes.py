@@ -1,5 +1,5 @@
-"""What is in a tree, and what it says: a plan asks hundreds of times, and sqlglot's own walk goes through two generators for
-each node, and its texts are printed."""
+"""Fast walks and comparisons of sqlglot trees. Planning does hundreds, and sqlglot's own use two generators per node,
+or print text."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _T = TypeVar("_T", bound=exp.Expr)
 
 
 def every(tree: exp.Expr, *kinds: type[_T]) -> Iterator[_T]:
-    """The nodes of a tree that are of a kind, the outermost first, as sqlglot's `find_all` gives them.
+    """Yields the nodes of these types, outermost first, in the order of sqlglot's `find_all`.
 
     >>> from .dialect import parse
     >>> [each.name for each in every(parse("select a, b + c from t"), exp.Column)]
     ['a', 'b', 'c']
     """
     queue: list[exp.Expr] = [tree]
-    # It grows as it is gone through.
+    # The queue grows while it is iterated.
     for node in queue:
         if isinstance(node, kinds):
             yield node
@@ -32,26 +32,25 @@ def every(tree: exp.Expr, *kinds: type[_T]) -> Iterator[_T]:
 
 
 def holds(tree: exp.Expr, *kinds: type[exp.Expr]) -> bool:
-    """Whether a tree has a node of a kind."""
+    """Whether a tree has a node of these types."""
     return next(every(tree, *kinds), None) is not None
 
 
 def with_notes_of(node: _T, item: exp.Expr) -> _T:
-    """A node with what is noted of an item (of which type it is, say) that it hands on. Changes the node."""
+    """Copies an item's metadata (such as its type) to a node that selects it. Changes the node."""
     node.meta.update(item.unalias().meta)
     return node
 
 
 @contextmanager
 def standing_in(nodes: Sequence[tuple[exp.Expr, exp.Expr]]) -> Iterator[None]:
-    """Has other nodes stand in the place of some of a tree, each of which has another above it, for as long as the tree is
-    copied or printed: what is below them needn't be then.
+    """Replaces nodes of a tree within the context, so that copying or printing skips what is below them.
 
     Args:
-        nodes: pairs of one of the tree and one that is in none.
+        nodes: pairs of a node (not the root) and its replacement, which is in no tree.
     """
     for node, other in nodes:
-        assert node.parent is not None  # or it would be left where it is
+        assert node.parent is not None  # a root can't be replaced
         node.replace(other)
     try:
         yield
@@ -61,9 +60,8 @@ def standing_in(nodes: Sequence[tuple[exp.Expr, exp.Expr]]) -> Iterator[None]:
 
 
 def shape(node: object, exact: bool = False) -> Hashable:
-    """What a tree says, to be compared: that of two is the same only if these are of the same text, but for quotes,
-    comments, the case of names, and words that are meant where they aren't written (ASC). With `exact` these words make
-    a difference.
+    """Returns a hashable value that is equal for two trees only if their texts are equal, ignoring quotes, comments,
+    case of names, and default keywords (ASC). With `exact`, default keywords count.
 
     >>> from .dialect import parse
     >>> shape(parse("select `A` from t -- all of them")) == shape(parse("select a from T"))
@@ -78,7 +76,7 @@ def shape(node: object, exact: bool = False) -> Hashable:
         return exp.Identifier, node.this.lower()
     if isinstance(node, exp.Expr):
         if exact:
-            # In their own order, which may be that in which they are printed.
+            # Unsorted, because texts may be printed in the order of the arguments.
             said = [(name, value) for name, value in node.args.items() if value is not None]
         else:
             said = [(name, value) for name, value in sorted(node.args.items()) if not _is_nothing(value)]

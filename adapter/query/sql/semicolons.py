@@ -1,4 +1,4 @@
-"""Semicolons at the end of a model's text, which dbt puts into other statements.
+"""Removes semicolons at the end of a model's text, because dbt embeds it in other statements.
 
 >>> without_semicolons("select ';' as a; -- done;")
 "select ';' as a  -- done;"
@@ -16,21 +16,20 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 
 def without_semicolons(text: str) -> str:
-    """A text with a blank in the place of each semicolon that ends it, or ends a query in brackets. All else stays where it
-    is."""
+    """Replaces each semicolon at the end of the text, or of a query in brackets, by a blank. Nothing else moves."""
     if ";" not in text:
         return text
     try:
         tokens = Dialect.get_or_raise("spark").tokenize(text)
     except SqlglotError:
-        return text  # who reads it says what is wrong
+        return text  # the parser reports the error
     for token in _ending(tokens):
         text = f"{text[: token.start]} {text[token.end + 1 :]}"
     return text
 
 
 def _ending(tokens: list[Token]) -> list[Token]:
-    """The semicolons behind which nothing comes, or a closing bracket."""
+    """Semicolons that are followed by nothing or a closing bracket."""
     found = []
     ends = True
     for token in reversed(tokens):

@@ -1,10 +1,10 @@
-"""Texts of queries in messages: their beginnings, where they are long."""
+"""Shortens texts of queries in messages."""
 
 from __future__ import annotations
 
 
 def shortened(text: str, length: int) -> str:
-    """A text of so many characters at most, cut off behind a word.
+    """Returns a text of at most `length` characters, cut at a word.
 
     >>> shortened("a long text", 8), shortened("a text", 8)
     ('a long …', 'a text')

@@ -1,6 +1,6 @@
-"""The functions that Spark 4.1 brings with it, by kind: taken from its own registry.
+"""Built-in functions of Spark 4.1 by kind, from Spark's own registry.
 
-A test compares this with the Spark at hand and prints what differs.
+A test compares this with the installed Spark and prints the differences.
 """
 
 AGGREGATES = frozenset(
@@ -18,14 +18,14 @@ AGGREGATES = frozenset(
     variance
     """.split()
 )
-"""Those that make one value of many rows."""
+"""Functions that return one value for many rows."""
 
 WINDOWS = frozenset(
     """
     cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
     """.split()
 )
-"""Those that need OVER."""
+"""Functions that need OVER."""
 
 GENERATORS = frozenset(
     """
@@ -33,14 +33,14 @@ GENERATORS = frozenset(
     sql_keywords stack
     """.split()
 )
-"""Those that make rows of a row."""
+"""Functions that return rows for each row."""
 
 TABLES = frozenset(
     """
     python_worker_logs range variant_explode variant_explode_outer
     """.split()
 )
-"""Those that make a relation."""
+"""Functions that return a relation."""
 
 NONDETERMINISTIC = frozenset(
     """
@@ -49,7 +49,7 @@ NONDETERMINISTIC = frozenset(
     uuid
     """.split()
 )
-"""Those of all kinds that may give another value when a row is computed again."""
+"""Functions of any kind that may return another value when a row is computed again."""
 
 SCALARS = frozenset(
     """
@@ -104,4 +104,5 @@ SCALARS = frozenset(
     year zeroifnull zip_with
     """.split()
 )
-"""Those that make a value of a row; `grouping` and `grouping_id` are among them, which read no rows."""
+"""Functions that return a value for each row. `grouping` and `grouping_id` are included although they read no rows.
+"""

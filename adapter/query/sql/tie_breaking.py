@@ -1,4 +1,4 @@
-"""Ties of ROW_NUMBER broken by all output columns in order, so that stream and batch number alike.
+"""Breaks ties of ROW_NUMBER by all output columns in order, so that stream and batch give the same numbers.
 
 >>> from .dialect import parse, sql
 >>> tree = parse("select a, b, row_number() over (partition by a order by b) as rn from t")
@@ -23,7 +23,7 @@ _EXTREMES = (exp.ArgMax, exp.ArgMin)
 
 
 def break_ties(select: exp.Select) -> None:
-    """Adds the select list to the ORDER BY of each ROW_NUMBER in it. Changes the tree it is given."""
+    """Adds the select list to the ORDER BY of each ROW_NUMBER. Changes the tree."""
     row = tie(select)
     if row is None or select.meta.get(_BROKEN):
         return
@@ -35,8 +35,8 @@ def break_ties(select: exp.Select) -> None:
 
 
 def decide_extremes(query: exp.Expr) -> None:
-    """Has each MIN_BY (MAX_BY) in a query take the least (greatest) value of the rows that tie, as it is where it is kept up
-    to date by itself. Changes the tree.
+    """Makes each MIN_BY (MAX_BY) return the least (greatest) value of tied rows, as its incremental state does.
+    Changes the tree.
 
     >>> from .dialect import parse, sql
     >>> tree = parse("select max_by(v, x) filter (where y) as m from t")
@@ -54,53 +54,53 @@ def decide_extremes(query: exp.Expr) -> None:
 
 
 def undecided_extremes(query: exp.Expr) -> list[exp.Expr]:
-    """The calls of MIN_BY and MAX_BY in a query that may take any of the rows that tie."""
+    """The MIN_BY and MAX_BY calls of a query that may return the value of any tied row."""
     found = (each for each in every(query, *_EXTREMES) if not each.args.get("count"))
     return [each for each in found if not is_decided(each) and not isinstance(each.this, exp.Distinct)]
 
 
 def is_decided(node: exp.Expr) -> bool:
-    """Whether a MIN_BY or MAX_BY takes the same of the same rows each time."""
+    """Whether a MIN_BY or MAX_BY is deterministic."""
     return bool(node.meta_get(_DECIDED))
 
 
 def note_order(call: exp.Expr, kind: str) -> None:
-    """Notes by what values of a MIN_BY or MAX_BY are ordered that are of a type which has no order, as a MAP is."""
+    """Notes how to order the values of a MIN_BY or MAX_BY if their type has no order (a MAP)."""
     if has_map(kind):
         call.meta[_ORDERED] = ordered(call.this.sql(DIALECT), kind)
 
 
 def tie(select: exp.Select) -> exp.Expr | None:
-    """What ties are broken by: a row of the select list without ranks. None: there is nothing else in it."""
+    """Returns the tie-breaking value: a struct of the select list without ranks. None if the list is empty."""
     items = values(select)
     return exp.Anonymous(this="STRUCT", expressions=items) if items else None
 
 
 def values(select: exp.Select) -> list[exp.Expr]:
-    """What ties are broken by, one value after the other."""
+    """Returns the tie-breaking values one by one."""
     if (fields := fields_of(select)) is not None:
         return [exp.maybe_parse(text, dialect=DIALECT) for text in fields]
     return [item.unalias().copy() for item in listed(select)]
 
 
 def listed(select: exp.Select) -> list[exp.Expr]:
-    """A select list without ranks."""
+    """Returns the select items without OVER."""
     return [item for item in select.expressions if not holds(item, exp.Window)]
 
 
 def fields_of(select: exp.Select) -> list[str] | None:
-    """SQL of the values that ties are broken by, where the select list has some that can't be ordered; None: it hasn't, as
-    far as is known."""
+    """Returns SQL of the tie-breaking values if some select items can't be ordered. None otherwise, or if types are
+    unknown."""
     found: list[str] | None = select.meta.get(_FIELDS)
     return found
 
 
 def note_types(select: exp.Select, row: str) -> None:
-    """Notes what ties are broken by in place of MAPs, which have no order.
+    """Notes the tie-breaking values that replace MAPs, which have no order.
 
     Args:
-        select: has a ROW_NUMBER. Is changed.
-        row: the type of its list without ranks as a struct, as Spark's `typeof` prints it.
+        select: a SELECT with ROW_NUMBER. It is changed.
+        row: type of its select list without ranks, a struct as `typeof` prints it.
     """
     if not has_map(row):
         return
@@ -108,7 +108,7 @@ def note_types(select: exp.Select, row: str) -> None:
     stars = [item for item in items if item.is_star]
     of_several = any(not isinstance(star, exp.Column) for star in stars) and bool(select.args.get("joins"))
     if len(stars) > 1 or of_several:
-        return  # of which relation a column is isn't known
+        return  # the relation of a column is unknown
     texts: list[str] = []
     for item in items:
         many = len(fields) - len(items) + 1 if item.is_star else 1
