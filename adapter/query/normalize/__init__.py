@@ -1,1 +1,1 @@
-"""Rules that write a query another way, tree to tree, before it is planned."""
+"""Rewrite rules, tree to tree, that run before planning."""

@@ -1,5 +1,4 @@
-"""Takes the queries over streams in a GROUP BY's select list and HAVING, and OVER, into a query above it, which reads its
-result.
+"""Moves stream subqueries and OVER from a GROUP BY's select list and HAVING to a SELECT above it.
 
 >>> from ..sql.dialect import parse, sql
 >>> print(sql(lifted(parse("select upper(k) as k, sum(v) / (select max(v) from t) as s from t group by 1 having s > 2"))))
@@ -24,10 +23,10 @@ _ALIAS = "__groups"
 
 
 def lifted(select: exp.Select) -> exp.Select:
-    """A SELECT with GROUP BY as a plain one over the groups. The tree stays as it is.
+    """Returns a SELECT with GROUP BY as a plain SELECT over the groups. The tree isn't changed.
 
     Raises:
-        QueryError: it has grouping sets, or a query inside names a relation of its FROM.
+        QueryError: it has grouping sets, or a subquery refers to a relation of its FROM.
     """
     found = grouping(select)
     if found.sets is not None:
@@ -48,7 +47,7 @@ class _Lifting:
         self.outer = {node.alias_or_name.lower() for node in relations(select)} - {""}
         names: set[str] = set()
         for number, key in enumerate(keys):
-            # Under its own name a query inside finds a column that it is correlated by.
+            # A column keeps its name, so correlated subqueries find it.
             name = key.name if isinstance(key, exp.Column) else ""
             if not name or name.lower() in names:
                 name = f"__key_{number}"
@@ -56,7 +55,7 @@ class _Lifting:
             self._add(key, name)
 
     def made(self) -> exp.Select:
-        """The query above, over the groups."""
+        """Returns the SELECT above, over the groups."""
         outer = exp.Select()
         for item in self.select.expressions:
             above = self._above(item.unalias())
@@ -93,7 +92,7 @@ class _Lifting:
         return name
 
     def _above(self, node: exp.Expr, aliases: bool = False) -> exp.Expr:
-        """An expression over the groups' columns; where `aliases`, a name may be one of the select list's."""
+        """Rewrites an expression over the groups' columns. With `aliases`, a name may be a select alias."""
         if (name := self.columns.get(self._text(node))) is not None:
             return exp.column(name, quoted=True)
         if isinstance(node, exp.Query):
@@ -112,11 +111,11 @@ class _Lifting:
         return made
 
     def _over_keys(self, node: exp.Expr, asked: Collection[int]) -> exp.Expr:
-        """A query inside, or a part of one, with the groups' keys in the place of what it asks of their rows.
+        """Rewrites a subquery, or a part of one: references to the grouped rows become group keys.
 
         Args:
             node: the part.
-            asked: the columns that the whole query reads of queries around it.
+            asked: identities of the whole subquery's correlated columns.
         """
         columns = list(every(node, exp.Column))
         if columns and all(id(column) in asked and relation_of(column) in self.outer for column in columns):
@@ -134,7 +133,7 @@ class _Lifting:
 
 
 def _unwrapped(node: exp.Expr) -> exp.Expr:
-    """A call without what stands behind it: WITHIN GROUP, IGNORE NULLS, FILTER."""
+    """Returns a call without WITHIN GROUP, IGNORE NULLS and FILTER."""
     while isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
         node = node.this
     return node

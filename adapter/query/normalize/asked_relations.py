@@ -1,5 +1,5 @@
-"""Queries in a SELECT's conditions that group, or put several together, as relations that it asks for rows: they are kept
-up to date as any other in FROM is, and rows that ask meet those of theirs that they are compared with.
+"""Moves a subquery of a condition that groups, or is a set operation, to FROM of a plain subquery. It is then kept up
+to date like other relations in FROM, and looked up by the compared values.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select e.v from e where e.k in (select o.k from o group by o.k having sum(o.v) > 3)")
@@ -25,11 +25,10 @@ _ALIAS, _COLUMN = "__asked", "__asked_column_"
 
 
 def put_in_from(query: exp.Query) -> bool:
-    """Puts a query in an expression into the FROM of one that asks it row by row, if it asks nothing of the rows around.
-    Changes the tree.
+    """Moves an uncorrelated query to the FROM of a row-by-row query in its place. Changes the tree.
 
     Returns:
-        Whether it did: not what is row by row itself, or is the one row of an aggregate.
+        Whether it did. Not for queries that are row by row already or return one row of aggregates.
     """
     several = isinstance(query, exp.SetOperation) or (
         isinstance(query, exp.Select)
@@ -62,8 +61,7 @@ def put_in_from(query: exp.Query) -> bool:
 
 
 def count_rows(query: exp.Query) -> None:
-    """Has EXISTS of a query that asks nothing of the rows around count its rows: a count is kept in the place of all of
-    them. Changes the tree.
+    """Rewrites an uncorrelated EXISTS as a count of rows, so only the count is kept as state. Changes the tree.
 
     >>> from ..sql.dialect import parse, sql
     >>> tree = parse("select exists (select o.k from o where o.v > 3) as e from s")
@@ -95,9 +93,8 @@ def count_rows(query: exp.Query) -> None:
 
 
 def _asks_around(query: exp.Query) -> bool:
-    """Whether a query may ask for columns of the rows around it. One without a relation's name is taken for one of these
-    where it is compared with another."""
-    # What has a name before it that no relation in here has may be a field of a column of the rows around.
+    """Whether a query may be correlated. An unqualified name counts as correlated if it is compared with another."""
+    # A qualifier that no relation in here has may be an outer struct column.
     if any(len(column.parts) > 1 and not is_of(query, column) for column in every(query, exp.Column)):
         return True
     for test in (test for select in every(query, exp.Select) for test in _tests(select)):
@@ -114,7 +111,7 @@ def _tests(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def tests_with_queries(select: exp.Select) -> list[exp.Expr]:
-    """The conditions of a WHERE that ask streams, where nothing else of a SELECT does."""
+    """The conjuncts of WHERE with stream subqueries, if the SELECT has them nowhere else."""
     tests = filters(select)
     inner = {id(each) for each in conditions.inner_queries(select)}
     found = [test for test in tests if any(id(query) in inner for query in every(test, exp.Query))]

@@ -1,4 +1,4 @@
-"""Of which types what is compared is, as Spark says: '1' and '01' both equal the number 1, and are two values of a key."""
+"""Notes Spark's types of compared expressions. '1' and '01' both equal the number 1, but are two key values."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TEXT = re.compile(r"(?:STRING|VARCHAR|CHAR)\b.*")
 
 
 def note(selects: Iterable[exp.Select], ask: QueryRunner | None) -> tuple[str, ...]:
-    """Notes of what SELECTs say is equal of which types it is. Changes no text.
+    """Notes the types of expressions that SELECTs equate. Changes no text.
 
     Args:
-        selects: in which columns have the names of their relations (`qualified`).
-        ask: carries out a query of one row; None: there is nobody who knows what a table has.
+        selects: SELECTs with qualified columns (`qualified`).
+        ask: runs a query of one row. None without a session.
 
     Returns:
-        The columns of which it isn't known though it would matter, for nobody can be asked.
+        Columns whose type matters and is unknown because there is no session.
     """
     session = None if ask is None else _Session(ask)
     unknown: dict[str, None] = {}
@@ -50,19 +50,18 @@ def note(selects: Iterable[exp.Select], ask: QueryRunner | None) -> tuple[str, .
 
 
 def note_type(node: exp.Expr, kind: str | None) -> None:
-    """Notes of which type something is; None: it isn't known."""
+    """Notes the type of an expression. None if it is unknown."""
     for each in {id(node): node, id(node.unnest()): node.unnest()}.values():
         each.meta[_TYPE] = kind
 
 
 def are_of_one_type(one: exp.Expr, other: exp.Expr, unasked: bool = False) -> bool:
-    """Whether two expressions are known to be of one type, so that where they are equal nothing else equals either: exact
-    numbers are.
+    """Whether two expressions have one type, so that equal values are the same key. Exact numbers are one type.
 
     Args:
         one: the first.
         other: the second.
-        unasked: what to take where there was no session to ask: such a plan is for looking at.
+        unasked: the result without a session (such a plan is only displayed).
     """
     if _TYPE not in one.meta and _TYPE not in other.meta:
         return unasked
@@ -73,12 +72,12 @@ def are_of_one_type(one: exp.Expr, other: exp.Expr, unasked: bool = False) -> bo
 
 
 def equated(test: exp.Expr, around: Collection[int]) -> tuple[exp.Expr, exp.Expr] | None:
-    """What a test of a query says is equal: something of its own rows, and something of the row around it, of one type.
-    None: it says something else.
+    """Returns the two sides of an equality between the query's own rows and the outer row, if they have one type.
+    None for other tests.
 
     Args:
         test: the test.
-        around: the columns of the row around, by their identity.
+        around: identities of the outer row's columns.
     """
     if not isinstance(test, exp.EQ) or not are_of_one_type(test.this, test.expression, unasked=True):
         return None
@@ -90,14 +89,14 @@ def equated(test: exp.Expr, around: Collection[int]) -> tuple[exp.Expr, exp.Expr
 
 
 def is_mixed(one: exp.Expr, other: exp.Expr) -> bool:
-    """Whether one may be a text and the other is not, as far as a session could tell: rows in which they are equal have no
-    key in common then."""
+    """Whether one expression may be text and the other isn't, as far as a session knows. Then equal rows needn't
+    share a key."""
     kinds = [each.meta.get(_TYPE, "") for each in (one, other)]
     return "" not in kinds and (None in kinds or _is_text(kinds[0]) != _is_text(kinds[1]))
 
 
 def compares_mixed(query: exp.Expr) -> bool:
-    """Whether there is such a comparison in a query."""
+    """Whether a query compares text with another type."""
     for test in (*every(query, exp.EQ), *every(query, exp.NullSafeEQ)):
         if is_mixed(test.this, test.expression):
             return True
@@ -114,7 +113,7 @@ def compares_mixed(query: exp.Expr) -> bool:
 
 
 def is_of_mixed_types(name: exp.Expr) -> bool:
-    """The same of a name in USING."""
+    """Whether a column in USING has text on one side and another type on the other."""
     return bool(name.meta.get(_MIXED))
 
 
@@ -123,16 +122,16 @@ def _is_text(kind: object) -> bool:
 
 
 class _Session:
-    """What a session says of relations."""
+    """Types of relations' columns, from a session."""
 
     def __init__(self, ask: QueryRunner) -> None:
         self._ask = ask
         self._columns: dict[int, dict[str, str]] = {}
 
     def type_of(self, node: exp.Expr, select: exp.Select) -> str | None:
-        """The type of what is made of one relation's columns, of a SELECT or one around it; None: it isn't known."""
+        """Returns the type of an expression over one relation of a SELECT, or of one around it. None if unknown."""
         if node.find(exp.AggFunc, exp.Window):
-            return None  # it is of many rows
+            return None  # depends on many rows
         relation = _relation(node, select)
         if relation is None:
             return self._value_of_several(node, select)
@@ -141,12 +140,12 @@ class _Session:
         return self._value(node, exp.Select().from_(relation.copy(), copy=False))
 
     def kind(self, relation: exp.Expr, column: str) -> str | None:
-        """The type of a column."""
+        """Returns the type of a column. None if unknown."""
         if id(relation) not in self._columns:
             try:
                 found = types_of(relation, self._ask) or {}
             except QueryError:
-                found = {}  # what is wrong with it is said by who plans it
+                found = {}  # planning reports what is wrong with it
             self._columns[id(relation)] = {name.lower(): kind for name, kind in found.items()}
         return self._columns[id(relation)].get(column.lower())
 
@@ -162,12 +161,12 @@ class _Session:
             (kind,) = self._ask(question(rows, [f"any_value({sql(node)})"]))
             made: str = exp.DataType.build(str(kind), dialect=DIALECT).sql(dialect=DIALECT)
         except (QueryError, SqlglotError):
-            return None  # of a NULL it is none that sqlglot has
+            return None  # a NULL's type doesn't exist in sqlglot
         return made
 
 
 def _compared(select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Select]]:
-    """What a SELECT says is equal of different relations, each with the SELECT in which it stands."""
+    """Yields the expressions of different relations that a SELECT equates, each with the SELECT it is in."""
     tests = filters(select)
     for join in select.args.get("joins") or ():
         tests += conjuncts(join.args.get("on"))
@@ -182,12 +181,13 @@ def _compared(select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Select]]:
             branches = _branches(asked.args["query"])
             if all(len(each.expressions) == 1 for each in branches):
                 yield asked.this, select
-                # What a set operation gives has the first one's name.
+                # Set operations take their names from the first branch.
                 yield from ((each.expressions[0].unalias(), each) for each in reversed(branches))
 
 
 def _note_set_operation(asked: exp.In) -> None:
-    """Has the first SELECT of a set operation in IN be of a type that isn't known where the others are of another kind."""
+    """Marks the first branch of a set operation in IN as having an unknown type if a branch is text and another
+    isn't."""
     items = (
         [each.expressions[0].unalias() for each in _branches(asked.args["query"])]
         if asked.args.get("query")
@@ -211,7 +211,7 @@ def _branches(query: exp.Expr) -> list[exp.Select]:
 
 
 def _used(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]]:
-    """The names in USING, each with the relations up to there."""
+    """Yields the names in USING, each with the relations up to that join."""
     sides = joined(select)
     for place, (node, join) in enumerate(sides):
         for name in (join.args.get("using") or ()) if join is not None else ():
@@ -219,7 +219,7 @@ def _used(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]]:
 
 
 def _relation(node: exp.Expr, select: exp.Select) -> exp.Expr | None:
-    """The relation of which all columns of an expression are; None: it is of several, or of none."""
+    """Returns the relation that all columns of an expression belong to. None if there are several or none."""
     names = {relation_of(column) for column in every(node, exp.Column)}
     if len(names) != 1 or node.find(exp.Query):
         return None

@@ -1,5 +1,5 @@
-"""What a SELECT's clauses say of its inputs: which columns it hands on, what its joins equate, what it reads inside
-expressions."""
+"""Facts about a SELECT's clauses: whether it is deterministic, its subqueries over inputs, and which columns its
+joins equate."""
 
 from __future__ import annotations
 
@@ -63,27 +63,27 @@ _BY_CHANCE = frozenset(
     theta_union_agg
     """.split()
 )
-"""Of rows that tie any may be taken, or of many values those that came first."""
+"""Aggregates that return the value of any tied row, or depend on the order of arrival."""
 INEXACT = frozenset(
     """
     sum avg mean variance var_samp var_pop stddev std stddev_samp stddev_pop try_sum try_avg corr covar_pop covar_samp
     skewness kurtosis regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
     """.split()
 )
-"""Of floating-point numbers their value depends on the order in which rows are added up, so that computing again what
-was given before may give another last digit."""
+"""Aggregates that depend on the order of addition for floating-point numbers: recomputing may change the last digit.
+"""
 _LISTS = frozenset({"listagg", "string_agg"})
 _ORDER_LOST = frozenset({"array_sort", "sort_array", "size", "cardinality", "array_size"})
 _CLAUSES = ("expressions", "where", "having", "group", "qualify")
 
 
 def is_repeatable(select: exp.Expr) -> bool:
-    """Whether a query over the same rows gives the same rows each time."""
+    """Whether a query over equal rows returns equal rows each time."""
     return select.find(exp.TableSample) is None and not any(map(_is_another, every(select, exp.Func)))
 
 
 def _is_another(node: exp.Func) -> bool:
-    """Whether a function or cast gives another value each time, or at another time."""
+    """Whether a function or cast may have another value each time, or later."""
     if isinstance(node, exp.Connector | exp.Cast | exp.Case):
         return event_clock.is_word(node)
     is_clock = function_name(node) in _CLOCKS and not event_clock.is_watermark(node)
@@ -91,24 +91,25 @@ def _is_another(node: exp.Func) -> bool:
 
 
 def why_not_again(select: exp.Query, to_the_digit: bool) -> str | None:
-    """Why a query that aggregates the same rows may give another value than before, so that what it gave can't be taken
-    back; None: it gives the same.
+    """Returns the reason why an aggregating query over equal rows may have another value when computed again, so that
+    the old value can't be retracted. None if it is deterministic.
 
     Args:
         select: the query.
-        to_the_digit: whether another last digit is another value, or what it gave is found by its key.
+        to_the_digit: whether the last digit counts. It doesn't where old rows are found by their key.
     """
     reasons = (_why_not_again(node, to_the_digit) for node in every(select, exp.AggFunc))
     return next((reason for reason in reasons if reason is not None), None)
 
 
 def why_not_over_again(select: exp.Select, keys: Sequence[frozenset[str]], to_the_digit: bool) -> str | None:
-    """The same of the OVER clauses of a SELECT for which `order_all` was called.
+    """Returns the reason why an OVER may have another value when computed again. None if all are deterministic. Run
+    `order_all` before.
 
     Args:
-        select: whose OVER clauses.
-        keys: columns that identify a row of its input.
-        to_the_digit: as of `why_not_again`.
+        select: the SELECT with OVER.
+        keys: sets of columns that identify an input row.
+        to_the_digit: see `why_not_again`.
     """
     for window in windows_of(select):
         order = window.args.get("order")
@@ -121,7 +122,7 @@ def why_not_over_again(select: exp.Select, keys: Sequence[frozenset[str]], to_th
         ]
         columns = {each.name.lower() for each in by if isinstance(each, exp.Column)}
         if any(key <= columns for key in keys):
-            continue  # no two rows stand in one place
+            continue  # the order has no ties
         if (reason := _why_not_again(node, to_the_digit)) is not None:
             return f"{reason}, or give the window ROWS BETWEEN …, in which equal rows stand in one order"
     return None
@@ -157,7 +158,7 @@ def _function_of(window: exp.Window) -> exp.Expr:
 
 
 def _is_rounded(node: exp.Expr) -> bool:
-    """Whether an aggregate rounds at each value it takes in."""
+    """Whether an aggregate rounds with each value that it adds."""
     name = function_name(node)
     if name not in TYPED:
         return name in INEXACT
@@ -166,23 +167,23 @@ def _is_rounded(node: exp.Expr) -> bool:
 
 
 def order_lists(query: exp.Expr) -> None:
-    """Adds its value to the order of each LISTAGG … WITHIN GROUP, so that it gives the same of rows that are equal by that
-    order. Changes the tree."""
+    """Adds the value to the order of each LISTAGG … WITHIN GROUP, which makes it deterministic for ties. Changes the
+    tree."""
     for within in every(query, exp.WithinGroup):
-        # Of DISTINCT values Spark takes no other order than theirs.
+        # With DISTINCT, Spark accepts no other order.
         if function_name(within.this) in _LISTS and not is_distinct(within.this) and not _is_ordered(within):
             value = arguments(within.this)[0].copy()
             within.expression.append("expressions", exp.Ordered(this=value, nulls_first=True))
 
 
 def _is_ordered(within: exp.WithinGroup) -> bool:
-    """Whether what is put into a list is among what that is ordered by."""
+    """Whether the listed value is part of the list's order."""
     value = arguments(within.this)[0]
     return any(each.this == value for each in within.expression.expressions)
 
 
 def _is_sorted(node: exp.Expr) -> bool:
-    """Whether an aggregate is sorted right away, or as it is made."""
+    """Whether the order of an aggregate's rows is fixed, or has no effect."""
     over = node.parent
     if isinstance(over, exp.WithinGroup):
         return function_name(node) in _LISTS and (is_distinct(node) or _is_ordered(over))
@@ -200,11 +201,11 @@ def windows_of(select: exp.Select) -> list[exp.Window]:
 
 _UNNAMED, _WHOLE = "__unnamed_", "__whole"
 _RANKS_OF_EQUALS = (exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)
-"""The functions for which rows that are equal by the order stand in one place, whatever frame they are given."""
+"""Functions that give tied rows the same value, for any frame."""
 
 
 def order_windows(query: exp.Expr) -> None:
-    """Has OVER in each SELECT of a query give the same each time, of equal rows too. Changes the tree."""
+    """Makes OVER deterministic in each SELECT of a query, also for ties. Changes the tree."""
     for select in every(query, exp.Select):
         if not windows_of(select):
             continue
@@ -216,11 +217,10 @@ def order_windows(query: exp.Expr) -> None:
 
 
 def order_limits(query: exp.Expr) -> None:
-    """Has each LIMIT in a query leave the same rows each time: those that are equal by its order stand by what they give.
-    Changes the tree.
+    """Makes each LIMIT deterministic: ties are ordered by the output columns. Changes the tree.
 
     Raises:
-        QueryError: one has no order.
+        QueryError: a LIMIT has no ORDER BY.
     """
     for select in list(every(query, exp.Select)):
         if not any(select.args.get(clause) for clause in CUTS):
@@ -230,13 +230,13 @@ def order_limits(query: exp.Expr) -> None:
                 f"'{hints.quoted(select)}': without ORDER BY any rows could be the first; say which."
             )
         items = select.expressions
-        # What is called by its name; a number without one would be a place in the list.
+        # Named items are ordered by their names; a bare number would be an ordinal.
         values = [
             exp.column(item.alias, quoted=True) if isinstance(item, exp.Alias) else item for item in items
         ]
         values = [value for value in values if not isinstance(value, exp.Literal)]
         if any(value.is_star for value in values):
-            # Spark takes no '*' in ORDER BY.
+            # Spark doesn't allow '*' in ORDER BY.
             row = exp.Anonymous(this="STRUCT", expressions=[item.unalias().copy() for item in items])
             values = [exp.column(_WHOLE, quoted=True)]
             below = select.copy()
@@ -252,12 +252,12 @@ def order_limits(query: exp.Expr) -> None:
 
 
 def order_all(select: exp.Select, *aliases: str) -> None:
-    """Adds the whole row to the ORDER BY of functions that depend on the order of equal rows, such as LAG, so that they
-    give the same each time. Changes the tree.
+    """Adds the whole row to the ORDER BY of functions that depend on the order of ties, such as LAG. Changes the
+    tree.
 
     Args:
-        select: has OVER.
-        aliases: of what it reads.
+        select: a SELECT with OVER.
+        aliases: of the relations that it reads.
     """
     for window in windows_of(select):
         if not window.args.get("order") and _why_not_again(_function_of(window), to_the_digit=True):
@@ -292,8 +292,8 @@ def order_all(select: exp.Select, *aliases: str) -> None:
 
 
 def _asks_frame(node: exp.Expr, spec: exp.Expr | None) -> bool:
-    """Whether a function takes a row out of its frame which isn't the first of all, so that it matters where a frame in
-    values ends among equal rows."""
+    """Whether a function returns a row of its frame other than the partition's first one, so that ties at the frame's
+    edges matter."""
     if isinstance(node, exp.RespectNulls):
         node = node.this
     if isinstance(node, exp.FirstValue):
@@ -312,12 +312,12 @@ def _is_by_row(node: exp.Expr) -> bool:
 
 
 def explodes(select: exp.Select) -> bool:
-    """Whether one row may become several in the select list."""
+    """Whether the select list has a generator such as EXPLODE."""
     return any(makes_rows(node) for item in select.expressions for node in every(item, exp.Expr))
 
 
 def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list[exp.Query]:
-    """The outermost queries inside expressions, of joins' conditions, and in LATERAL, that read streams or inputs."""
+    """The outermost queries over streams or inputs in expressions, join conditions and LATERAL."""
     found: list[exp.Query] = []
 
     def look(node: exp.Expr) -> None:
@@ -348,24 +348,24 @@ def _is_streaming(table: exp.Table) -> bool:
 
 
 def reads_input(node: exp.Expr) -> bool:
-    """Whether a query or relation reads a stream, or an input."""
+    """Whether a query or relation reads a stream or an input."""
     return any(map(_is_streaming, every(node, exp.Table)))
 
 
 def reads_tables(template: exp.Expr) -> bool:
-    """Whether a query over inputs reads tables beside them, inside expressions or in FROM."""
-    # What stands in for a clock reads the watermark.
+    """Whether a query over inputs also reads tables, in expressions or in FROM."""
+    # The replacement of a clock reads the watermark.
     clocks = {id(table) for each in hints.stand_ins(template) for table in every(each, exp.Table)}
     return any(not _is_streaming(table) and id(table) not in clocks for table in every(template, exp.Table))
 
 
 def is_inner(join: exp.Join | None) -> bool:
-    """Whether a join gives only pairs."""
+    """Whether a join returns only matched pairs."""
     return join is None or (not join.side and (join.kind or "").upper() in ("", "INNER", "CROSS"))
 
 
 def always_there(select: exp.Select) -> list[str]:
-    """The aliases of those relations of a join of which each row of it has one.
+    """Aliases of the relations that have a row in each row of the join.
 
     >>> from ..sql.dialect import parse
     >>> [always_there(parse(f"select 1 from a {each}")) for each in (", b", "left join b", "semi join b", "right join b")]
@@ -390,7 +390,7 @@ def always_there(select: exp.Select) -> list[str]:
 
 
 def equal_columns(select: exp.Select, aliases: Sequence[str]) -> list[dict[str, exp.Expr]]:
-    """What a SELECT's joins and WHERE equate: classes of equal expressions, one of each alias (lower case)."""
+    """Returns classes of expressions that the SELECT's joins and WHERE equate: alias (lower case) → expression."""
     names = [alias.lower() for alias in aliases]
     classes: list[dict[str, exp.Expr]] = []
     pairs: list[tuple[str, exp.Expr, str, exp.Expr]] = []
@@ -429,11 +429,11 @@ def equal_columns(select: exp.Select, aliases: Sequence[str]) -> list[dict[str, 
 
 
 def _equalities(select: exp.Select, names: Sequence[str]) -> Iterator[tuple[str, exp.Expr, str, exp.Expr]]:
-    """The equalities of ON and WHERE that all rows which meet pass: of which alias each side is, and what it says.
+    """Yields the equalities of ON and WHERE that hold for all matched rows: the alias and the expression of each
+    side.
 
-    Beside outer joins these are fewer. What a WHERE or a later ON says of a relation, it says of NULLs where that had no
-    match, too; only an equality of plain columns is never true of these. And what an ON says of earlier relations,
-    their rows needn't pass.
+    With outer joins fewer hold. WHERE and later ON clauses also see the NULLs of unmatched rows; only an equality of
+    plain columns is never true for these. And an ON needn't hold for the rows of earlier relations.
     """
     joins = select.args.get("joins") or ()
     inner = all(map(is_inner, joins))
@@ -458,7 +458,7 @@ def _equalities(select: exp.Select, names: Sequence[str]) -> Iterator[tuple[str,
 
 
 def as_inner(template: exp.Select) -> exp.Select:
-    """An outer join of two relations as an inner join: its pairs."""
+    """Returns an outer join of two relations as an inner join."""
     made = template.copy()
     (join,) = made.args["joins"]
     join.set("side", None)
@@ -467,17 +467,17 @@ def as_inner(template: exp.Select) -> exp.Select:
 
 
 def rows_alone(template: exp.Select, place: int) -> exp.Select:
-    """The rows of one of two joined relations that meet none of the other.
+    """Returns the rows of one of two joined relations that have no match in the other.
 
     Args:
         template: the join, over ``__input_n``.
-        place: which of them.
+        place: position of the relation.
     """
     return _rows_of(template, place, "ANTI")
 
 
 def rows_that_meet(template: exp.Select, place: int) -> exp.Select:
-    """The same of those that meet some."""
+    """Returns the rows of one of two joined relations that have a match in the other. Arguments as for `rows_alone`."""
     return _rows_of(template, place, "SEMI")
 
 
@@ -500,7 +500,7 @@ def _rows_of(template: exp.Select, place: int, kind: str) -> exp.Select:
 
 
 def has_outer(select: exp.Select) -> bool:
-    """Whether rows of a join may have NULLs for those of a relation."""
+    """Whether a join may fill a relation's columns with NULLs."""
     return any(not is_inner(join) and not only_asks(join) for join in select.args.get("joins") or ())
 
 
@@ -509,7 +509,7 @@ def _is_column(node: exp.Expr) -> bool:
 
 
 def _side(node: exp.Expr, names: Sequence[str]) -> str | None:
-    """The only alias whose columns an expression is made of."""
+    """Returns the only alias whose columns an expression refers to. None if there are several, or none."""
     if node.find(exp.Query):
         return None
     found = {column.table.lower() for column in every(node, exp.Column)}
@@ -519,13 +519,14 @@ def _side(node: exp.Expr, names: Sequence[str]) -> str | None:
 def partitions(
     select: exp.Select, template: exp.Select, aliases: Sequence[str], inputs: int
 ) -> tuple[tuple[str, ...], ...]:
-    """For each input the expressions that rows which meet have in common; empty where there are none for all.
+    """Returns for each input the expressions whose values matched rows share. Empty tuples if there are none common
+    to all inputs.
 
     Args:
         select: as its author wrote it.
-        template: over ``__input_n``.
+        template: the SELECT over ``__input_n``.
         aliases: of the inputs in FROM.
-        inputs: how many there are; the others stand inside expressions.
+        inputs: number of inputs; those not in FROM are in expressions.
     """
     nothing: tuple[tuple[str, ...], ...] = tuple(() for _ in range(inputs))
     classes = equal_columns(template, aliases)
@@ -537,7 +538,7 @@ def partitions(
         return tuple(tuple(map(sql, keys)) for keys in own) if all(own) else nothing
     if any(each is None for each in inner) or len(inner) + len(aliases) != inputs:
         return nothing
-    # The expressions of the rows around that every inner query is correlated by.
+    # Outer expressions by which every inner query is correlated.
     if len(aliases) == 1:
         shared = [text for text in (inner[0] or {}) if all(text in (each or {}) for each in inner)]
         if not shared:
@@ -565,12 +566,12 @@ def _canonical(text: str) -> str:
 
 
 def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | None:
-    """Expressions of the rows around an inner query → those of its own rows that they must equal. None: what it is
-    worth for a row may depend on any of its rows."""
+    """Maps outer expressions to the inner expressions that a correlated query equates them with. None if the query's
+    value may depend on any of its rows."""
     over = query.parent
     while isinstance(over, exp.Subquery | exp.Paren):
         over = over.parent
-    # LATERAL gives rows of those that its WHERE passes, whatever it makes of them.
+    # LATERAL returns the rows that its WHERE selects, whatever its other clauses do.
     others = (
         () if isinstance(over, exp.Lateral) else ("group", "distinct", "having", "limit", "offset", "order")
     )
@@ -582,7 +583,7 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
         return None
     alias = nodes[0].alias_or_name
     if alias.lower() in names:
-        return None  # which it hides
+        return None  # the inner query hides the outer alias
     found: dict[str, str] = {}
     wanted = filters(query)
     if any(node.find(exp.Query) for node in wanted):
@@ -590,7 +591,7 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
     for test in wanted:
         if isinstance(test, exp.EQ):
             for mine, others in ((test.this, test.expression), (test.expression, test.this)):
-                # A name without an alias is one of the inner query's own columns, if it has such a column.
+                # An unqualified name is the inner query's own column, if it has such a column.
                 if _side(mine, [alias.lower()]) and _side(others, names) and not is_mixed(mine, others):
                     found[sql(others)] = sql(mine)
     if isinstance(over, exp.In) and over.find_ancestor(exp.Not, exp.Or, exp.Case) is None:
@@ -611,14 +612,14 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
                     column.set("table", exp.to_identifier(alias))
                 found[outer] = sql(copy)
     elif isinstance(over, exp.In):
-        return None  # what it is worth depends on whether there are NULLs among all rows
+        return None  # its value depends on NULLs among all rows
     return found or None
 
 
 def is_one_row(query: exp.Query) -> bool:
-    """Whether an inner query is an aggregate over all of its rows that nothing around it is looked at for.
+    """Whether an inner query is an uncorrelated aggregate over all of its rows.
 
-    A name without an alias may be a column of the rows around it. It is taken for one where it is compared with another.
+    An unqualified name may be an outer column. It counts as one if it is compared with another name.
     """
     if not isinstance(query, exp.Select) or aggregate(query) is None:
         return False
@@ -641,7 +642,7 @@ def is_one_row(query: exp.Query) -> bool:
 
 
 def _outer_side(node: exp.Expr, names: Sequence[str]) -> str | None:
-    """The left side of IN, if it is made of columns of one relation around it."""
+    """Returns the left side of IN if it refers to one outer relation. None otherwise."""
     if node.find(exp.Query):
         return None
     columns = [node] if isinstance(node, exp.Column) else list(every(node, exp.Column))
@@ -654,7 +655,7 @@ def _outer_side(node: exp.Expr, names: Sequence[str]) -> str | None:
 
 
 def inner_aliases(template: exp.Select, start: int, inputs: int) -> tuple[str, ...]:
-    """What inner queries call the inputs from `start` on."""
+    """Aliases of the inputs from `start` on, in inner queries."""
     found = {}
     for query in inner_queries(template):
         for table in every(query, exp.Table):
@@ -664,7 +665,7 @@ def inner_aliases(template: exp.Select, start: int, inputs: int) -> tuple[str, .
 
 
 def row_source(template: exp.Select) -> str:
-    """The rows that a SELECT groups: what stands below its GROUP BY."""
+    """Canonical text of the rows below a SELECT's GROUP BY."""
     copy = template.copy()
     for clause in ("group", "having", "order", "distinct", "hint"):
         copy.set(clause, None)

@@ -1,5 +1,5 @@
-"""Scalar subqueries that aggregate the rows which equal something of the row around them, as joins with groups: an aggregate
-of each group is kept up to date, where it would be computed anew out of its rows.
+"""Rewrites correlated scalar aggregates as joins with groups. An aggregate per group is updated incrementally; a
+correlated subquery would be recomputed from its rows.
 
 >>> from ..sql.dialect import parse, sql
 >>> from .compared_types import note_type
@@ -37,7 +37,7 @@ from .compared_types import are_of_one_type
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
 AGGREGATES = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)
-"""Those that are NULL over no rows; or 0, as a count is."""
+"""Aggregates that are NULL over no rows, or 0 (COUNT)."""
 _STRICT = (
     exp.Mul,
     exp.Add,
@@ -50,32 +50,32 @@ _STRICT = (
     exp.Literal,
     exp.Column,
 )
-"""What is NULL where a part of it is."""
+"""Expressions that are NULL if an operand is."""
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
 @dataclass(frozen=True)
 class _Correlated:
-    """A scalar subquery, taken apart."""
+    """The parts of a correlated scalar aggregate."""
 
     keys: Sequence[exp.Expr]
-    """What of its rows equals …"""
+    """Expressions over its rows that are equated with …"""
     equal: Sequence[exp.Expr]
-    """… these of the row around."""
+    """… these expressions over the outer row."""
     own: Sequence[exp.Expr]
-    """Its conditions on its own rows alone."""
+    """Its other conditions, on its own rows."""
     aggregates: Sequence[exp.Expr]
 
 
 def put_in_joins(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
-    """Puts such subqueries into joins. Changes the tree.
+    """Rewrites correlated scalar aggregates as joins. Changes the tree.
 
     Args:
-        select: it neither groups nor ranks.
+        select: a SELECT without groups and ranks.
         inner: queries in its expressions.
 
     Returns:
-        Whether there were any.
+        Whether one was rewritten.
     """
     around = {node.alias_or_name.lower() for node, _ in joined(select)}
     names = {each.name.lower() for each in every(select, exp.Identifier)}
@@ -93,8 +93,8 @@ def put_in_joins(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
 
 
 def _names_stars(select: exp.Select) -> bool:
-    """Has the stars of a SELECT say which relations they are of, so that what is joined isn't among their columns; whether
-    they can. Changes the tree."""
+    """Qualifies the stars of a SELECT, so that they don't include the columns of a new join. Returns whether that is
+    possible. Changes the tree."""
     stars = [item for item in select.expressions if isinstance(item, exp.Star)]
     inside = [
         star
@@ -121,7 +121,7 @@ def _names_stars(select: exp.Select) -> bool:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A name that nothing has yet, which has it then."""
+    """Returns a name that isn't taken, and adds it to the taken ones."""
     names = (name, *(f"{name}_{number}" for number in range(2, 1000)))
     found = next(each for each in names if each.lower() not in taken)
     taken.add(found.lower())
@@ -134,7 +134,7 @@ def _is_in_join(query: exp.Query, select: exp.Select) -> bool:
 
 
 def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
-    """The parts of a subquery of that form; None: it is of another one, or a column doesn't say whose it is."""
+    """Splits a correlated scalar aggregate. Returns None if it has another form, or an unqualified column."""
     place = query.parent
     if not isinstance(query, exp.Select) or not isinstance(place, exp.Subquery):
         return None
@@ -177,7 +177,7 @@ def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
         mine = [side for side, of in sides.items() if of == {alias}]
         others_side = [side for side, of in sides.items() if of and of <= around]
         if len(mine) != 1 or len(others_side) != 1 or not are_of_one_type(mine[0], others_side[0]):
-            return None  # of another type several groups may equal one value
+            return None  # with different types, several groups may equal one value
         keys += mine
         equal += others_side
     return _Correlated(keys, equal, own, aggregates) if keys else None
@@ -185,7 +185,7 @@ def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
 
 def _join(select: exp.Select, query: exp.Select, found: _Correlated, taken: set[str]) -> None:
     alias = _free(f"groups_of_{joined(query)[0][0].alias_or_name}", taken)
-    # A name without a relation's may be an alias of the select list, or what USING joins.
+    # An unqualified name could be a select alias, or a USING column.
     of_keys = [_free(_called(key), taken) for key in found.keys]
     of_values = [_free(_called(each), taken) for each in found.aggregates]
     keys = [
@@ -221,7 +221,7 @@ def _join(select: exp.Select, query: exp.Select, found: _Correlated, taken: set[
 
 
 def _called(node: exp.Expr) -> str:
-    """What a key or an aggregate is called, in its author's words.
+    """Makes a column name from a key or an aggregate.
 
     >>> from ..sql.dialect import parse
     >>> [_called(each) for each in parse("select o.k, count(*), sum(distinct o.v * 2)").expressions]
@@ -234,7 +234,7 @@ def _called(node: exp.Expr) -> str:
 
 
 def _is_needed(select: exp.Select, query: exp.Select, found: _Correlated) -> bool:
-    """Whether a row without a group passes no WHERE: one of its conditions is a comparison with what is NULL then."""
+    """Whether WHERE drops rows without a group: a comparison in it is NULL for them."""
     if any(isinstance(each, exp.Count) for each in found.aggregates):
         return False
     for test in filters(select):

@@ -1,10 +1,8 @@
-"""`current_timestamp()` in a predicate on event time: event time's own clock, the watermark, so that a replay gives the
-same rows.
+"""`current_timestamp()` in a predicate on event time is the watermark, so that a replay gives the same rows.
 
-Without windows rows leave again as the watermark moves on (`operators.recent_rows`). In a query with
-a window function a row is judged when it comes in, by the watermark before its micro-batch, as late rows are. What can't be
-told of a row by then is refused.
-Everywhere else, as in a select list, the clock is that of the machine.
+Without windows, rows leave again as the watermark advances (`operators.recent_rows`). In a query with windows, a row
+is filtered when it arrives, by the watermark before its micro-batch, like late rows. Predicates that can't be decided
+then are rejected. Everywhere else, as in a select list, the clock is processing time.
 """
 
 from __future__ import annotations
@@ -28,32 +26,32 @@ from ..windows.expansion import WINDOW_COLUMNS
 
 _CLOCKS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
 _NAMES = frozenset({"now", "current_timestamp", "current_date", "curdate", "current_time", "localtimestamp"})
-# What Spark takes for a time that goes by where a string of it is made a date or timestamp; a zone may follow.
+# Words that Spark converts to the current date or time in a cast. A time zone may follow.
 _WORDS = frozenset({"now", "today", "yesterday", "tomorrow"})
 _IS_EVENT_TIME = "event time"
 
-# Before any time, so that without a watermark every row passes.
+# The earliest time, so that without a watermark every row passes.
 WATERMARK = f"coalesce({now('now_before')}, timestamp_micros(-62135596800000000))"
 READS_CLOCK = "FROM clock).now_before"
-"""Stands in a text that judges rows by the watermark."""
+"""Part of the text of queries that filter by the watermark."""
 
 
 @dataclass(frozen=True)
 class Lineage:
-    """Where a column comes from."""
+    """Origin of a column."""
 
     base: frozenset[tuple[str, str]] = frozenset()
-    """The columns of streams that it is computed from, with their relations."""
+    """Stream columns that it is computed from, each with its relation."""
     same: frozenset[object] = frozenset()
-    """What it is, row by row; nothing where that can't be told."""
+    """Identifies its values, row by row. Empty if unknown."""
 
 
 _NOTHING = Lineage()
 
 
 def lower_bound(node: exp.Expr) -> tuple[exp.Column, exp.Expr, int, bool] | None:
-    """Of ``ts > current_timestamp() - interval '1' day``: the column, the clock, the length in microseconds, and whether
-    rows exactly so old are in; None for any other condition."""
+    """Parses ``ts > current_timestamp() - interval '1' day``: returns column, clock, length in microseconds, and
+    whether rows of exactly that age are included. None for any other condition."""
     node = node.unnest()
     if not isinstance(node, exp.GT | exp.GTE | exp.LT | exp.LTE):
         return None
@@ -70,7 +68,7 @@ def lower_bound(node: exp.Expr) -> tuple[exp.Column, exp.Expr, int, bool] | None
 
 
 def interval(node: exp.Expr) -> int | None:
-    """Microseconds of an INTERVAL, or of one of several parts; None: it is none.
+    """Returns the microseconds of an INTERVAL, or of a sum of them. None if it isn't one.
 
     Raises:
         QueryError: it has no fixed length.
@@ -88,12 +86,12 @@ def interval(node: exp.Expr) -> int | None:
 
 
 def is_watermark(node: exp.Expr) -> bool:
-    """Whether a node of a marked tree is a clock that is the watermark."""
+    """Whether a clock in a marked tree is the watermark."""
     return bool(node.meta_get(_IS_EVENT_TIME))
 
 
 def bounds(select: exp.Select) -> list[exp.Expr]:
-    """The conditions of a SELECT's WHERE in a marked tree that rows are judged by: their clock is the watermark."""
+    """The conjuncts of a SELECT's WHERE, in a marked tree, that filter rows by the watermark."""
     return [
         test
         for test in filters(select)
@@ -102,14 +100,14 @@ def bounds(select: exp.Select) -> list[exp.Expr]:
 
 
 def column_of(test: exp.Expr) -> exp.Column:
-    """The column of event time in one of `bounds`."""
+    """Returns the event time column in one of `bounds`."""
     return next(
         each for side in (test.this, test.expression) if isinstance(each := side.unnest(), exp.Column)
     )
 
 
 def written(test: exp.Expr) -> str:
-    """A condition as its author wrote it."""
+    """Returns a condition as its author wrote it."""
     return sql(hints.as_written(exp.Paren(this=test.copy())).this)
 
 
@@ -117,11 +115,11 @@ def mark(tree: exp.Query, known: Mapping[str, Known]) -> None:
     """Marks the clocks of a tree that are the watermark.
 
     Args:
-        tree: whose streams are marked.
-        known: what the project says of relations.
+        tree: a query whose streams are marked.
+        known: what the project declares of relations.
 
     Raises:
-        QueryError: a predicate compares event time with a clock in a way that no row can be judged by.
+        QueryError: a predicate compares event time with a clock in a form that can't filter rows.
     """
     if not any(is_clock(node) for node in tree.walk()):
         return
@@ -134,7 +132,7 @@ class _Marker:
         self.windowed = next(hints.windows_under(tree), None) is not None
         self.known = {relation.lower(): what for relation, what in known.items()}
         self.untold: set[str] = set()
-        """The streams of which nothing says what their event time is."""
+        """Streams without a declared event time."""
         self.times: set[object] = set()
         base: set[tuple[str, str]] = set()
         for select in hints.windows_under(tree):
@@ -170,7 +168,7 @@ class _Marker:
                     self._refuse(node, clock, select)
 
     def _bounds(self, test: exp.Expr, select: exp.Select) -> bool:
-        """Whether a condition is one that a row can be judged by; its clock is marked."""
+        """Whether a condition can filter rows by the watermark. If so, marks its clock."""
         found = lower_bound(test)
         if found is None:
             return False
@@ -184,7 +182,7 @@ class _Marker:
         return True
 
     def _predicates(self, select: exp.Select) -> Iterator[exp.Expr]:
-        """The conditions in a SELECT, and the comparisons in its other parts."""
+        """Yields the conditions of a SELECT, and the comparisons in its other clauses."""
         yield from filters(select)
         clauses = [clause.this for name in ("having", "qualify") if (clause := select.args.get(name))]
         clauses += [on for join in select.args.get("joins") or () if (on := join.args.get("on"))]
@@ -196,14 +194,14 @@ class _Marker:
                     yield node
 
     def _compares(self, node: exp.Expr, select: exp.Select) -> exp.Expr | None:
-        """The clock that a condition compares event time with; None: it does not."""
+        """Returns the clock that a condition compares event time with. None if it doesn't."""
         clock = next((each for each in walk_same_query(node) if is_clock(each)), None)
         base = self._under(node, select)
         of_untold = any(relation in self.untold for relation, _ in base)
         return clock if clock is not None and (base & self.base or of_untold) else None
 
     def _under(self, node: exp.Expr, select: exp.Select) -> frozenset[tuple[str, str]]:
-        """The columns of streams under a condition, also under those that it calls by their aliases."""
+        """Stream columns that a condition is computed from, including those behind select aliases."""
         columns = [each for each in walk_same_query(node) if isinstance(each, exp.Column)]
         names = {column.name.lower() for column in columns if not column.table}
         for item in select.expressions:
@@ -244,7 +242,7 @@ class _Marker:
             sources = [each for each in sources if each.alias_or_name.lower() == column.table.lower()]
             first, fields = column.name, []
         found = self._of_any(sources, first)
-        # A field of a column isn't the column.
+        # A field isn't the column.
         return Lineage(found.base) if fields else found
 
     def _of_any(self, sources: Sequence[exp.Expr], name: str) -> Lineage:
@@ -254,7 +252,7 @@ class _Marker:
         return Lineage(frozenset().union(*(each.base for each in found)))
 
     def _of(self, node: exp.Expr, name: str) -> Lineage:
-        """Of a column of something in FROM, or of a query."""
+        """Returns the lineage of a column of a relation or query."""
         if isinstance(node, exp.Subquery):
             if node.alias_column_names:
                 return Lineage(frozenset(self._all(node.this)))
@@ -274,7 +272,7 @@ class _Marker:
             other = there[names.index(name.lower())]
         one, two = self._of(left, name), self._of(right, other)
         plain = isinstance(node, exp.Union) and not node.args.get("distinct")
-        # Without windows a bound over branches would have to keep the rows of each.
+        # Without windows, a bound over branches would have to keep each branch's rows.
         same = one.same | two.same if one.same and two.same and plain and self.windowed else frozenset()
         return Lineage(one.base | two.base, same)
 
@@ -301,12 +299,12 @@ class _Marker:
         return self._passed(select, self._of_any(sources, name))
 
     def _passed(self, select: exp.Select, lineage: Lineage) -> Lineage:
-        """What is left of it above a SELECT: only row by row a column stays what it is."""
+        """Returns the lineage above a SELECT. Only row by row a column keeps its identity."""
         clauses = ("group", "distinct", "having", "limit", "offset", "qualify")
         stays = not any(select.args.get(clause) for clause in clauses)
         stays = stays and aggregate(select) is None and select.find(exp.Window) is None
         if not self.windowed:
-            # A bound below it, or a join of streams, keeps rows: above that nothing is a stream any more.
+            # A bound or a join of streams below keeps state, so the rows above aren't the stream's.
             stays = (
                 stays
                 and len(_streams(select)) == 1
@@ -322,7 +320,7 @@ class _Marker:
 
 
 def as_a_column(relation: str, time: str) -> str:
-    """Returns what to write where the event time of a stream has to be a column, and is a field of one."""
+    """Returns what to write if a stream's event time is a struct field and a column is needed."""
     shown = shown_time(time)
     return (
         f"the event time {shown} of {relation} is a field of a struct, so read a model that hands it on as a column, as in "
@@ -331,7 +329,7 @@ def as_a_column(relation: str, time: str) -> str:
 
 
 def show_watermark(tree: exp.Expr) -> None:
-    """Puts the watermark before the micro-batch in the place of the marked clocks. Changes the tree."""
+    """Replaces the marked clocks by the watermark before the micro-batch. Changes the tree."""
     for node in list(filter(is_watermark, tree.walk())):
         made: exp.Expr = exp.maybe_parse(WATERMARK, dialect=DIALECT)
         hints.stand_in(made, node)
@@ -339,10 +337,10 @@ def show_watermark(tree: exp.Expr) -> None:
 
 
 def check_output(query: exp.Expr) -> None:
-    """Passes the query over stages, which is evaluated when their windows close.
+    """Raises if the query over stages, which runs when their windows close, filters by the watermark.
 
     Raises:
-        QueryError: it judges rows by the watermark.
+        QueryError: it does.
     """
     found = next(hints.stand_ins(query), None)
     if found is not None:
@@ -352,7 +350,7 @@ def check_output(query: exp.Expr) -> None:
 
 
 def refuse_kept(test: exp.Expr) -> NoReturn:
-    """Refuses a predicate over rows that wait.
+    """Raises an error about a watermark predicate over buffered rows.
 
     Raises:
         QueryError: always.
@@ -372,14 +370,14 @@ def _called(node: exp.Expr) -> str:
 
 
 def is_clock(node: exp.Expr) -> bool:
-    """Whether a node asks what time it is."""
-    # Some may be written without parentheses, and look like columns.
+    """Whether a node is a clock function."""
+    # Some can be written without parentheses and look like columns.
     plain = isinstance(node, exp.Column) and not node.table and node.name.lower() in _NAMES
     return isinstance(node, _CLOCKS) or _called(node) in _NAMES or plain or is_word(node)
 
 
 def is_word(node: exp.Expr) -> bool:
-    """Whether a node is ``TIMESTAMP 'now'``, ``DATE 'today'``, or makes a time of such a word otherwise."""
+    """Whether a node casts a word such as 'now' or 'today' to a date or time."""
     is_cast = isinstance(node, exp.Cast) and node.to.this in exp.DataType.TEMPORAL_TYPES
     if not is_cast and not isinstance(node, exp.TsOrDsToDate):
         return False

@@ -1,4 +1,4 @@
-"""LATERAL queries over streams, as joins: what such a query asks of the row before it is a condition of the join.
+"""Rewrites LATERAL queries over streams as joins: correlated predicates become the join's condition.
 
 >>> from ..sql.dialect import parse, sql
 >>> from .compared_types import note_type
@@ -40,16 +40,15 @@ _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "hint", "d
 
 
 def put_in_joins(tree: exp.Query, is_changing: Callable[[exp.Expr], bool]) -> bool:
-    """Puts LATERAL queries into joins: those that are rows of relations, the first of these rows, or their groups or
-    aggregates. Changes the tree.
+    """Rewrites the first possible LATERAL query as a join: rows of relations, their first rows, groups or aggregates.
+    Changes the tree.
 
     Args:
-        tree: in which columns have the names of their relations, and it is noted of which types those are that are compared.
-        is_changing: whether something reads a stream.
+        tree: a query with qualified columns and noted types of compared expressions.
+        is_changing: whether a node reads a stream.
 
     Returns:
-        Whether there was one. Then there may be others, once it is noted of which types are what they compare with its
-        columns.
+        Whether one was rewritten. Run it again after noting the types of comparisons with the new columns.
     """
     for select in reversed(list(every(tree, exp.Select))):
         for join in select.args.get("joins") or ():
@@ -63,7 +62,7 @@ def put_in_joins(tree: exp.Query, is_changing: Callable[[exp.Expr], bool]) -> bo
 
 
 def _is_put_in(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
-    """Puts one into its join, if it can be. Changes the tree."""
+    """Rewrites one LATERAL join if possible. Returns whether it did. Changes the tree."""
     if not _is_of_kind(join, select) or not _cut_off_within(join.this):
         return False
     query = join.this.this.unnest()
@@ -83,11 +82,11 @@ def _is_put_in(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
 
 
 def _is_of_kind(join: exp.Join, select: exp.Select) -> bool:
-    """Whether a join, and the query it stands in, can be another join."""
+    """Whether a join, and the SELECT it is in, allow the rewrite."""
     side, kind = (join.side or "").upper(), (join.kind or "").upper()
     if join.args.get("using") or join.args.get("method") or side not in ("", "LEFT"):
         return False
-    # A '*' in a call would have the columns of the join's conditions.
+    # A '*' in a call would include the columns for the join's condition.
     is_item = all(_is_item(star) or isinstance(star.parent, exp.Count) for star in _stars(select))
     return kind in ("", "INNER", "CROSS", "OUTER") and is_item
 
@@ -103,8 +102,8 @@ def _is_item(star: exp.Star) -> bool:
 
 
 def _cut_off_within(lateral: exp.Lateral) -> bool:
-    """Has a LATERAL query with LIMIT be one over rows that are cut off already, within what it compares; whether it can be,
-    or has none. Changes the tree."""
+    """Rewrites the LIMIT of a LATERAL query as a ranking within the compared columns. Returns whether that was
+    possible or there is none. Changes the tree."""
     query = lateral.this.unnest() if isinstance(lateral.this, exp.Subquery) else None
     columns = lateral.args["alias"].columns if lateral.args.get("alias") else []
     if not isinstance(query, exp.Select) or (
@@ -120,8 +119,8 @@ def _cut_off_within(lateral: exp.Lateral) -> bool:
 
 
 def _tests_around(query: exp.Select, asked: set[int]) -> list[exp.Expr] | None:
-    """The conditions of a query that ask columns of the row before it; None: it asks for them otherwise, or its rows depend
-    on which of them pass."""
+    """Correlated predicates of a LATERAL query. None if it is correlated elsewhere, or if other clauses depend on
+    which of them hold."""
     if {name for name, value in query.args.items() if value} - _CLAUSES:
         return None
     if any(node.find(exp.Window) for node in query.expressions):
@@ -144,10 +143,10 @@ def _asks(node: exp.Expr, asked: set[int]) -> bool:
 
 
 def _check_order(join: exp.Join, select: exp.Select, tests: list[exp.Expr], asked: set[int]) -> None:
-    """Passes tests of a LATERAL query that ask columns of relations before it.
+    """Raises unless correlated predicates refer to earlier relations.
 
     Raises:
-        QueryError: one asks those of a relation behind it, which Spark doesn't see there.
+        QueryError: one refers to a later relation, which Spark doesn't allow.
     """
     sides = joined(select)
     place = next(number for number, (_, other) in enumerate(sides) if other is join)
@@ -162,7 +161,7 @@ def _check_order(join: exp.Join, select: exp.Select, tests: list[exp.Expr], aske
 
 
 def _can_be_left_out(query: exp.Select, join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
-    """Whether a query that has one row, of its aggregates, can be groups, of which there may be none."""
+    """Whether a query of one aggregated row can become groups, where a group may be missing."""
     items = [item.unalias() for item in query.expressions]
     if query.args.get("distinct") or not all(type(item) in AGGREGATES for item in items):
         return False
@@ -170,7 +169,8 @@ def _can_be_left_out(query: exp.Select, join: exp.Join, select: exp.Select, tree
         return False
     if not any(isinstance(item, exp.Count) for item in items):
         return True
-    # Where there is no group a count is 0 wherever it is called: that has to be by its relation's name, and of nothing else.
+    # A missing group's count is 0. That is only written where the count is referenced, so references have to be
+    # qualified and the alias unique.
     alias = join.this.alias.lower()
     others = [each for each in every(tree, exp.TableAlias) if each.name.lower() == alias]
     tables = [each for each in every(tree, exp.Table) if each.name.lower() == alias]
@@ -187,7 +187,7 @@ def _can_be_left_out(query: exp.Select, join: exp.Join, select: exp.Select, tree
 
 
 def _tell_of_nothing(query: exp.Select, join: exp.Join, select: exp.Select) -> None:
-    """Has a join keep rows that meet no group, and counts be 0 there. Changes the tree."""
+    """Makes a join keep rows without a group, with counts of 0. Changes the tree."""
     join.set("side", "LEFT")
     named = join.this.args.get("alias")
     given = (named.columns if named is not None else []) or [None] * len(query.expressions)
@@ -205,7 +205,7 @@ def _tell_of_nothing(query: exp.Select, join: exp.Join, select: exp.Select) -> N
 
 
 def _own(test: exp.Expr, asked: set[int]) -> list[exp.Expr]:
-    """What a test asks of the query's own rows: a side of it as a whole, or the columns in it."""
+    """The query's own part of a test: a whole side of it, or its columns."""
     columns: list[exp.Expr] = [column for column in every(test, exp.Column) if id(column) not in asked]
     for side in (test.this, test.expression) if isinstance(test, exp.EQ) else ():
         if columns and columns == [*every(side, exp.Column)]:

@@ -1,7 +1,8 @@
-"""`emit='on_change'` as plain SQL: a GROUP BY over a window that grows leaves out the steps in which no row of it is new.
+"""Rewrites `emit='on_change'` as plain SQL: a GROUP BY over a growing window drops the steps in which no row of it is
+new.
 
-Aggregates that are kept per slice know such steps by themselves (`sliced`). Wherever else the rows are grouped, each says
-whether it came in the step, and HAVING counts those.
+Slices know such steps on their own (`sliced`). Elsewhere each row gets a flag that says whether it is new at the
+step, and HAVING counts the flags.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ _ROWS, _SLICE, _FIRST = "__steps", "__slice_end", "__first_end"
 
 
 def told(tree: exp.Query) -> exp.Query:
-    """A copy of a tree in which each GROUP BY over such windows leaves their silent steps out; without WITH where there are
-    any.
+    """Returns a copy of a tree in which each GROUP BY over on_change windows drops steps without new rows. CTEs are
+    inlined if there are any such windows.
 
     Raises:
-        QueryError: rows of one are read in another way, so that nothing says what is new.
+        QueryError: such a window's rows are read otherwise, so it isn't known which are new.
     """
     made = exp.Subquery(this=tree.copy())
     if any(is_silent(over) for over in hints.windows_under(made)):
         ctes.inline(made.this)
-        # The innermost first: what stands around one is made of copies.
+        # Innermost first, because outer ones copy inner ones.
         for over in reversed(list(hints.windows_under(made))):
             if is_silent(over):
                 _tell(over, None)
@@ -41,7 +42,7 @@ def told(tree: exp.Query) -> exp.Query:
 
 
 def tell_of(group: exp.Select) -> bool:
-    """The same of the windows that a GROUP BY reads the rows of; whether there are any. Changes the tree."""
+    """Rewrites the on_change windows that a GROUP BY reads. Returns whether there are any. Changes the tree."""
     found = [over for over in hints.windows_under(group) if is_silent(over) and _group_of(over) is group]
     for over in reversed(found):
         _tell(over, group)
@@ -49,7 +50,7 @@ def tell_of(group: exp.Select) -> bool:
 
 
 def refusal(window: Window) -> str:
-    """Why a window's rows can't be read."""
+    """Message that a window's rows can't be read without a GROUP BY."""
     return (
         f"{window.kind}() with emit='on_change' leaves out steps without new rows of a key, and only a GROUP BY over its "
         "rows has keys: group them by window_start, window_end, or leave emit out."
@@ -57,7 +58,7 @@ def refusal(window: Window) -> str:
 
 
 def is_told(select: exp.Select) -> bool:
-    """Whether a query only tells of each row whether it is new at its step."""
+    """Whether a SELECT only adds the flag for new rows."""
     return any(
         isinstance(item, exp.Alias)
         and item.alias in (NEW, _SLICE, _FIRST)
@@ -67,13 +68,13 @@ def is_told(select: exp.Select) -> bool:
 
 
 def is_silent(over: exp.Select) -> bool:
-    """Whether a window function has such steps."""
+    """Whether a windowing TVF has ``emit='on_change'``."""
     window = hints.window_of(over)
     return window is not None and window.emit == EMIT
 
 
 def _group_of(over: exp.Expr) -> exp.Select | None:
-    """The GROUP BY over a window's rows, which come to it one by one; None: there is none."""
+    """Returns the GROUP BY that reads a window's rows one by one. None if there is none."""
     for select in _above(over):
         if is_grouped(select):
             return None if select.args.get("distinct") and select.is_star else select
@@ -83,7 +84,7 @@ def _group_of(over: exp.Expr) -> exp.Select | None:
 
 
 def _above(node: exp.Expr) -> list[exp.Select]:
-    """The queries that stand over a query's rows one above the other, as long as each reads them in FROM."""
+    """Returns the SELECTs above a query that read its rows in FROM, innermost first."""
     found = []
     while isinstance(node.parent, exp.Subquery) and isinstance(node.parent.parent, exp.From):
         select = node.parent.parent.parent
@@ -135,11 +136,12 @@ def _tell(over: exp.Select, group: exp.Select | None) -> None:
 
 
 def _with_new(window: Window) -> str:
-    """SQL of a window's rows, each with whether it is new at the step."""
+    """SQL of a window's rows, each with a flag that says whether it is new at the step."""
     slice_end = window.slice_end(window.micros(window.time))
     if not window.time_zone:
         return f"select *, window_end = {window.latest_instant(slice_end)} as {NEW} from {_ROWS}"
-    # Of a step that the clock leaves out, the next one that it shows. One by one: each is written many times in the next.
+    # For a step that the time zone skips: the next existing one. Nested queries, because each expression is repeated
+    # in the next.
     shown = f"least({window.end_after(f'({window.next_shown(_SLICE)} - 1)')}, {window.last_end(_SLICE)})"
     return (
         f"select * except ({_SLICE}, {_FIRST}), window_end = {window.latest_instant(_FIRST)} as {NEW} from ("

@@ -1,4 +1,4 @@
-"""Subqueries without FROM, written as the expressions of the row around them that they are.
+"""Replaces subqueries without FROM by the expressions over the outer row that they are.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select (select s.k + (select v)) as x, (select v where v > 1) as w from s where exists(select 1 where k)")
@@ -23,26 +23,26 @@ from ..sql.functions import makes_rows
 from ..sql.nodes import every, holds
 
 _ITEM = frozenset({"expressions", "where"})
-"""The clauses of a SELECT of one row, or none, for each row around it."""
+"""Clauses of a SELECT that returns at most one row for each outer row."""
 
 
 def write_out(selects: Iterable[exp.Select]) -> None:
-    """Puts what SELECTs without FROM give in the place of them. Changes the trees.
+    """Replaces SELECTs without FROM by their value. Changes the trees.
 
-    What IN asks stays: in a select list Spark has false there, where a comparison is NULL.
+    The query of IN is kept: in a select list Spark returns false for it where a comparison would be NULL.
 
     Args:
-        selects: those that may be changed.
+        selects: SELECTs that may be changed.
     """
     for select in selects:
-        # The innermost first: what stands around one is made of copies of it.
+        # Innermost first, because outer ones copy inner ones.
         for node in reversed(list(every(select, exp.Subquery, exp.Exists))):
             if (value := _value(node)) is not None:
                 node.replace(value)
 
 
 def _value(node: exp.Expr) -> exp.Expr | None:
-    """What a subquery, or EXISTS, stands for, if that is an expression of the row around it."""
+    """Returns the expression that a subquery or EXISTS equals. None if it isn't one over the outer row."""
     select = node.this
     if not isinstance(select, exp.Select) or not _is_of_the_row(select) or _gives_its_name(node):
         return None
@@ -65,7 +65,7 @@ _OF_QUERIES = (exp.From, exp.Join, exp.Lateral, exp.SetOperation, exp.CTE, exp.E
 
 
 def _gives_its_name(node: exp.Expr) -> bool:
-    """Whether an expression stands in an item of a select list that has no name: it is called after what it is."""
+    """Whether an expression is part of an unnamed select item, whose column is named after its text."""
     while node.parent is not None and not isinstance(node.parent, exp.Select):
         node = node.parent
     reads = isinstance(node.parent, exp.Select) and from_clause(node.parent) is not None
@@ -73,8 +73,7 @@ def _gives_its_name(node: exp.Expr) -> bool:
 
 
 def _is_of_the_row(select: exp.Select) -> bool:
-    """Whether a SELECT gives one value for each row around it, or none. (A number that is the same for all would be a place
-    in GROUP BY.)"""
+    """Whether a SELECT returns at most one value for each outer row. (A constant in GROUP BY would be an ordinal.)"""
     if {name for name, arg in select.args.items() if arg} - _ITEM or len(select.expressions) != 1:
         return False
     if not holds(select, exp.Column):

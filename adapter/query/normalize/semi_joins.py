@@ -1,4 +1,4 @@
-"""EXISTS, NOT EXISTS and IN over one relation as the joins that they are.
+"""Rewrites EXISTS, NOT EXISTS and IN over one relation as semi and anti joins.
 
 >>> from ..sql.dialect import parse, sql
 >>> made = as_joins(parse("select l.k from l where l.v > 0 and not exists (select 1 from r where r.k = l.k and r.v > 2)"))
@@ -17,8 +17,8 @@ _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
 
 
 def as_joins(select: exp.Select) -> exp.Select | None:
-    """A copy of a SELECT whose WHERE asks for rows of joined relations instead of queries inside; None: some query there
-    isn't of that form. Every column says whose it is, and each relation has a name of its own."""
+    """Returns a copy of a SELECT with joins instead of subqueries in WHERE. None if a subquery can't be one. Requires
+    qualified columns and distinct aliases."""
     if select.args.get("where") is None:
         return None
     made = select.copy()

@@ -1,5 +1,5 @@
-"""A SELECT that reads streams only as aggregates of all their rows, as a join with these single rows: one whose subqueries
-they are, beside tables or without FROM, or one that joins them to a table by LEFT JOIN ON TRUE.
+"""Moves scalar aggregates over streams from expressions to FROM, as cross joins with single rows. A LEFT JOIN ON TRUE
+with such a row becomes a cross join, too.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select (select count(*) from __input_0) as n, 1 + (select max(v) from __input_1) as m")
@@ -30,7 +30,7 @@ _VALUE = "__value"
 
 
 def join(select: exp.Select) -> None:
-    """Puts the subqueries into FROM, if only tables are in it. Changes the tree.
+    """Moves the subqueries to FROM if FROM has only tables. Changes the tree.
 
     Raises:
         QueryError: a column of the result has no name.
@@ -70,7 +70,8 @@ def join(select: exp.Select) -> None:
 
 
 def _cross_single_rows(select: exp.Select) -> None:
-    """Writes CROSS JOIN for each LEFT JOIN ON TRUE of a table with a single row of a stream, which each row meets."""
+    """Turns each LEFT JOIN ON TRUE of a table with a stream's single row into CROSS JOIN, because every row has a
+    match."""
     for place, (node, each) in enumerate(read := joined(select)):
         if (
             each is None
@@ -96,18 +97,18 @@ def _is_true(condition: exp.Expr | None) -> bool:
 
 
 def _can_stand_beside(select: exp.Select, queries: Sequence[exp.Query]) -> bool:
-    """Whether what a SELECT says of the relations in FROM means the same with single rows beside them."""
+    """Whether the SELECT's clauses keep their meaning when single rows are joined in FROM."""
     if not relations(select):
         return not select.args.get("where")
     stars = any(item.is_star for item in select.expressions if not isinstance(item, exp.Column))
     if stars or is_grouped(select) or any(conditions.windows_of(select)) or select.args.get("laterals"):
         return False
-    # A condition of a join doesn't see what stands behind it in FROM.
+    # A join condition can't refer to relations that follow in FROM.
     return not any(isinstance(query.find_ancestor(exp.Join, exp.Select), exp.Join) for query in queries)
 
 
 def _is_value(query: exp.Query) -> bool:
-    """Whether a query stands for its one value: not in EXISTS, IN, ANY and the like."""
+    """Whether a query is a scalar subquery (not in EXISTS, IN, ANY or the like)."""
     place = query.parent
     return isinstance(place, exp.Subquery) and not isinstance(
         place.parent, exp.In | exp.Exists | exp.Any | exp.All

@@ -1,4 +1,4 @@
-"""A SELECT that joins and groups, or ranks, taken apart: the join stands in a query below it."""
+"""Moves the join of a SELECT that groups or ranks to a query below."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _JOINED = "joined"
 
 
 def split(select: exp.Select) -> None:
-    """Puts the join under a SELECT that groups or ranks into a query of its own. Changes the tree."""
+    """Moves FROM, joins and WHERE of a SELECT to a query below. Changes the tree."""
     below = exp.Select()
     for clause in ("from_", "from", "joins", "laterals", "where"):
         if value := select.args.get(clause):
@@ -51,7 +51,7 @@ def split(select: exp.Select) -> None:
 
 
 def _is_alias(column: exp.Column, select: exp.Select) -> bool:
-    """Whether a name without a qualifier is that of an output column, in GROUP BY or ORDER BY."""
+    """Whether an unqualified name in GROUP BY, HAVING or ORDER BY is a select alias."""
     inside = column.find_ancestor(exp.Group, exp.Order, exp.Having)
     return inside is not None and any(
         isinstance(item, exp.Alias) and item.alias.lower() == column.name.lower()

@@ -1,5 +1,5 @@
-"""A SELECT that joins streams, and tables that are none, as joins one above the other: each of streams alone, or of one
-relation and tables. What a row gets of a table is then told by the rows below it.
+"""Nests a SELECT that joins streams and tables: each level joins either streams only, or one relation with tables.
+Then the rows below determine the columns of the tables.
 
 >>> from ..sql.dialect import parse, sql
 >>> select = parse("select l.k, r.v, d.name from l left join r on l.k = r.k join d on d.k = r.k where l.v > 0 and d.n")
@@ -28,17 +28,16 @@ _JOINED, _COLUMN = "joined", "__c_"
 def nest(
     select: exp.Select, streaming: Sequence[bool], whole: bool = False, around: Collection[str] = ()
 ) -> bool:
-    """Puts the first relations that are to be joined by themselves into a query of their own. Changes the tree.
+    """Moves the first relations that can be joined on their own into a subquery. Changes the tree.
 
     Args:
         select: row by row: no groups, no OVER, no DISTINCT.
-        streaming: of each relation in FROM and JOIN whether it changes with a stream.
-        whole: all of them, where conditions ask what is in FROM neither.
-        around: the relations of queries around it whose columns it reads, in lower case.
+        streaming: for each relation in FROM and JOIN, whether it changes with a stream.
+        whole: move all relations, for a query in an expression.
+        around: relations of outer queries whose columns it reads, in lower case.
 
     Returns:
-        Whether it did. It can't where a name doesn't say whose column it is, or a join's columns are put together by
-        USING or NATURAL.
+        Whether it did. Impossible with unqualified columns, or columns merged by USING or NATURAL.
     """
     count = len(streaming) if whole else _first(select, streaming)
     sides = joined(select)
@@ -71,7 +70,7 @@ def nest(
                 continue
             key = canonical(column)
             if key not in names:
-                # By its own name where nothing else is called so.
+                # Keeps the column's name unless another one has it.
                 own = [] if of_first else [column.name]
                 hidden_names = _names(f"{_COLUMN}{len(names)}")
                 used = {name.lower() for name in names.values()}
@@ -89,7 +88,7 @@ def nest(
     for star in of_first:
         hidden = [exp.to_identifier(name, quoted=True) for name in names.values()]
         star.set("table", exp.to_identifier(alias))
-        # What the author leaves out is left out below.
+        # The author's EXCEPT is applied below.
         star.set("this", exp.Star(except_=hidden) if hidden else exp.Star())
     if not below.expressions:
         below.append("expressions", exp.alias_(exp.true(), f"{_COLUMN}0", quoted=True))
@@ -100,8 +99,8 @@ def nest(
 
 
 def unclear(select: exp.Select) -> exp.Column | None:
-    """A column in a query inside that may be one of the rows around it, and doesn't say so: it has no relation's name, and
-    nothing that it is compared with is of these rows. None: there is none.
+    """Returns an unqualified column in a subquery that may be correlated: it isn't compared with an outer column.
+    None if there is none.
 
     >>> from ..sql.dialect import parse
     >>> asks = "exists (select 1 from r where r.k = v and x > 1)"
@@ -113,7 +112,7 @@ def unclear(select: exp.Select) -> exp.Column | None:
     for clause in ("expressions", "where", "joins"):
         value = select.args.get(clause)
         for node in value if isinstance(value, list) else [value] if value is not None else []:
-            # What is joined is a query of its own.
+            # A joined relation is analyzed separately.
             parts = [node.args.get("on")] if isinstance(node, exp.Join) else [node]
             for test in (each for part in parts if part is not None for each in every(part, exp.Predicate)):
                 inside = test.find_ancestor(exp.Query)
@@ -128,8 +127,8 @@ def unclear(select: exp.Select) -> exp.Column | None:
 
 
 def _take_star_apart(select: exp.Select, count: int) -> bool:
-    """Puts stars of single relations in the place of one of all, the first of them for all that is joined first; whether
-    there was one. Changes the tree."""
+    """Replaces ``*`` by qualified stars, the first for all relations that are moved. Returns whether there was one.
+    Changes the tree."""
     sides = joined(select)
     plain = [item for item in select.expressions if item == exp.Star()]
     if len(plain) != 1 or select.args.get("laterals"):
@@ -146,7 +145,7 @@ def _take_star_apart(select: exp.Select, count: int) -> bool:
 
 
 def _first(select: exp.Select, streaming: Sequence[bool]) -> int | None:
-    """How many relations, from the first one on, are joined by themselves; None: all of them stay together."""
+    """Returns the number of relations, from the first, to join on their own. None if all stay together."""
     sides = joined(select)
     if all(streaming) or len(sides) < 2:
         return None
@@ -159,8 +158,8 @@ def _first(select: exp.Select, streaming: Sequence[bool]) -> int | None:
 
 
 def nest_inner(query: exp.Query) -> bool:
-    """Puts the relations of a query in an expression, several with a stream among them, into a query of their own, of
-    whose rows the expression asks then. Changes the tree.
+    """Moves the joined relations of a subquery in an expression, if one is a stream, into a query below it. Changes
+    the tree.
 
     Returns:
         Whether it did.
@@ -178,8 +177,8 @@ def nest_inner(query: exp.Query) -> bool:
 
 
 def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
-    """Whether each column outside inner queries says whose it is; those of what is `around` in no join, which would be put
-    below with what it joins."""
+    """Whether each column outside subqueries is qualified. Columns of `around` aren't allowed in joins, which move
+    below."""
     laterals = select.args.get("laterals") or ()
     made = {
         column.name.lower()
@@ -199,7 +198,7 @@ def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
 
 
 def _is_of(column: exp.Column, aliases: set[str], select: exp.Select) -> bool:
-    """Whether a column is of one of a SELECT's relations, and not of one that an inner query calls the same."""
+    """Whether a column refers to one of these relations, not to one of the same alias in an inner query."""
     if len(column.parts) < 2 or column.parts[0].name.lower() not in aliases:
         return False
     inside = column.find_ancestor(exp.Query)
@@ -213,7 +212,7 @@ def _is_of(column: exp.Column, aliases: set[str], select: exp.Select) -> bool:
 
 
 def _push(select: exp.Select, below: exp.Select, aliases: set[str], may: bool) -> None:
-    """Moves the conditions that ask only what is below, if every row of it is judged there as it is above."""
+    """Moves conjuncts over the moved relations below, if later joins keep all of these rows."""
     if not may:
         return
     stay = []
@@ -228,7 +227,7 @@ def _push(select: exp.Select, below: exp.Select, aliases: set[str], may: bool) -
 
 
 def _keeps_first(join: exp.Join) -> bool:
-    """Whether a join takes no row to be there that its left side doesn't have."""
+    """Whether a join adds no rows that its left side lacks."""
     return (join.side or "").upper() in ("", "LEFT") or only_asks(join)
 
 

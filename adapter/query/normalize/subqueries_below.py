@@ -1,5 +1,5 @@
-"""Puts the queries that stand in a GROUP BY's keys, in an aggregate's argument or beside OVER into a query below, as columns
-of its rows.
+"""Moves subqueries in a GROUP BY's keys or aggregate arguments, or next to OVER, to a query below, as columns of its
+rows.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select k, sum(v - (select avg(w) from t)) as s, max(v) as m from r group by k")
@@ -28,14 +28,14 @@ _NAME = "__asked_{}"
 
 
 def put(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
-    """Puts queries below, those of them that are asked for each row. Changes the tree.
+    """Moves queries that are evaluated for each row to a query below. Changes the tree.
 
     Args:
-        select: it groups, or has OVER.
+        select: a SELECT with groups or OVER.
         inner: queries in its expressions.
 
     Returns:
-        Whether all of them were. (Of those that stay above, columns of their own would be taken for the rows'.)
+        Whether all were moved. (The columns of any that stay would be confused with the rows'.)
     """
     keys = {canonical(key) for key in grouping(select).keys}
     nodes = [_whole(query) for query in inner]
@@ -43,7 +43,7 @@ def put(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
         return False
     if not all(map(_is_of_one_row, nodes)):
         return False
-    # What was put below before stands beside it.
+    # Earlier moved queries are columns now.
     taken = {column.name for column in every(select, exp.Column)}
     free = (name for name in map(_NAME.format, count()) if name not in taken)
     names: dict[str, str] = {}
@@ -64,8 +64,8 @@ def put(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
 
 
 def of_tables(select: exp.Select) -> list[exp.Query]:
-    """The queries over no stream that a GROUP BY computes for each of its rows and that can't stay where they are: in its
-    aggregates and keys those with an aggregate of their own, and what is asked in a key that is put out, too."""
+    """Queries without streams that a GROUP BY evaluates for each row and that have to be moved: those with an
+    aggregate in its aggregates and keys, and those in a key that is also selected."""
     keys = {canonical(key) for key in grouping(select).keys}
     put_out = _outermost(select, (*select.expressions, select.args.get("having")))
     asked = keys & {canonical(each) for query in put_out for each in _around(_whole(query), select)}
@@ -78,12 +78,12 @@ def of_tables(select: exp.Select) -> list[exp.Query]:
 
 
 def in_groups(select: exp.Select) -> list[exp.Query]:
-    """All queries that a GROUP BY asks, of its rows or its groups."""
+    """All queries in the select list, HAVING and GROUP BY of a SELECT."""
     return _outermost(select, (*select.expressions, select.args.get("having"), select.args.get("group")))
 
 
 def _outermost(select: exp.Select, clauses: Sequence[exp.Expr | None]) -> list[exp.Query]:
-    """The queries in clauses of a SELECT that stand in no other."""
+    """The outermost queries in clauses of a SELECT."""
     return [
         query
         for clause in clauses
@@ -94,7 +94,7 @@ def _outermost(select: exp.Select, clauses: Sequence[exp.Expr | None]) -> list[e
 
 
 def _around(node: exp.Expr, select: exp.Select) -> Iterator[exp.Expr]:
-    """An expression in a SELECT, and what stands around it."""
+    """Yields an expression and those around it, up to the SELECT."""
     above: exp.Expr | None = node
     while above is not None and above is not select:
         yield above
@@ -102,14 +102,14 @@ def _around(node: exp.Expr, select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _whole(query: exp.Query) -> exp.Expr:
-    """The expression whose value a query makes: a scalar subquery, EXISTS or IN."""
+    """Returns the expression around a query: the scalar subquery, EXISTS, [NOT] IN."""
     node: exp.Expr = query
     while isinstance(node.parent, exp.Subquery):
         node = node.parent
     if not isinstance(node.parent, exp.Exists | exp.In):
         return node
     node = node.parent
-    # NOT IN is one question: what Spark makes of IN alone is false where that is NULL.
+    # NOT IN is kept whole: Spark evaluates IN alone to false where NOT IN is NULL.
     above = node.parent
     while isinstance(above, exp.Paren):
         above = above.parent
@@ -117,14 +117,14 @@ def _whole(query: exp.Query) -> exp.Expr:
 
 
 def _is_of_one_row(node: exp.Expr) -> bool:
-    """Whether what is asked for is of the row alone: neither OVER or an aggregate is, nor another query's answer."""
+    """Whether the left side of IN depends on the row alone: no OVER, aggregate or subquery."""
     value = node.find(exp.In) if isinstance(node, exp.Not | exp.In) else None
     return value is None or value.this.find(exp.AggFunc, exp.Window, exp.Query) is None
 
 
 def _is_of_rows(node: exp.Expr, select: exp.Select, keys: set[str]) -> bool:
-    """Whether an expression of a GROUP BY is computed for each row: inside an aggregate, or of a key."""
-    # FILTER is of rows, too, and OVER of groups.
+    """Whether an expression of a GROUP BY is evaluated for each row: in an aggregate, or as part of a key."""
+    # FILTER is evaluated for rows, too; OVER for groups.
     return any(
         (isinstance(each, exp.AggFunc | exp.Filter) and not is_over(each)) or canonical(each) in keys
         for each in _around(node, select)

@@ -1,1 +1,1 @@
-"""Rules about names: stars, common table expressions, whose column it is, what the results are called."""
+"""Rules for names: CTEs, stars, qualifiers, output names."""

@@ -1,6 +1,6 @@
-"""WITH written out: each name replaced by its query, so that the planner sees one tree.
+"""Inlines CTEs, so that the planner reads one tree.
 
-A query that stands at two places is planned at both; equal stages are found again by their text.
+A CTE that is read twice is planned twice; equal stages are merged by their text.
 
 >>> from ...sql.dialect import parse, sql
 >>> sql(inline(parse("with a as (select 1 as x) select x from a")))
@@ -19,16 +19,16 @@ from ...sql.functions import is_random
 from ...sql.nodes import every
 
 _RANDOM = "random"
-"""The mark of a query of WITH that gives other values each time: which it is."""
+"""Marks an inlined CTE that isn't deterministic, with its identity."""
 
 Environment = Mapping[str, exp.Query]
 
 
 def inline(query: exp.Query, outer: Environment | None = None) -> exp.Query:
-    """The query without WITH. Changes the tree it is given.
+    """Inlines the CTEs of a query. Changes the tree.
 
     Raises:
-        QueryError: a recursive WITH.
+        QueryError: WITH is recursive.
     """
     names = dict(outer or {})
     if clause := with_clause(query):
@@ -63,12 +63,11 @@ def _replace(node: exp.Expr, names: Environment) -> None:
 
 
 def check_read_once(tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = lambda query: True) -> None:
-    """Passes a tree without WITH in which no query that was there, and gives other values each time, is read twice: as
-    one query it gave both the same.
+    """Raises if a non-deterministic CTE is read more than once: both copies would have to return equal values.
 
     Args:
-        tree: out of `inline`.
-        concerned: of which of these queries that is so.
+        tree: the result of `inline`.
+        concerned: which inlined CTEs to check.
 
     Raises:
         QueryError: one is.
@@ -90,7 +89,7 @@ def _is_random(query: exp.Expr) -> bool:
 
 
 def _name_columns(query: exp.Subquery) -> None:
-    """Writes the column names of an alias, as in `(…) as t(a, b)`, into the query."""
+    """Moves the column names of an alias, as in `(…) as t(a, b)`, into the query."""
     alias = query.args.get("alias")
     if isinstance(alias, exp.TableAlias) and alias.columns and isinstance(query.this, exp.Query):
         query.set("this", _named(query.this, alias.columns, alias.name))
@@ -98,7 +97,7 @@ def _name_columns(query: exp.Subquery) -> None:
 
 
 def _named(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Query:
-    """A query with other names for its columns."""
+    """Renames the columns of a query."""
     if not columns:
         return query
     items = query.selects
@@ -132,7 +131,7 @@ def _named(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Quer
 
 
 def _values_of(query: exp.Query) -> exp.Values | None:
-    """VALUES whose columns have no names, where that is all of a query."""
+    """Returns the VALUES that a query consists of, if its columns have no names."""
     if not isinstance(query, exp.Select) or query.expressions != [exp.Star()]:
         return None
     said = {name for name, value in query.args.items() if value} - {"expressions", "from", "from_", "kind"}

@@ -1,4 +1,4 @@
-"""NATURAL JOIN, written out with USING: what two relations have in common is told by what each of them has.
+"""Rewrites NATURAL JOIN with USING, from the columns of both sides.
 
 >>> from ...sql.dialect import parse, sql
 >>> tree = parse("select * from (select k, v from t) as a natural left join (select w, K from u) as b")
@@ -20,11 +20,11 @@ from .stars import names_of
 
 
 def write_out(selects: Iterable[exp.Select], ask: QueryRunner | None = None) -> None:
-    """Has joins say which columns they join, where it is known what both sides have. Changes the tree.
+    """Rewrites NATURAL joins with USING where the columns of both sides are known. Changes the trees.
 
     Args:
-        selects: those of its SELECTs that may be changed.
-        ask: carries out a query of one row; None: there is nobody who knows what a table has.
+        selects: SELECTs that may be changed.
+        ask: runs a query of one row. None without a session.
     """
     for select in selects:
         if any(join.args.get("method") == "NATURAL" for join in select.args.get("joins") or ()):
@@ -43,7 +43,7 @@ def _write_out(select: exp.Select, ask: QueryRunner | None) -> None:
             common = [name for name in before if name.lower() in there]
             using = {*map(str.lower, common)}
             if len(using) < len(common):
-                return  # two of the relations before it have one
+                return  # two of the earlier relations have one
             join.set("method", None)
             join.set("using", [exp.to_identifier(name, quoted=True) for name in common])
             if not common:
@@ -58,4 +58,4 @@ def _names(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
     try:
         return names_of(relation, ask)
     except QueryError:
-        return None  # what is wrong with it is said by who plans it
+        return None  # planning reports what is wrong with it

@@ -1,9 +1,8 @@
-"""Names of columns that generated SQL makes, kept apart from those of a model's author.
+"""Avoids collisions between names in generated SQL and the author's.
 
-Generated SQL calls columns of its own ``__row_time``, ``__stream_weight`` and so on, and what is kept in a state is found
-by some of these names, so they stay what they are. A model whose author has such a name, which is rare, is planned with
-the author's ones marked. What is generated then tells whose each is: the marks are taken off, and names of generated SQL
-that the author has, too, become others.
+Generated SQL has columns such as ``__row_time`` and ``__stream_weight``. State is found by some of these names, so
+they can't vary. A model whose author uses such a name (rare) is planned with the author's names marked. In the
+generated SQL the marks are removed, and generated names that collide are renamed.
 
 >>> from ...sql.dialect import parse, sql
 >>> tree = parse("select __sign, v as __life from t where x = '__sign'")
@@ -35,29 +34,29 @@ from ...sql.nodes import every
 
 _T = TypeVar("_T")
 _IS_OURS = re.compile(r"__\w+|_[wt](?:_\d+)?")
-"""What generated SQL, and sqlglot where it writes QUALIFY otherwise, may call something."""
+"""Names that generated SQL may use, including those of sqlglot's rewrite of QUALIFY."""
 _TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`|[^\W\d]\w*""", re.DOTALL)
 _PRINTED = "__minute"
-"""What macros print: a variable of a lambda."""
+"""A lambda variable that macros print."""
 
 
 def may_be_ours(name: str) -> bool:
-    """Whether generated SQL may call something so."""
+    """Whether generated SQL may use this name."""
     return _IS_OURS.fullmatch(name.lower()) is not None and name.lower() != _PRINTED
 
 
 def taken_by_author(tree: exp.Expr, columns: Iterable[str] = ()) -> frozenset[str]:
-    """The names, in lower case, that generated SQL may have for something else.
+    """Returns the author's names, in lower case, that generated SQL may use as well.
 
     Args:
-        tree: a model's.
-        columns: those of what it reads.
+        tree: a model's query.
+        columns: of the relations that it reads.
     """
     return frozenset({node.name.lower() for node in _of_author(tree)} | set(filter(may_be_ours, columns)))
 
 
 def mark(tree: exp.Expr) -> None:
-    """Marks the names of the author's columns, and of relations in a query. Changes the tree."""
+    """Marks such names of the author's columns and subqueries. Changes the tree."""
     for node in list(_of_author(tree)):
         node.set("this", names.marked(node.this))
 
@@ -87,17 +86,17 @@ def _of_author(tree: exp.Expr) -> list[exp.Expr]:
 
 
 def marked_column(name: str) -> str:
-    """A column of the author's, as it is called in a tree that is marked."""
+    """Returns the name of an author's column in a marked tree."""
     return names.marked(name) if may_be_ours(name) else name
 
 
 def as_planned(columns: tuple[str, ...], taken: Collection[str]) -> tuple[str, ...]:
-    """Columns of the author's, as a plan has them in which these names are marked."""
+    """Returns the names of the author's columns in the plan of a marked tree."""
     return tuple(map(marked_column, columns)) if taken else columns
 
 
 def marked(known: Mapping[str, Known]) -> dict[str, Known]:
-    """What is known of relations, for such a tree."""
+    """Returns relations' declarations with marked column names."""
     return {
         relation: replace(
             what,
@@ -109,7 +108,10 @@ def marked(known: Mapping[str, Known]) -> dict[str, Known]:
 
 
 def marked_in(answer: object, taken: Collection[str]) -> object:
-    """What a session answers, as of the types of columns, for such a tree."""
+    """Marks names in a session's answer, such as a struct type.
+
+    Answers that aren't text are returned unchanged.
+    """
     if not isinstance(answer, str):
         return answer
     return re.sub(
@@ -119,7 +121,7 @@ def marked_in(answer: object, taken: Collection[str]) -> object:
 
 @contextmanager
 def as_written() -> Iterator[None]:
-    """Has messages of the block name things as the author does."""
+    """Removes marks from messages of errors raised in the context."""
     try:
         yield
     except QueryError as problem:
@@ -127,11 +129,11 @@ def as_written() -> Iterator[None]:
 
 
 def apart(made: _T, taken: Collection[str]) -> _T:
-    """Generated SQL, or something that holds some, without marks, in which no name is another one's, too.
+    """Removes the marks from generated SQL, and renames generated names that collide with the author's.
 
     Args:
-        made: what was planned of a tree that is marked.
-        taken: the names that the author has; none: nothing was marked.
+        made: the plan of a marked tree, or text.
+        taken: the author's names. Empty if nothing was marked.
     """
     if not taken:
         return made
@@ -157,7 +159,7 @@ def apart(made: _T, taken: Collection[str]) -> _T:
 
     result: Any = with_texts(made, of_text)
     if isinstance(made, Program):
-        # Names of states are the same, whatever generated SQL calls its own.
+        # Names of state are independent of renamed columns.
         alike = None if made.alike is None else partial(_unmarked, made.alike)
         return replace(result, signature=with_texts(made.signature, unmarked), alike=alike)
     return result

@@ -1,5 +1,5 @@
-"""Columns that don't say whose they are, in a query that joins streams or asks them in an expression: each gets the name of
-the one relation that has it. A join is planned by what each side of its conditions is of.
+"""Qualifies columns in queries that join streams, or read them in expressions, with the one relation that has them.
+Join planning needs to know which side each operand belongs to.
 
 >>> from ...sql.dialect import parse, sql
 >>> tree = parse("select k, w from (select k, v from t) as a join (select id, w from u) as b on k = id and w > 0")
@@ -36,9 +36,9 @@ from .same_names import name_relation
 from .stars import names_of
 
 _AFTER_THE_ITEMS = ("having", "qualify", "order", "sort")
-"""The clauses in which a name is first that of an item of the select list."""
+"""Clauses in which a name refers to a select item first."""
 _BEFORE = ("table", "db", "catalog")
-"""What may stand before a column's name, from the right to the left."""
+"""Parts of a qualified column name, from right to left."""
 
 
 def qualify(
@@ -47,18 +47,19 @@ def qualify(
     is_changing: Callable[[exp.Expr], bool],
     ask: QueryRunner | None = None,
 ) -> tuple[str, ...]:
-    """Names the relations of columns. Changes the tree.
+    """Qualifies columns. Changes the tree.
 
-    What one relation feeds row by row stays as it is written: nothing there depends on whose a column is.
+    A SELECT that reads one changing relation row by row isn't changed, because nothing depends on a column's relation
+    there.
 
     Args:
-        tree: in which WITH queries stand where they are read.
-        selects: those of its SELECTs that may be changed.
-        is_changing: whether a relation, or a query, reads a stream.
-        ask: carries out a query of one row; None: there is nobody who knows what a table has.
+        tree: a query with inlined CTEs.
+        selects: SELECTs that may be changed.
+        is_changing: whether a relation or query reads a stream.
+        ask: runs a query of one row. None without a session.
 
     Returns:
-        The columns of which it isn't known whose they are, as nobody says what some relation has.
+        Columns that can't be resolved, because a relation's columns are unknown.
     """
     known: dict[int, frozenset[str] | None] = {}
 
@@ -79,7 +80,7 @@ def qualify(
                 for owner in owners or ():
                     if isinstance(owner, exp.Subquery | exp.Lateral) and not owner.alias:
                         name_relation(owner, taken)
-                    # Before a column, or one whose field it is.
+                    # The next free part: the column may be a field's struct.
                     place = next(each for each in _BEFORE if not column.args.get(each))
                     column.set(place, (owner.args.get("alias") or owner).this.copy())
     return tuple(unknown)
@@ -87,14 +88,14 @@ def qualify(
 
 @dataclass(frozen=True)
 class _Seen:
-    """The relations whose columns may be called at a place."""
+    """The relations that a column at some place may belong to."""
 
     relations: Sequence[exp.Expr]
     items_first: bool = False
 
 
 def depends_on_owners(select: exp.Select, is_changing: Callable[[exp.Expr], bool]) -> bool:
-    """Whether a SELECT joins several relations that change, or asks them in an expression, or is asked in one."""
+    """Whether a SELECT joins or queries several changing relations, or is itself a subquery in an expression."""
     if asking(select) is not None:
         return True
     read = [*(each for each, _ in joined(select)), *_inside(select)]
@@ -102,15 +103,15 @@ def depends_on_owners(select: exp.Select, is_changing: Callable[[exp.Expr], bool
 
 
 def _inside(select: exp.Select) -> Iterator[exp.Query]:
-    """The queries in a SELECT's expressions."""
+    """Yields the subqueries in a SELECT's expressions."""
     for query in every(select, exp.Select):
         if query is not select and asking(query) is select:
             yield query
 
 
 def asking(select: exp.Query) -> exp.Select | None:
-    """The SELECT in an expression of which a query stands, so that it may ask for columns of its rows; None: it stands in
-    FROM, and asks for none."""
+    """Returns the SELECT whose expression contains a query, so that the query may be correlated. None for a query in
+    FROM."""
     child: exp.Expr = select
     parent = child.parent
     while isinstance(parent, exp.Subquery | exp.SetOperation):
@@ -123,7 +124,7 @@ def asking(select: exp.Query) -> exp.Select | None:
 
 
 def _columns(select: exp.Select) -> Iterator[tuple[exp.Column, _Seen]]:
-    """The columns that a SELECT calls itself, with the relations that they may be of."""
+    """Yields a SELECT's own columns with the relations they may belong to."""
     sides = joined(select)
     there = [each for each, join in sides if join is None or not only_asks(join)]
     for place, (_, join) in enumerate(sides):
@@ -155,7 +156,8 @@ def _owner(
     select: exp.Select,
     columns_of: Callable[[exp.Expr], frozenset[str] | None],
 ) -> list[exp.Expr] | None:
-    """The one relation that has a column; none: several have it, or something else is called so. None: that isn't known."""
+    """Returns the relation that has a column, as a list. Empty if several have it or the name means something else.
+    None if unknown."""
     name = column.parts[0].name.lower()
     inside: set[str] = set()
     if seen.items_first and name in {item.alias_or_name.lower() for item in select.expressions}:
@@ -182,7 +184,7 @@ def _owner(
 
 
 def _seen_from(query: exp.Select, around: exp.Select) -> list[exp.Expr]:
-    """The relations of a SELECT whose columns a query in it may call: a LATERAL one those before it."""
+    """The relations of a SELECT that a query in it may refer to. For LATERAL only the earlier ones."""
     found: list[exp.Expr] = []
     lateral = query.find_ancestor(exp.Lateral, exp.Select)
     for each, join in joined(around):
@@ -194,7 +196,7 @@ def _seen_from(query: exp.Select, around: exp.Select) -> list[exp.Expr]:
 
 
 def _lateral(name: str, select: exp.Select) -> exp.Lateral | None:
-    """The LATERAL VIEW of a SELECT that gives a column of a name, or may; None: there is none."""
+    """Returns the LATERAL VIEW that has (or may have) a column. None if there is none."""
     for lateral in select.args.get("laterals") or ():
         alias = lateral.args.get("alias")
         if alias is None or not alias.columns or name in {each.name.lower() for each in alias.columns}:
@@ -204,9 +206,9 @@ def _lateral(name: str, select: exp.Select) -> exp.Lateral | None:
 
 
 def _columns_of(relation: exp.Expr, ask: QueryRunner | None) -> frozenset[str] | None:
-    """The columns of a relation, in lower case; None: they aren't known."""
+    """Returns a relation's columns in lower case. None if unknown."""
     try:
         names = names_of(relation, ask)
     except QueryError:
-        return None  # what is wrong with it is said by who plans it
+        return None  # planning reports what is wrong with it
     return None if names is None else frozenset(map(str.lower, names))

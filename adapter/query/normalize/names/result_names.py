@@ -1,4 +1,4 @@
-"""What columns of the result without a name are called: as Spark calls them in batch, `count(1)` of a ``count(*)``.
+"""Names unnamed columns of the result as Spark does in batch: `count(1)` for ``count(*)``.
 
 >>> from ...sql.dialect import parse
 >>> tree = parse("select k, count(*), sum(t.v) + 1, max(v), count(distinct v), a and b from t")
@@ -37,11 +37,11 @@ _PLAIN = {
     "min_by",
     "max_by",
 }
-"""Functions that Spark prints with the arguments that they are given, and no others."""
+"""Functions that Spark prints with their arguments and nothing else."""
 
 
 def results(query: exp.Expr) -> Iterator[exp.Select]:
-    """The SELECTs whose rows are those of a query."""
+    """Yields the SELECTs whose rows are the query's."""
     query = query.unnest()
     if isinstance(query, exp.SetOperation):
         yield from results(query.left)
@@ -51,13 +51,13 @@ def results(query: exp.Expr) -> Iterator[exp.Select]:
 
 
 def give(tree: exp.Query) -> exp.Expr | None:
-    """Gives names to the columns of a query that have none. Changes the tree.
+    """Names a query's unnamed columns. Changes the tree.
 
     Returns:
-        One of which it isn't known here what Spark calls it; None: there is none.
+        A column whose name in Spark isn't known here. None if there is none.
 
     Raises:
-        QueryError: two have the same name.
+        QueryError: two columns have the same name.
     """
     first = next(results(tree), None)
     nameless, seen = None, set[str]()
@@ -79,7 +79,7 @@ def give(tree: exp.Query) -> exp.Expr | None:
 
 
 def _in_spark(node: exp.Expr) -> str | None:
-    """What Spark calls an expression that has no name; None: that isn't known here."""
+    """Returns Spark's name for an unnamed expression. None if it isn't known here."""
     if isinstance(node, exp.Column):
         return None if node.is_star else node.name
     if isinstance(node, exp.Literal):

@@ -1,7 +1,7 @@
-"""Columns of one name in a query below others: all but the first are called otherwise.
+"""Renames duplicate columns of a subquery, except the first.
 
-In ``select *, row_number() over (…) from a join b on a.k = b.k`` both have a `k`, and a query above can call neither. Rows
-that are kept are a struct, whose fields have names of their own.
+In ``select *, row_number() over (…) from a join b on a.k = b.k`` both relations have a `k`, and a query above can
+refer to neither. Buffered rows are structs, whose fields need distinct names.
 
 >>> from ...sql.dialect import parse, sql
 >>> tree = parse("select n from (select *, 1 as n from (select k, v from t) as a join (select K from u) as b on a.k = b.k)")
@@ -30,23 +30,23 @@ from .stars import columns_of
 def tell_apart(
     tree: exp.Query, selects: Iterable[exp.Select], ask: QueryRunner | None = None
 ) -> Collection[str]:
-    """Gives each column of a query below others a name of its own. Changes the tree.
+    """Renames duplicate columns of subqueries. Changes the tree.
 
     Args:
-        tree: in which WITH queries stand where they are read.
-        selects: those of its SELECTs that may be changed, each before what stands below it.
-        ask: carries out a query of one row; None: there is nobody who knows what a table has.
+        tree: a query with inlined CTEs.
+        selects: SELECTs that may be changed, each before those below it.
+        ask: runs a query of one row. None without a session.
 
     Returns:
-        The names that it gave.
+        The new names.
 
     Raises:
-        QueryError: such a column would be one of the result.
+        QueryError: a renamed column would be part of the result.
     """
     names = {each.name.lower() for each in every(tree, exp.Identifier)}
     results = [*result_names.results(tree)]
     renamed: dict[str, str] = {}
-    # From within, for what a query has depends on those below it.
+    # Innermost first: a query's columns depend on those below it.
     for select in reversed(list(selects)):
         if not any(select is each for each in results):
             _tell_apart(select, names, renamed, ask)
@@ -63,7 +63,7 @@ def tell_apart(
 
 
 def _names_of(item: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
-    """The names of the columns that an item of a select list gives; None: they aren't known."""
+    """Returns the column names of a select item. None if unknown."""
     if not item.is_star:
         return [item.alias_or_name]
     columns = columns_of(item, ask)
@@ -99,22 +99,22 @@ def _tell_apart(
 
 
 def _called(item: exp.Expr) -> str | None:
-    """What tells an item's column from others', in lower case; None: there isn't one column."""
+    """Returns the lower-case name of an item's column. None if it isn't a single column."""
     if item.is_star or isinstance(item, exp.Aliases):
         return None
-    # Spark calls what has no name by its text.
+    # Spark names a nameless column by its text.
     return (item.alias_or_name or sql(item)).lower()
 
 
 def _may_hide_one(select: exp.Select) -> bool:
-    """Whether an item beside a star may have the name of a column behind it. Where the query above calls it by that name
-    there is one."""
+    """Whether an item next to a star may have the same name as one of the star's columns. Not if the query above uses
+    the name: then it is unique."""
     items = {item.alias_or_name.lower() for item in select.expressions if not item.is_star} - {""}
     return any(item.is_star for item in select.expressions) and not items <= _called_above(select)
 
 
 def _called_above(select: exp.Select) -> set[str]:
-    """The columns of a SELECT in FROM, in lower case, that the query around it calls by their names."""
+    """Names of a subquery's columns, in lower case, that the query around it refers to."""
     around, relation = select.find_ancestor(exp.Select), select.parent
     if around is None or not isinstance(relation, exp.Subquery):
         return set()
@@ -134,14 +134,14 @@ def _called_above(select: exp.Select) -> set[str]:
 
 
 def name_relation(relation: exp.Subquery | exp.Lateral, names: set[str]) -> None:
-    """Gives a relation without a name one of its own, and adds it to those that are taken."""
+    """Gives a relation a generated alias, and adds it to the taken names."""
     name = _another("side", names, first=1, between="_")
     relation.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
     names.add(name)
 
 
 def _another(name: str, taken: Collection[str], first: int, between: str) -> str:
-    """A name with a number that nothing has yet."""
+    """Returns a numbered name that isn't taken."""
     number = first
     while f"{name}{between}{number}".lower() in taken:
         number += 1

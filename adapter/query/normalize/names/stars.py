@@ -1,5 +1,5 @@
-"""`*` inside of a call, as in ``to_json(struct(*))``, or beside GROUP BY ALL, written out: what a query is planned as has
-columns of its own beside those that its author sees.
+"""Expands `*` inside calls, as in ``to_json(struct(*))``, and next to GROUP BY ALL, because planning adds columns
+that the author doesn't see.
 
 >>> from ...sql.dialect import parse, sql
 >>> tree = parse("select hash(*) as h, struct(g.* except (k)) as s from (select k, count(*) as N from t group by k) as g")
@@ -36,16 +36,16 @@ def write_out(
     ask: QueryRunner | None = None,
     renamed: Collection[str] = (),
 ) -> exp.Expr | None:
-    """Names the columns of each `*` inside of a call, or beside GROUP BY ALL. Changes the tree.
+    """Expands each `*` inside a call, or next to GROUP BY ALL. Changes the tree.
 
     Args:
-        tree: of a query.
-        concerned: which of these.
-        ask: carries out a query of one row; None: there is nobody who knows what a table has.
-        renamed: columns that their author calls otherwise (`same_names`).
+        tree: a query.
+        concerned: which stars to expand.
+        ask: runs a query of one row. None without a session.
+        renamed: columns that have another name for the author (`same_names`).
 
     Returns:
-        One of which nothing says which they are, with its call; None: there is none.
+        The call of a star whose columns are unknown. None if all were expanded.
     """
     unknown = None
     for star in list(every(tree, exp.Star)):
@@ -55,7 +55,7 @@ def write_out(
             continue
         columns = columns_of(holder, ask)
         if isinstance(call, exp.Struct) and any(column.name in renamed for column in columns or ()):
-            columns = None  # their names are values in it
+            columns = None  # field names are part of a struct's value
         if columns is None:
             unknown = unknown or (holder if isinstance(call, exp.Select) else call)
         elif isinstance(call, exp.Count):
@@ -79,14 +79,14 @@ def _is_written_out(holder: exp.Expr, call: exp.Expr) -> bool:
 
 
 def columns_of(holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | None:
-    """What a star stands for, in order.
+    """Returns the columns of a star, in order.
 
     Args:
-        holder: a star in a query, with what it is of, as in ``t.*``.
-        ask: carries out a query of one row; None: there is nobody who knows what a table has.
+        holder: a star in a query, with its qualifier as in ``t.*``.
+        ask: runs a query of one row. None without a session.
 
     Returns:
-        Its columns; None: nothing says which they are, or what is read has no name to call them by.
+        Its columns. None if they are unknown, or can't be referenced.
     """
     select = holder.find_ancestor(exp.Select)
     star = holder if isinstance(holder, exp.Star) else holder.this
@@ -114,7 +114,7 @@ def columns_of(holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | 
 
 
 def _of_laterals(laterals: Sequence[exp.Lateral], qualifier: str) -> list[exp.Column] | None:
-    """The columns of LATERAL VIEWs, all or those of one; None: they have no names in the text."""
+    """Columns of all LATERAL VIEWs, or of the one with this alias. None if the text doesn't name them."""
     found: list[exp.Column] = []
     for each in laterals:
         alias = each.args.get("alias")
@@ -130,8 +130,7 @@ def _of_laterals(laterals: Sequence[exp.Lateral], qualifier: str) -> list[exp.Co
 def _brought_together(
     join: exp.Join, left: list[exp.Column], right: list[exp.Column]
 ) -> list[exp.Column] | None:
-    """The columns of both sides of a join, in the order that Spark gives them: those of USING come once, and first. None:
-    one of them can't be called by its name."""
+    """Columns of a join in Spark's order: USING columns once and first. None if one can't be referenced."""
     if join.args.get("method"):
         return None
     using = [each.name.lower() for each in join.args.get("using") or ()]
@@ -141,19 +140,19 @@ def _brought_together(
         each, other = ([column for column in of if column.name.lower() == name] for of in (left, right))
         if len(each) != 1 or len(other) != 1:
             return None
-        # Of a FULL JOIN it is that of either side, which neither's name says.
+        # In a FULL JOIN it is the merged column, which is neither side's.
         first.append(
             exp.column(name, quoted=True) if side == "FULL" else (other if side == "RIGHT" else each)[0]
         )
     rest = [column for column in [*left, *right] if column.name.lower() not in using]
     merged = {column.name.lower() for column in [*left, *first] if not column.table}
     if merged & {column.name.lower() for column in right} - {*using}:
-        return None  # without the name of a relation it could be either
+        return None  # an unqualified reference would be ambiguous
     return [*first, *rest]
 
 
 def names_of(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
-    """The columns of what stands in FROM or JOIN, in order; None: they aren't known, or two have one name."""
+    """Returns the column names of a relation in FROM or JOIN, in order. None if they are unknown or not unique."""
     names = _names(relation)
     if names is not None or ask is None:
         return names
@@ -175,7 +174,8 @@ def _names(relation: exp.Expr) -> list[str] | None:
 
 
 def types_of(relation: exp.Expr, ask: QueryRunner) -> dict[str, str] | None:
-    """The types of the columns of what stands in FROM or JOIN, in order; None: as of `names_of`."""
+    """Returns the columns of a relation in FROM or JOIN with their types, in order. None if they are unknown or not
+    unique."""
     if not isinstance(relation, exp.Subquery | exp.Table):
         return None
     (kind,) = ask(question(exp.Select().from_(relation.copy()), ["any_value(struct(*))"]))

@@ -1,5 +1,5 @@
-"""ORDER BY … LIMIT in a query that is asked for each row around it, of what equals that row, as one over all rows: cut off
-within what is compared, and compared then.
+"""Splits a correlated ORDER BY … LIMIT query into one over all rows, ranked within the compared columns, and the
+comparison with the outer row.
 
 >>> from ...sql.dialect import parse, sql
 >>> from ..compared_types import note_type
@@ -31,21 +31,21 @@ _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "order", "
 
 @dataclass(frozen=True)
 class Correlated:
-    """Such a query, taken apart."""
+    """The parts of a correlated query with LIMIT."""
 
     below: exp.Select
-    """It without what it asks of the rows around, and with what it compares with them among its columns."""
+    """The query without its correlated predicates, with the compared expressions as additional columns."""
     names: Sequence[str]
-    """Its columns without these; none: nothing says what a '*' among them stands for."""
+    """Names of its other columns. Empty if it has a star."""
     within: Sequence[exp.Expr]
-    """What it compares: within this rows are cut off."""
+    """The compared expressions: rows are ranked within them."""
     equal: Sequence[exp.Expr]
-    """What of the rows around equals that."""
+    """The outer expressions that they equal."""
     is_value: bool
-    """Whether it stands for its one value."""
+    """Whether it is a scalar subquery."""
 
     def over(self, ranked: exp.Select) -> exp.Select:
-        """The query over the rows of `below` that aren't cut off."""
+        """Returns the query over the rows of `below` that remain after ranking."""
         items: list[exp.Expr] = [
             with_notes_of(_column(name), item)
             for name, item in zip(self.names, self.below.expressions, strict=False)
@@ -54,7 +54,7 @@ class Correlated:
             hidden = [exp.to_identifier(f"{_WITHIN}{n}", quoted=True) for n in range(len(self.within))]
             items = [exp.Star(except_=hidden) if hidden else exp.Star()]
         if self.is_value:
-            # There is one row of each, as Spark wants to be told.
+            # There is one row per group, but Spark requires an aggregate.
             items = [exp.Max(this=item) for item in items]
         tests = [
             exp.EQ(this=_column(f"{_WITHIN}{number}"), expression=each.copy())
@@ -66,8 +66,8 @@ class Correlated:
 
 
 def taken_apart(query: exp.Select) -> Correlated | None:
-    """The parts of a query with a LIMIT that asks for what equals the row around it; None: it asks for something else, of
-    another type, or groups."""
+    """Splits a correlated query with LIMIT. None if it is correlated by other predicates than equalities of one type,
+    or groups."""
     place = query.parent
     while isinstance(place, exp.Subquery | exp.Paren):
         place = place.parent

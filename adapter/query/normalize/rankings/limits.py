@@ -1,4 +1,4 @@
-"""ORDER BY … LIMIT N over a stream, written as a filter on ROW_NUMBER().
+"""Rewrites ORDER BY … LIMIT N over a stream as a filter on ROW_NUMBER().
 
 >>> from ...sql.dialect import parse, sql
 >>> tree = parse("select a, b as c from t order by c desc limit 3")
@@ -24,10 +24,10 @@ RANK = "__rank"
 
 
 def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> exp.Query:
-    """A tree with every LIMIT of the queries concerned written as a rank. Changes the tree it is given.
+    """Rewrites every LIMIT of the concerned queries as a rank. Changes the tree and returns it.
 
     Raises:
-        QueryError: one has no order, or counts something else than rows.
+        QueryError: a LIMIT has no order, or isn't a number of rows.
     """
     for united in reversed(list(every(tree, exp.SetOperation))):
         if any(united.args.get(name) for name in orders.CUTS) and concerned(united):
@@ -35,7 +35,7 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
             tree = around if united is tree else tree
             united.replace(around)
     for select in reversed(list(every(tree, exp.Select))):
-        # What a LATERAL reads for each row is refused, as it was written.
+        # A LIMIT in a LATERAL is reported as it was written.
         if select.find_ancestor(exp.Lateral) is not None:
             continue
         if any(select.args.get(name) for name in orders.CUTS) and concerned(select):
@@ -63,18 +63,17 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
 
 
 def within_rows_around(select: exp.Select) -> exp.Select | None:
-    """A query with LIMIT that is asked for each row around it as one over rows that are cut off within what it compares;
-    None: it can't be.
+    """Rewrites a correlated query with LIMIT as one over rows ranked within the compared columns. None if impossible.
 
     Raises:
-        QueryError: it has no order, or counts something else than rows.
+        QueryError: the LIMIT has no order, or isn't a number of rows.
     """
     found = correlated_limits.taken_apart(select)
     return None if found is None else found.over(as_rank(found.below, [each.copy() for each in found.within]))
 
 
 def _is_needless(select: exp.Select) -> bool:
-    """Whether it is only asked whether there are rows, and the limit leaves one."""
+    """Whether the LIMIT has no effect: EXISTS of at least one row."""
     limit = select.args.get("limit") or select.args.get("fetch")
     cut = None if limit is None or select.args.get("offset") else _number(limit)
     place = select.parent
@@ -84,7 +83,7 @@ def _is_needless(select: exp.Select) -> bool:
 
 
 def as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
-    """One SELECT with LIMIT as a rank, within expressions if there are any. Changes the tree it is given."""
+    """Rewrites a SELECT with LIMIT as a rank, partitioned by the expressions in `within`. Changes the tree."""
     limit: exp.Expr | None = select.args.get("limit")
     offset: exp.Expr | None = select.args.get("offset")
     order = select.args.get("order")
@@ -103,7 +102,7 @@ def as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
     if select.args.get("distinct"):
         select, order = _over_distinct(select, order)
     elif any(item.find(exp.Window) for item in select.expressions):
-        # What has OVER can't stand in another's ORDER BY.
+        # OVER isn't allowed in another window's ORDER BY.
         select, order = orders.put_above(select, order, "windowed")
     ordered = orders.in_columns(order, select)
     names = [item.output_name for item in select.expressions]
@@ -112,7 +111,7 @@ def as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
     )
     select.append("expressions", exp.alias_(rank, RANK))
     if select.is_star or not all(names):
-        # What Spark calls an item without a name, it says.
+        # Unnamed items keep Spark's names.
         columns: list[exp.Expr] = [exp.Star(except_=[exp.to_identifier(RANK)])]
     else:
         columns = [
@@ -127,7 +126,7 @@ def as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
 
 
 def _around(united: exp.SetOperation) -> exp.Select:
-    """A SELECT from a set operation, which has its order and its limit."""
+    """Moves ORDER BY and LIMIT of a set operation to a SELECT above it."""
     below = united.copy()
     names = [item.alias_or_name for item in united.selects]
     is_named = all(names) and not any(item.is_star for item in united.selects)
@@ -140,7 +139,8 @@ def _around(united: exp.SetOperation) -> exp.Select:
 
 
 def _over_distinct(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp.Expr]:
-    """A SELECT from one with DISTINCT, whose rows are ranked once duplicates are gone, and the order over its columns."""
+    """Returns a SELECT over the one with DISTINCT, so that rows are ranked after deduplication, and the order over
+    its columns."""
     by_text = {canonical(item.unalias()): item.output_name for item in select.expressions if not item.is_star}
     copy = order.copy()
     for each in copy.expressions:

@@ -1,4 +1,4 @@
-"""What ORDER BY means: numbers and ALL are items of the select list; a name is an item's first, and then a column."""
+"""Resolves ORDER BY: ordinals and ALL are select items; a name is a select alias first, then a column."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ...sql.nodes import every, with_notes_of
 from ..names.stars import columns_of
 
 CUTS = ("limit", "offset", "fetch")
-"""What cuts off the rows behind the first ones."""
+"""Clauses that cut off rows."""
 _ITEM = "item_of_select_list"
 
 
 def written_out(order: exp.Expr, select: exp.Select) -> exp.Expr:
-    """An ORDER BY with the items of a select list in the place of numbers and ALL.
+    """Returns an ORDER BY with select items instead of ordinals and ALL.
 
     >>> from ...sql.dialect import parse, sql
     >>> tree = parse("select -v as v, t.* from (select a, b from u) as t order by 1 desc, 3")
@@ -41,7 +41,7 @@ def written_out(order: exp.Expr, select: exp.Select) -> exp.Expr:
 
 
 def in_columns(order: exp.Expr, select: exp.Select) -> list[exp.Expr]:
-    """What an ORDER BY that is `written_out` is by, with the items of a select list in the place of their names."""
+    """Returns the expressions of an ORDER BY (from `written_out`) with aliases replaced by their items."""
     by_name = _by_name(select)
     found = []
     for each in order.expressions:
@@ -53,8 +53,8 @@ def in_columns(order: exp.Expr, select: exp.Select) -> list[exp.Expr]:
 
 
 def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Select, exp.Expr]:
-    """A SELECT from one that hands on its columns, and an ORDER BY that is `written_out` over them: with what else it is by
-    in columns that are handed on no further. Changes the tree.
+    """Returns a SELECT over this one with its columns, and the ORDER BY (from `written_out`) over these. Other order
+    expressions become hidden columns below. Changes the tree.
 
     >>> from ...sql.dialect import parse, sql
     >>> tree = parse("select k, lag(v) over (order by ts) as p from t order by p + 1, w")
@@ -88,12 +88,12 @@ def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Sele
 
 
 def handed_on(item: exp.Expr) -> exp.Column:
-    """The column of a query above that an item of a select list is, with what is known of it."""
+    """Returns the column above that refers to a select item, with the item's metadata."""
     return with_notes_of(exp.column(exp.to_identifier(item.output_name, quoted=True)), item)
 
 
 def _marked(item: exp.Expr) -> exp.Expr:
-    """A copy of an item: names in it are columns."""
+    """Returns a copy of an item that is marked, so names in it aren't read as aliases."""
     copy = item.unalias().copy()
     copy.meta[_ITEM] = True
     return copy
@@ -104,7 +104,7 @@ def _is_item(node: exp.Expr) -> bool:
 
 
 def _with_items(node: exp.Expr, by_name: dict[str, exp.Expr]) -> exp.Expr:
-    """An expression with items in the place of their names."""
+    """Returns an expression with aliases replaced by their items."""
     made = exp.paren(node.copy())
     for column in list(every(made, exp.Column)):
         if not column.table and (item := by_name.get(column.name.lower())) is not None:
@@ -114,8 +114,8 @@ def _with_items(node: exp.Expr, by_name: dict[str, exp.Expr]) -> exp.Expr:
 
 
 def _by_name(select: exp.Select) -> dict[str, exp.Expr]:
-    """The items that names stand for. One that is a column by its own name is another relation's, too, where there are
-    several."""
+    """Maps names to their select items. With several relations also items that are plain columns, whose unqualified
+    name would be ambiguous."""
     items = (item for item in select.expressions if not item.is_star)
     several = bool(select.args.get("joins"))
     return {
@@ -126,7 +126,7 @@ def _by_name(select: exp.Select) -> dict[str, exp.Expr]:
 
 
 def _item(select: exp.Select, place: int) -> exp.Expr:
-    """The item that a number stands for, from 1 on."""
+    """Returns the item of an ordinal, counted from 1."""
     items: list[exp.Expr] = []
     for item in select.expressions:
         columns = columns_of(item, None) if item.is_star else [item]

@@ -1,4 +1,4 @@
-"""QUALIFY, written as WHERE over a subquery.
+"""Rewrites QUALIFY as WHERE over a subquery.
 
 >>> from ...sql.dialect import parse, sql
 >>> print(sql(without_qualify(parse("select k from t qualify row_number() over (partition by k order by v) = 1"))))
@@ -15,16 +15,15 @@ from . import orders
 
 
 def without_qualify(tree: exp.Query) -> exp.Query:
-    """A tree with QUALIFY written as WHERE over a subquery, and what LIMIT cuts off beside it cut off above. Changes the
-    tree it is given."""
+    """Rewrites QUALIFY as WHERE over a subquery, and moves LIMIT above it. Changes the tree."""
     tree = _cut_off_above(tree)
-    # The innermost first: what stands around one is made of copies.
+    # Innermost first, because outer ones copy inner ones.
     for select in reversed(list(every(tree, exp.Select))):
         if not select.args.get("qualify"):
             continue
         had = set(select.named_selects)
         _name_what_is_listed(select)
-        # Rows are compared once others have gone, without what these were told by.
+        # DISTINCT applies after the filter, and without the filter's columns.
         distinct = select.args.get("distinct")
         select.set("distinct", None)
         made = transforms.eliminate_qualify(select.copy())
@@ -33,7 +32,7 @@ def without_qualify(tree: exp.Query) -> exp.Query:
         assert inner is not None
         helpers = [name for name in inner.this.named_selects if name not in had]
         if select.is_star:
-            # What the filter compares with isn't among the columns.
+            # The filter's columns aren't part of the star.
             star = exp.Star(except_=[exp.to_identifier(name) for name in helpers]) if helpers else exp.Star()
             made.set("expressions", [star])
         if select is tree:
@@ -44,8 +43,7 @@ def without_qualify(tree: exp.Query) -> exp.Query:
 
 
 def _cut_off_above(tree: exp.Query) -> exp.Query:
-    """A tree with each LIMIT beside QUALIFY in a SELECT above it: rows are cut off once others have gone. Changes the tree
-    it is given.
+    """Moves each LIMIT next to QUALIFY to a SELECT above, because QUALIFY is applied first. Changes the tree.
 
     >>> from ...sql.dialect import parse, sql
     >>> print(sql(_cut_off_above(parse("select k from t qualify row_number() over (order by v) = 1 order by w limit 3"))))
@@ -70,7 +68,7 @@ ORDER BY `__sorted_by_0` LIMIT 3
 
 
 def _name_what_is_listed(select: exp.Select) -> None:
-    """Has QUALIFY name the rankings that the select list has, too, and it writes out once more. Changes the tree."""
+    """Replaces rankings in QUALIFY by the select items that are equal. Changes the tree."""
     qualify = select.args["qualify"]
     listed = {
         canonical(item.this): item.alias

@@ -1,4 +1,5 @@
-"""Rankings of which a GROUP BY above only looks at the first places: each of its aggregates passes over all other rows.
+"""Finds rankings of which the GROUP BY above only reads the first ranks: each of its aggregates ignores all other
+rows.
 
 >>> from ...sql.dialect import parse
 >>> ranked = "select k, v, row_number() over (partition by k order by v) as rn from t"
@@ -45,14 +46,14 @@ _PASS_OVER_NULL = (
     exp.PercentileCont,
     exp.Quantile,
 )
-"""Aggregates of one argument to which a NULL is no row."""
+"""Aggregates of one argument that ignore NULL."""
 _LEAVES_OUT_ROWS = ("where", "group", "having", "distinct", "limit", "offset", "qualify", "joins", "laterals")
 
 
 def places_asked_for(select: exp.Select) -> dict[str, int]:
-    """The ranks, by their columns in what a SELECT that groups reads, of which only places up to some are looked at.
+    """Returns the rank columns in the input of a grouped SELECT with the greatest rank that it reads.
 
-    Without the other rows it has the same groups, and the same in each: each group has a row in the first place.
+    Filtering the other rows keeps all groups: each group has a row with rank 1.
     """
     read = relations(select)
     if len(read) != 1 or any(select.args.get(clause) for clause in ("joins", "laterals", "qualify")):
@@ -66,13 +67,13 @@ def places_asked_for(select: exp.Select) -> dict[str, int]:
         return {}
     if select.args.get("group"):
         if any(not _columns([test]) <= keys for test in filters(select)):
-            return {}  # the first row of a group may be left out, and others not
+            return {}  # the first row of a group may be filtered and others not
         asked = {name: last for name, last in asked.items() if last and _is_within(read[0], name, keys)}
     return dict(list(asked.items())[:1])
 
 
 def _asked_by_all(select: exp.Select, alias: str) -> dict[str, int]:
-    """By column the last place that any of the aggregates looks at, of those that bound it."""
+    """Greatest rank that any of the aggregates reads, for the columns that all of them bound."""
     return _by_any(
         {name: last for (table, name), last in _asked_by(call).items() if table in ("", alias)}
         for call in _aggregates(select)
@@ -80,14 +81,14 @@ def _asked_by_all(select: exp.Select, alias: str) -> dict[str, int]:
 
 
 def _by_any(asked: Iterable[dict[_Column, int]]) -> dict[_Column, int]:
-    """The last places that any of several looks at, of the columns that each of them bounds."""
+    """Returns the maximum over all, for the columns that each of them bounds."""
     listed = list(asked)
     in_all = [column for column in listed[0] if all(column in each for each in listed)] if listed else []
     return {column: max(each[column] for each in listed) for column in in_all}
 
 
 def _aggregates(select: exp.Select) -> Iterator[exp.Expr]:
-    """The aggregates of a SELECT; one that bounds nothing, where it holds what may look at other rows in another way."""
+    """Yields the aggregates of a SELECT, and NULL (no bound) for a subquery or OVER, which may read other rows."""
     for clause in (*select.expressions, select.args.get("having"), select.args.get("order")):
         for node in clause.walk() if clause is not None else ():
             if isinstance(node, exp.Query | exp.Window):
@@ -97,7 +98,7 @@ def _aggregates(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _asked_by(call: exp.Expr) -> dict[tuple[str, str], int]:
-    """The last place that one aggregate looks at, by the column of the rank."""
+    """Greatest rank that one aggregate reads, by rank column."""
     found = _by_argument(call)
     if isinstance(call.parent, exp.Filter):
         for column, last in _last(call.parent.expression.this).items():
@@ -118,7 +119,7 @@ def _by_argument(call: exp.Expr) -> dict[tuple[str, str], int]:
 
 
 def _of_value(value: exp.Expr) -> dict[tuple[str, str], int]:
-    """The last places where a value isn't NULL."""
+    """Greatest ranks for which a value isn't NULL."""
     value = value.unnest()
     if isinstance(value, exp.Cast):
         return _of_value(value.this)
@@ -139,8 +140,8 @@ def _last(condition: exp.Expr) -> dict[tuple[str, str], int]:
 
 
 def _is_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
-    """Whether columns of a relation are among those that a rank of it is partitioned by, and no row of it is left out: so
-    each combination of theirs has a row in the first place."""
+    """Whether a relation's rank is partitioned by a subset of these columns and no row is filtered, so each
+    combination of their values has a row with rank 1."""
     query = relation.unnest()
     if not isinstance(relation, exp.Subquery) or not isinstance(query, exp.Select):
         return False
@@ -168,6 +169,6 @@ def _is_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
 
 
 def _columns(nodes: Collection[exp.Expr]) -> set[str]:
-    """The columns that expressions are made of, by name; "" for a query, of which nobody knows."""
+    """Names of the columns in expressions; "" for a subquery, whose columns are unknown."""
     found = {column.name.lower() for node in nodes for column in every(node, exp.Column)}
     return found | ({""} if any(node.find(exp.Query) for node in nodes) else set())

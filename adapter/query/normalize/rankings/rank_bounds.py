@@ -1,4 +1,4 @@
-"""Which places of a ranking a condition lets through, in whatever words it says so.
+"""Computes which ranks a condition lets through, for any form of condition.
 
 >>> from ...sql.dialect import parse
 >>> def places(condition):
@@ -35,32 +35,32 @@ _WHOLE: Mapping[exp.DType, int] = {
     exp.DType.INT: 2**31,
     exp.DType.BIGINT: 2**63,
 }
-"""Types of whole numbers, and what is too large for each."""
+"""Integer types and the first value that is too large."""
 _LARGEST = 10**9
-"""What sums may reach at most, so that a rank added to one stays an INT."""
+"""Limit for constants, so that adding a rank doesn't exceed INT."""
 _SLACK = Fraction(1, 10**6)
-"""By how much a number with a fraction may be another as a DOUBLE."""
+"""Possible error of a decimal fraction as DOUBLE."""
 _PLACES_OF_FRACTIONS = 2**20
 
 Column = tuple[str, str]
-"""A column: its qualifier, which may be "", and its name, in lower case."""
+"""A column: its qualifier (or "") and its name, in lower case."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """The first and the last place that a condition lets through, or some before and after; None: it says nothing of it."""
+    """Lower and upper bound of the ranks that a condition lets through (it may let through fewer). None for no bound."""
 
     first: int | None
     last: int | None
 
     def either(self, other: Places) -> Places:
-        """What one of two conditions lets through."""
+        """Returns the ranks that at least one of two conditions lets through."""
         first = None if self.first is None or other.first is None else min(self.first, other.first)
         last = None if self.last is None or other.last is None else max(self.last, other.last)
         return Places(first, last)
 
     def both(self, other: Places) -> Places:
-        """What two conditions let through."""
+        """Returns the ranks that both conditions let through."""
         return Places(
             max((each for each in (self.first, other.first) if each is not None), default=None),
             min((each for each in (self.last, other.last) if each is not None), default=None),
@@ -68,16 +68,16 @@ class Places:
 
 
 _Found = dict[Column, Places] | None
-"""What is known of columns where a condition holds; None: it never does."""
+"""Bounds of columns where a condition holds. None if it never holds."""
 
 
 def places_let_through(condition: exp.Expr) -> dict[Column, Places]:
-    """The columns that a condition bounds: where it is TRUE they are no NULL, and within these places."""
+    """Returns the columns that a condition bounds. Where it is TRUE, they aren't NULL and are within these bounds."""
     return _where(condition, True) or {}
 
 
 def _where(condition: exp.Expr, holds: bool) -> _Found:
-    """What is known where a condition is TRUE, or where it is FALSE. Where it is NULL it is neither."""
+    """Returns the bounds where a condition is TRUE, or FALSE. (Where it is NULL, it is neither.)"""
     condition = condition.unnest()
     if isinstance(condition, exp.Boolean):
         return {} if bool(condition.this) == holds else None
@@ -115,7 +115,7 @@ def _where(condition: exp.Expr, holds: bool) -> _Found:
 
 
 def _means(condition: exp.Expr) -> tuple[exp.Expr, bool] | None:
-    """The condition that another one asks for, and as what: `(rn < 3) IS TRUE`, `true = (rn < 3)`."""
+    """Returns the condition that another one wraps, and the value it requires: `(rn < 3) IS TRUE`, `true = (rn < 3)`."""
     if not isinstance(condition, exp.Is | exp.EQ | exp.NullSafeEQ):
         return None
     sides = (condition.this.unnest(), condition.expression.unnest())
@@ -126,8 +126,8 @@ def _means(condition: exp.Expr) -> tuple[exp.Expr, bool] | None:
 
 
 def _branches(case: exp.Case | exp.If, holds: bool) -> list[_Found]:
-    """What is known in each branch of a CASE or IF that has such a value. That those before aren't TRUE says nothing: they
-    may be NULL."""
+    """Returns the bounds in each branch of a CASE or IF with this value. Earlier branches that aren't TRUE imply
+    nothing, because they may be NULL."""
     tests, default = branches(case)
     value = case.this if isinstance(case, exp.Case) else None
     found = []
@@ -159,13 +159,13 @@ def _any(sides: Sequence[_Found]) -> _Found:
 
 @dataclass(frozen=True)
 class _Sum:
-    """A column, once, taken away, or not at all, and a number."""
+    """A column times -1, 0 or 1, plus a number."""
 
     column: Column | None
     times: int
     number: Fraction
     exact: bool = True
-    """Whether the number is what SQL makes of it, whatever types it has on the way."""
+    """Whether SQL computes exactly this number with any types."""
 
 
 def _compared(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> _Found:
@@ -210,7 +210,8 @@ def _sum(node: exp.Expr) -> _Sum | None:
 
 
 def _added(left: _Sum, right: _Sum, times: int, checked: bool = True) -> _Sum | None:
-    """A sum of two, the second of them so many times. `checked`: it is computed, so it must not be too large."""
+    """Returns `left` plus `times` × `right`. None if too large; `checked`: SQL computes this sum, so its limits
+    apply."""
     if left.column is not None and right.column is not None:
         return None
     number, exact = left.number + times * right.number, left.exact and right.exact
@@ -222,7 +223,7 @@ def _added(left: _Sum, right: _Sum, times: int, checked: bool = True) -> _Sum | 
 
 
 def _literal(literal: exp.Expr) -> _Sum | None:
-    """A number; text only if it is one whole number, as what it is compared with."""
+    """Returns a number. Text counts if it is a whole number, as it is converted to the type it is compared with."""
     try:
         number = Fraction(literal.name)
     except ValueError:
@@ -234,7 +235,7 @@ def _literal(literal: exp.Expr) -> _Sum | None:
 
 
 def _cast(node: exp.Expr) -> _Sum | None:
-    """What a cast doesn't change, where it isn't NULL. Of a smaller type a rank may be another."""
+    """Returns the value of a cast that doesn't change it, unless to NULL. A smaller type might change a rank."""
     inner, to = node.this.unnest(), node.args["to"]
     if to.this in (exp.DType.DECIMAL, exp.DType.DOUBLE):
         if isinstance(inner, exp.Literal) and inner.is_string:
@@ -242,7 +243,7 @@ def _cast(node: exp.Expr) -> _Sum | None:
         value = _sum(inner)
         if value is None or value.exact:
             return value
-        # A fraction that has no place is rounded.
+        # A fraction that doesn't fit the scale is rounded.
         scale = int(to.expressions[1].name) if len(to.expressions) > 1 else 0
         fits = to.this == exp.DType.DOUBLE or (value.number * 10**scale).denominator == 1
         return value if fits and value.column is None else None

@@ -1,4 +1,4 @@
-"""Brings a filter on a rank to the ranking that it is of, where plain queries stand between the two, or a join asks for it.
+"""Pushes a filter on a rank down to the ranking, through plain queries and join conditions.
 
 >>> from ...sql.dialect import parse, sql
 >>> ranked = "select k, row_number() over (order by v) as rn from (select /*+ STREAM */ * from t)"
@@ -9,8 +9,8 @@ FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `rn` <= 2)) WHERE place < 3 AND k > 
 SELECT u.k FROM u LEFT JOIN (SELECT * FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY v) AS rn \
 FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `rn` = 1) AS r ON r.k = u.k AND r.rn = 1
 
-Through a set operation it goes into both sides: each is asked for the same places. Where no filter ends a ranking, but the
-aggregates above it pass over all other places, these end it.
+A filter over a set operation is pushed into both sides. Without a filter, aggregates above the ranking bound it if they
+ignore all other ranks.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _CHANGES_ROWS = ("group", "having", "distinct", "limit", "offset", "qualify", "p
 
 @dataclass(frozen=True)
 class _Asked:
-    """The places of a rank that are asked for."""
+    """An upper bound of a rank column."""
 
     column: str
     last: int
     alone: bool
-    """Whether it is the last one only."""
+    """Whether only rank `last` is selected."""
 
 
 def brought_down(tree: exp.Query) -> exp.Query:
-    """A tree in which rankings that have no end in the query right around them have that of a query further up. Changes the
+    """Pushes upper bounds of ranks down to rankings that aren't bounded by the query directly above. Changes the
     tree."""
     for select in list(every(tree, exp.Select)):
         for name, last in places_asked_for(select).items():
@@ -52,7 +52,7 @@ def brought_down(tree: exp.Query) -> exp.Query:
             for test in filters(select):
                 for asked in _asked(test, alias, several):
                     _bring(node, asked, here=False)
-            # Of a side that is preserved a join's condition leaves out no row.
+            # A join condition doesn't filter the preserved side.
             if join is not None and (join.side or "").upper() in ("", "LEFT"):
                 for test in conjuncts(join.args.get("on")):
                     for asked in _asked(test, alias, True):
@@ -61,21 +61,23 @@ def brought_down(tree: exp.Query) -> exp.Query:
 
 
 def _asked(test: exp.Expr, alias: str, several: bool) -> Iterator[_Asked]:
-    """What a condition asks of the columns of a relation; `several`: others stand beside it."""
+    """Yields a condition's bounds on a relation's columns. `several`: FROM has other relations, so columns must be
+    qualified."""
     for (table, name), places in places_let_through(test).items():
         if places.last is not None and (table == alias or not (table or several)):
             yield _Asked(name, places.last, ranks.is_of_one_place(test, places))
 
 
 def _bring(relation: exp.Expr, asked: _Asked, here: bool) -> None:
-    """Puts a filter around the ranking that makes a column of a relation; `here`: also where it is the relation itself."""
+    """Adds a filter around the ranking that a relation's column comes from. `here`: also if the relation is the
+    ranking itself."""
     if not isinstance(relation, exp.Subquery) or relation.args.get("pivots") or _alias_columns(relation):
         return
     _bring_into(relation.unnest(), asked, here)
 
 
 def _bring_into(query: exp.Expr, asked: _Asked, here: bool) -> None:
-    """The same of a query."""
+    """Adds the filter to a query (see `_bring`)."""
     if isinstance(query, exp.SetOperation):
         _bring_into_sides(query, asked)
         return
@@ -104,7 +106,7 @@ def _bring_into(query: exp.Expr, asked: _Asked, here: bool) -> None:
 
 
 def _bring_into_sides(query: exp.SetOperation, asked: _Asked) -> None:
-    """Which rows are in both sides, or in one of them, is asked of rows in the same places."""
+    """Adds the filter to both sides of a set operation: a row is compared with rows of equal ranks."""
     if any(query.args.get(clause) for clause in ("limit", "offset", "by_name", "on")):
         return
     left, right = (column_names(side.unnest()) for side in (query.this, query.expression))
@@ -117,7 +119,7 @@ def _bring_into_sides(query: exp.SetOperation, asked: _Asked) -> None:
 
 
 def _looks_at_others(query: exp.Select) -> bool:
-    """Whether a query computes something of several rows."""
+    """Whether a query computes something over several rows."""
     return any(item.find(exp.AggFunc, exp.Window) for item in query.expressions)
 
 
@@ -127,7 +129,7 @@ def _alias_columns(relation: exp.Subquery) -> bool:
 
 
 def _is_within_windows(query: exp.Select, rank: exp.Window) -> bool:
-    """Whether a ranking ends with its window: it needs no other end."""
+    """Whether a ranking is partitioned by its window, so it ends with the window."""
     within = {key.name.lower() for key in rank.args.get("partition_by") or ()}
     return bool(within & {"window_start", "window_end"}) and any(hints.windows_under(query))
 
@@ -138,7 +140,7 @@ def _reads_stream(query: exp.Select) -> bool:
 
 def _filter(query: exp.Select, asked: _Asked) -> None:
     if not _reads_stream(query):
-        return  # it is read as it is
+        return  # batch relations aren't ranked incrementally
     column, last = exp.column(asked.column, quoted=True), exp.Literal.number(asked.last)
     kind = exp.EQ if asked.alone else exp.LTE
     query.replace(ranks.within(query.copy(), [kind(this=column, expression=last)]))

@@ -1,4 +1,4 @@
-"""Rankings: their order, the filter that ends them, and which rows can still be in one.
+"""Rankings: their order, the filter that bounds them, and the rows that can still be in one.
 
 >>> from ...sql.dialect import parse
 >>> tree = parse("select * from (select *, rank() over (order by b) as r from t) where r < 4 and 9 >= r")
@@ -29,36 +29,36 @@ _WRITTEN = "written"
 
 @dataclass(frozen=True)
 class Top:
-    """The first rows of each group, over the column ``row`` of kept rows."""
+    """The first rows of each group, over the column ``row`` of buffered rows."""
 
     function: str
     partition: tuple[str, ...]
     order: str
     rows: int
-    """Of a group, or places where rows may share one."""
+    """Number of rows in a group, or of ranks if rows can share one."""
     buckets: int | None = None
-    """How many parts new rows of a group are ranked in first; None: they are ranked at once."""
+    """Number of buckets in which a group's new rows are ranked first. None without buckets."""
 
 
 def with_windows_written_out(text: str) -> str:
-    """A text whose WINDOW clauses are written out where they are used; without any it stays as it is.
+    """Returns a text with its WINDOW clauses inlined.
 
     Raises:
-        QueryError: a name means nothing.
+        QueryError: a window's name is undefined.
     """
     if not re.search(r"\bwindow\b", text, re.IGNORECASE):
         return text
     try:
         tree = parse(text)
     except QueryError:
-        return text  # Spark says what is wrong
+        return text  # Spark reports the error
     if not any(select.args.get("windows") for select in every(tree, exp.Select)):
         return text
     return sql(without_names(tree))
 
 
 def without_names(tree: exp.Query) -> exp.Query:
-    """A tree with every named window written out where it is used. Changes the tree it is given.
+    """Inlines every named window. Changes the tree.
 
     >>> from ...sql.dialect import parse, sql
     >>> sql(without_names(parse("select lag(a) over w as b from t window w as (order by c)")))
@@ -92,7 +92,7 @@ def without_names(tree: exp.Query) -> exp.Query:
 
 
 def ranks(select: exp.Expr) -> dict[str, exp.Window]:
-    """The rankings in a select list, by output column (lower case)."""
+    """Returns the rankings in a select list, by output column (lower case)."""
     return {
         item.alias_or_name.lower(): item.unalias()
         for item in select.expressions
@@ -101,27 +101,27 @@ def ranks(select: exp.Expr) -> dict[str, exp.Window]:
 
 
 def note(tree: exp.Query) -> None:
-    """Notes how rankings are written, for messages: their columns may be called otherwise when they are refused."""
+    """Notes the text of rankings for messages, because their columns may be renamed later."""
     for window in every(tree, exp.Window):
         if isinstance(window.this, RANKS):
             window.meta[_WRITTEN] = sql(window)
 
 
 def written(rank: exp.Window) -> str:
-    """A ranking as its author wrote it."""
+    """Returns a ranking's text as its author wrote it."""
     return str(rank.meta_get(_WRITTEN) or sql(rank))
 
 
 def refusal(rank: exp.Window, name: str, ranked: str) -> str:
-    """The sentence about a ranking of which no filter says how many places are asked for."""
+    """Message about a ranking without an upper bound."""
     return f"'{written(rank)}' ranks {ranked}; say how many are asked for: WHERE {name} <= 10 in the query around it."
 
 
 def check(select: exp.Select) -> None:
-    """Passes a SELECT whose rankings have an order, and whose filter on one has an end.
+    """Raises unless a SELECT's rankings have an order, and its filters on ranks an upper bound.
 
     Raises:
-        QueryError: one has not.
+        QueryError: one doesn't.
     """
     for rank in ranks(select).values():
         if not rank.args.get("order"):
@@ -141,18 +141,18 @@ def check(select: exp.Select) -> None:
 
 
 def bounds(select: exp.Expr) -> dict[str, int]:
-    """The greatest rank that a SELECT's WHERE lets through, for each ranking right below it, first in FROM."""
+    """Returns the greatest rank that a SELECT's WHERE lets through, for each ranking in its first relation."""
     return _bounds(select, _first_relation(select))
 
 
 def ended(ranking: exp.Select) -> dict[str, int]:
-    """The greatest rank that is asked for, for each ranking of a SELECT that stands in FROM or JOIN of another."""
+    """Returns the greatest rank that the SELECT above lets through, for each ranking of this SELECT."""
     relation = _relation_of(ranking)
     return {} if relation is None else _bounds(relation.find_ancestor(exp.Select), relation)
 
 
 def fixed(ranking: exp.Select) -> frozenset[str]:
-    """The ranks of a SELECT of which the one around it lets through a single one."""
+    """Returns the rank columns of a SELECT for which the SELECT above selects a single rank."""
     relation = _relation_of(ranking)
     if relation is None:
         return frozenset()
@@ -165,12 +165,12 @@ def fixed(ranking: exp.Select) -> frozenset[str]:
 
 
 def within(ranking: exp.Query, conditions: Sequence[exp.Expr]) -> exp.Select:
-    """The rows of a ranking for which conditions hold."""
+    """Returns the rows of a ranking that meet conditions."""
     return exp.select("*").from_(exp.Subquery(this=ranking)).where(*conditions)
 
 
 def is_of_one_place(test: exp.Expr, places: Places) -> bool:
-    """Whether a condition names the one place of a rank that it lets through."""
+    """Whether a condition selects exactly one rank."""
     return isinstance(test, exp.EQ | exp.NullSafeEQ) and places.first == places.last
 
 
@@ -183,7 +183,7 @@ def _bounds(select: exp.Expr | None, relation: exp.Expr | None) -> dict[str, int
 
 
 def _asked(select: exp.Expr | None, relation: exp.Expr | None) -> Iterator[tuple[exp.Expr, str, Places]]:
-    """The parts of a SELECT's WHERE that bound columns of one relation, each with such a column and its places."""
+    """Yields the conjuncts of WHERE that bound a relation's column, each with the column and the bounds."""
     for test in filters(select) if select is not None else ():
         for (table, name), places in places_let_through(test).items():
             if _is_of(table, relation):
@@ -191,12 +191,12 @@ def _asked(select: exp.Expr | None, relation: exp.Expr | None) -> Iterator[tuple
 
 
 def _is_of(qualifier: str, relation: exp.Expr | None) -> bool:
-    """Whether a column that is called like one of a relation is that: another relation may have one, too."""
+    """Whether a column belongs to this relation, as far as its qualifier says."""
     if relation is None:
         return False
     if qualifier:
         return qualifier.lower() == relation.alias_or_name.lower()
-    # Without a qualifier it would be ambiguous, but for a join that hides its relation.
+    # Unqualified, it would be ambiguous, unless a semi join hides its relation.
     join = relation.parent
     return not (isinstance(join, exp.Join) and only_asks(join))
 
@@ -207,7 +207,7 @@ def _first_relation(select: exp.Expr) -> exp.Expr | None:
 
 
 def _relation_of(select: exp.Select) -> exp.Expr | None:
-    """The relation in FROM or JOIN that a SELECT is."""
+    """Returns the relation in FROM or JOIN that consists of this SELECT. None if there is none."""
     node: exp.Expr = select
     while isinstance(node.parent, exp.Subquery):
         node = node.parent
@@ -221,7 +221,7 @@ def _ranks_in(relation: exp.Expr | None) -> dict[str, exp.Window]:
 
 
 def last_place(test: exp.Expr, name: str) -> int | None:
-    """The greatest rank that a condition lets through, of the rank in a column; None: it says nothing of it.
+    """Returns the greatest rank in a column that a condition lets through. None for no bound.
 
     >>> from ...sql.dialect import parse
     >>> last_place(parse("select 1 where 4 > R").args["where"].this, "r")
@@ -232,7 +232,7 @@ def last_place(test: exp.Expr, name: str) -> int | None:
 
 
 def top(select: exp.Select, sources: Sequence[Source]) -> Top | None:
-    """What rows a ranking straight over the rows of a window function needs; None: all.
+    """Returns the rows that a ranking directly over a windowing TVF needs. None for all.
 
     A row that isn't among the first of its slice isn't among the first of a window with that slice.
     """
@@ -253,7 +253,7 @@ def top(select: exp.Select, sources: Sequence[Source]) -> Top | None:
                 copy.set("this", exp.maybe_parse(text, dialect=DIALECT))
                 order.append(sql(copy))
         if isinstance(rank.this, exp.RowNumber):
-            # Ties go by the select list (`tie_breaking`).
+            # Ties are broken by the select list (`tie_breaking`).
             texts = ["`row`" if each.is_star else _of_row(each, sources) for each in values(select)]
             order.append(f"struct({', '.join(text for text in texts if text)})")
     except _WindowColumn:
@@ -262,11 +262,11 @@ def top(select: exp.Select, sources: Sequence[Source]) -> Top | None:
 
 
 class _WindowColumn(Exception):
-    """An expression that a row has no value for before its windows close."""
+    """Raised for an expression that a row has no value for before its windows close."""
 
 
 def _of_row(node: exp.Expr, sources: Sequence[Source]) -> str | None:
-    """An expression over a kept row; None for a window column, which is the same for all rows of a window."""
+    """Returns an expression over a buffered row. None for a window column, which is equal for all rows of a window."""
     if window_column(node, sources):
         return None
     copy = node.copy()
