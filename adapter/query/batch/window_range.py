@@ -460,12 +460,12 @@ def _slack(window: Window) -> int:
 
 
 def _reach(window: Window) -> int:
-    """How far before a session's first row an unread row of it may be."""
+    """Maximum distance of an unread row of a session before the first one that was read."""
     return window.size + _slack(window)
 
 
 def _widening(window: Window) -> Iterable[int]:
-    """How far to search beyond a range, each attempt further."""
+    """Yields distances to search beyond a range, each longer than the last."""
     reach = 4 * max(window.size, window.step, _slack(window))
     while True:
         yield reach

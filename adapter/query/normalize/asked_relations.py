@@ -25,7 +25,7 @@ _ALIAS, _COLUMN = "__asked", "__asked_column_"
 
 
 def put_in_from(query: exp.Query) -> bool:
-    """Moves an uncorrelated query to the FROM of a row-by-row query in its place. Changes the tree.
+    """Moves an uncorrelated query to the FROM of a row-by-row query that replaces it. Changes the tree.
 
     Returns:
         Whether it did. Not for queries that are row by row already or return one row of aggregates.

@@ -27,7 +27,7 @@ class Source:
 
 
 def window_column(node: exp.Expr, sources: Sequence[Source]) -> str | None:
-    """Which window column an expression is, if it is one."""
+    """Returns the window column that an expression is. None if it isn't one."""
     if not isinstance(node, exp.Column):
         return None
     for source in sources:
@@ -38,10 +38,10 @@ def window_column(node: exp.Expr, sources: Sequence[Source]) -> str | None:
 
 
 def in_each_row(joins: Sequence[exp.Join | None]) -> list[bool]:
-    """Of each relation whether the rows of a join all have a row of it: an outer join has NULL in the place of some.
+    """Returns for each relation whether every row of the join has a row of it. An outer join fills some with NULLs.
 
     Args:
-        joins: how each relation is joined; None: it stands in FROM.
+        joins: the join of each relation. None for the one in FROM.
     """
     sides = ["" if join is None or only_asks(join) else (join.side or "").upper() for join in joins]
     return [

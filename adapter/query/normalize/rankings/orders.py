@@ -23,7 +23,7 @@ def written_out(order: exp.Expr, select: exp.Select) -> exp.Expr:
     'ORDER BY -v DESC, `t`.`b`'
 
     Raises:
-        QueryError: there is no such item, or nothing says what a '*' stands for.
+        QueryError: there is no such item, or the columns of a '*' are unknown.
     """
     (first, *_) = order.expressions
     made: list[exp.Expr] = []

@@ -1,1 +1,1 @@
-"""Each operator's state and the SQL of a micro-batch."""
+"""State and micro-batch SQL of each operator."""

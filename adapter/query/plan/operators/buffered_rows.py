@@ -1,7 +1,6 @@
-"""SQL of the rows of a relation that an operator keeps in the state, each with how often it is there.
+"""SQL of a relation's rows that an operator stores, each with its multiplicity.
 
-A micro-batch adds its change to them. What the relation was before is all of it but that change; what it is
-after is all of it.
+A micro-batch adds its change. The state without the change is the relation before, with it the relation after.
 """
 
 from __future__ import annotations
@@ -18,18 +17,19 @@ from . import generations
 from .key_generations import NO_STEP, SINCE, generations_of, of_keys, same
 
 ROW, TIMES = "__row", "__times"
-"""The columns of kept rows when they are read."""
+"""Columns of stored rows when they are read."""
 
 
 @dataclass(frozen=True)
 class Partitions:
-    """What an operator's inputs are kept by. With a TTL a partition, of all inputs together, expires as a whole.
+    """Partitions by which an operator's inputs are stored. With a TTL, a partition expires as a whole, over all
+    inputs.
 
     Args:
         owner: the operator.
-        size: how many columns a key has; 0: there is one partition.
-        ttl: microseconds of event time after which an idle partition expires; None: never.
-        held: whether there are rows that keep theirs from it (`BufferedRows.holds`).
+        size: number of key columns. With 0 there is one partition.
+        ttl: microseconds of event time after which an idle partition expires. None for never.
+        held: whether some rows prevent their partitions from expiring (`BufferedRows.holds`).
     """
 
     owner: str
@@ -39,25 +39,25 @@ class Partitions:
 
     @property
     def names(self) -> list[str]:
-        """The columns of a key."""
+        """Key columns."""
         return [f"__key_{n}" for n in range(self.size)]
 
     @property
     def touched(self) -> str:
-        """The relation of the keys that the micro-batch touches."""
+        """Relation with the keys that the micro-batch touches."""
         return f"{self.owner}_touched"
 
     @property
     def generations(self) -> str:
-        """The relation of the same with the step in which each one's generation began."""
+        """Relation with the touched keys and the step in which each one's generation began."""
         return f"{self.owner}_generations"
 
     def steps(self, touched: str, kept: Sequence[BufferedRows]) -> list[Step]:
-        """The touched partitions, and their generations.
+        """Returns the steps with the touched partitions and their generations.
 
         Args:
-            touched: SQL of their keys, each once.
-            kept: all rows that are kept by them.
+            touched: SQL of their keys, without duplicates.
+            kept: all rows that are stored by them.
         """
         found = [Step(self.touched, touched, persist=True)]
         if self.ttl is not None:
@@ -75,21 +75,21 @@ class Partitions:
 
 @dataclass(frozen=True)
 class BufferedRows:
-    """The rows of an operator's result.
+    """The stored rows of an operator's result.
 
     Args:
-        operator: whose.
-        ttl: microseconds of event time after which what is idle expires; None: never.
-        partitions: what they are kept by; None: nothing, and with a TTL each row expires by itself.
+        operator: the operator.
+        ttl: microseconds of event time after which idle state expires. None for never.
+        partitions: partitions of the rows. With None and a TTL, each row expires on its own.
         keys: the partition's columns, over `alias`.
-        alias: what the keys call the relation.
-        top: the only rows that are needed; None: all.
-        busy: as of `Recompute`.
-        ends: the column with the end of the window with which a row goes; None: it doesn't go with one.
-        lasts: as of `StatePart`.
-        alone: whether each row expires by itself, whatever it is kept by.
-        stays: whether its rows count until they are taken back, also those of a partition that has expired.
-        holds: whether a partition doesn't expire while it has rows of these.
+        alias: name of the relation in `keys`.
+        top: limits the rows to the first N. None for all rows.
+        busy: see `Recompute`.
+        ends: column with the end of the window that clears a row. None without one.
+        lasts: see `StatePart`.
+        alone: whether each row expires on its own, whatever the partitions are.
+        stays: whether rows count until they are retracted, even in an expired partition.
+        holds: whether these rows prevent their partition from expiring.
     """
 
     operator: Operator
@@ -107,7 +107,7 @@ class BufferedRows:
 
     @property
     def part(self) -> str:
-        """The part of the state."""
+        """Name of the state table."""
         own = [] if self._expiring is None else [self._expiring.owner, *self.keys]
         own += [] if self.ends is None else ["until", self.ends]
         if self._expiring is None and self.busy is not None and self.ttl is not None:
@@ -117,12 +117,12 @@ class BufferedRows:
 
     @property
     def row(self) -> str:
-        """Its column with a row."""
+        """State column with a row."""
         return quote(f"{self.part}_row")
 
     @property
     def times(self) -> str:
-        """Its column with how often a row is there."""
+        """State column with a row's multiplicity."""
         return quote(f"{self.part}_times")
 
     @property
@@ -134,11 +134,11 @@ class BufferedRows:
         return None if self.ttl is None or self.alone else self.partitions
 
     def change(self) -> str:
-        """The rows of the micro-batch's change, packed."""
+        """Returns the rows of the micro-batch's change, packed."""
         return packed(self.operator)
 
     def _stored(self) -> str:
-        """All rows of the state, with the keys of their partitions."""
+        """Returns all stored rows with the keys of their partitions."""
         own = [] if self.ttl is None else generations.stored(self._expiring is not None)
         columns = ", ".join([f"{self.row} as {ROW}", f"{self.times} as {TIMES}", *own])
         return self._keyed(
@@ -156,12 +156,12 @@ class BufferedRows:
         )
 
     def touched(self) -> str:
-        """The rows of the state of the partitions that the micro-batch touches, of whatever generation."""
+        """Returns the stored rows, of any generation, of the touched partitions."""
         assert self.partitions is not None
         return of_keys(f"(\n{self._stored()}\n)", self.partitions.names, self.partitions.touched)
 
     def lives(self) -> str:
-        """Of the partitions that the micro-batch touches the generations, and until when its rows keep each of them."""
+        """Returns the generations of the touched partitions, each with its expiry according to these rows."""
         assert self.partitions is not None
         until = generations.UNTIL
         if self.partitions.held:
@@ -170,7 +170,7 @@ class BufferedRows:
         return f"select {', '.join(listed)} from (\n{self._held(self.touched())}\n)"
 
     def _held(self, rows: str) -> str:
-        """Rows of the state with `HELD`, where there are such that hold their partitions."""
+        """Adds `HELD` to stored rows if some rows prevent their partitions from expiring."""
         if self._expiring is None or not self._expiring.held:
             return rows
         holds = "false"
@@ -179,7 +179,7 @@ class BufferedRows:
         return f"select *, {holds} as {generations.HELD} from (\n{rows}\n)"
 
     def came_now(self) -> str:
-        """The keys of the partitions that rows of the state are of which came with the step."""
+        """Returns the keys of partitions whose stored rows were added in this step."""
         assert self.partitions is not None
         columns = f"{self.row} as {ROW}, {self.times} as {TIMES}"
         rows = f"select {columns} from state where part = '{self.part}' and {STEP} = {now(STEP)}"
@@ -187,7 +187,7 @@ class BufferedRows:
         return f"select distinct {listed} from (\n{self._keyed(rows)}\n)"
 
     def there(self, touched: str) -> str:
-        """The rows of the state as it is, of the partitions that a relation has; each changed as often as it says."""
+        """Returns the current rows of the partitions in another relation. Rows may be split over several changes."""
         assert self.partitions is not None
         names = self.partitions.names
         rows = of_keys(f"(\n{self._stored()}\n)", names, touched)
@@ -199,7 +199,7 @@ class BufferedRows:
         return f"select {ROW}, {TIMES} from (\n{rows}\n)"
 
     def before(self) -> str:
-        """The rows before the micro-batch, of the partitions that it touches; each changed as often as it says."""
+        """Returns the rows before the micro-batch, of the touched partitions. Rows may be split over several changes."""
         if self.partitions is None:
             return self.all_before()
         rows = self.touched() if self._expiring is None or self.stays else self._living()
@@ -209,7 +209,7 @@ class BufferedRows:
         return f"select {ROW}, {TIMES} from (\n{rows}\n)"
 
     def _living(self) -> str:
-        """The same of their present generations."""
+        """Returns the stored rows of the touched partitions' current generations."""
         assert self._expiring is not None
         on = same("own", "generations", self._expiring.names)
         rows = (
@@ -221,21 +221,21 @@ class BufferedRows:
 
     @property
     def _key(self) -> list[str] | None:
-        """What tells the rows apart that may be replaced without a retraction, nothing where there is one; None: they
-        can't be told apart."""
+        """SQL of the key columns if rows may be replaced without a retraction. Empty for a single row. None if rows have
+        no key or are always retracted."""
         key = self.operator.relation.key
         if self._expiring is None or self.stays or not self._changes or key is None:
             return None
         return [f"{ROW}.{quote(column)}" for column in sorted(key)]
 
     def _there(self, rows: str, by: Sequence[str], also_by: Sequence[str] = ()) -> str:
-        """How often rows are there that came and went under a TTL."""
+        """Returns the multiplicity of rows that were inserted and retracted under a TTL."""
         if self._key is not None:
             return generations.newest(rows, by, TIMES, [*also_by, *self._key])
         return generations.counted(rows, by, [TIMES])
 
     def after(self) -> str:
-        """The rows after the micro-batch, of the partitions that it touches."""
+        """Returns the rows after the micro-batch, of the touched partitions."""
         both = f"{self.before()}\nunion all\n{self.change()}"
         if self._key is None:
             return both
@@ -246,7 +246,7 @@ class BufferedRows:
         return f"select {ROW}, {TIMES} from (\n{self._there(told, [ROW])}\n)"
 
     def all_before(self) -> str:
-        """The rows before the micro-batch of all partitions, those that have expired left out."""
+        """Returns the rows before the micro-batch of all partitions that haven't expired."""
         return f"select {ROW}, {TIMES} from (\n{self._lasting('watermark_before')}\n)"
 
     def _lasting(self, watermark: str, beside: Sequence[BufferedRows] = ()) -> str:
@@ -264,10 +264,10 @@ class BufferedRows:
         return self._there(rows, [ROW, *of_generation, generations.UNTIL], of_generation)
 
     def state(self, beside: Sequence[BufferedRows] = ()) -> StatePart:
-        """The part of the state.
+        """Returns the state table.
 
         Args:
-            beside: what else is kept by the same partitions.
+            beside: other rows that are stored by the same partitions.
         """
         items = [f"{now(STEP)} as {STEP}", f"own.{ROW} as {self.row}", f"own.{TIMES} as {self.times}"]
         if self.ttl is not None:
@@ -306,7 +306,7 @@ class BufferedRows:
         return None if self.busy is None else self.busy.replace("own.`", f"own.{ROW}.`")
 
     def _first(self, rows: str, also: str) -> str:
-        """Of rows that only ever come those that can still be among the first."""
+        """Filters append-only rows to those that can still be among the first N."""
         assert self.top is not None
         where = f"\nwhere {self.top.where}" if self.top.where else ""
         listed = ", ".join(filter(None, [ROW, TIMES, also]))
@@ -324,7 +324,7 @@ class BufferedRows:
         if self._expiring is not None:
             own[generations.LIFE] = SINCE
         if self.stays and self._changes:
-            # How long their partition isn't idle is said by the last of them.
+            # The last of them says until when their partition isn't idle.
             own = {f"max({name})": column for name, column in own.items()}
         if self.top is not None:
             rows = self._first(rows, ", ".join(own))
@@ -335,21 +335,21 @@ class BufferedRows:
 
 
 def packed(operator: Operator) -> str:
-    """The change of an operator's result, a row in a column."""
+    """Returns the change of an operator's result, with each row as a struct."""
     if operator.relation.changes:
         return f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} as {TIMES} from {operator.name}"
     return f"select struct(*) as {ROW}, 1L as {TIMES} from {operator.name}"
 
 
 def added_up(rows: str, changes: bool) -> str:
-    """Rows with how often each is there in all; without retractions they are there as they are."""
+    """Returns rows with their total multiplicity. Without retractions they are returned unchanged."""
     if not changes:
         return rows
     return f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{rows}\n) group by {ROW} having sum({TIMES}) > 0"
 
 
 def netted(rows: str) -> str:
-    """Changes of rows with how many times more each is there in all, as an operator gives them."""
+    """Returns the net change of rows, with weights, as operators return it."""
     summed = (
         f"select {ROW}, sum({TIMES}) as {WEIGHT} from (\n{rows}\n) group by {ROW} having sum({TIMES}) <> 0"
     )
@@ -357,8 +357,9 @@ def netted(rows: str) -> str:
 
 
 def spread(rows: str, changes: bool, apart: bool = False) -> str:
-    """Rows as a query reads them: each as often as it is there; `apart`: Spark doesn't compute that query's select list
-    within a UNION ALL that these are. (Where there is a correlated query in it, its optimizer ends with "key not found".)"""
+    """Returns rows as a query reads them, each repeated by its multiplicity. `apart` prevents Spark from pushing the
+    query's select list into a UNION ALL of these rows (with a correlated query its optimizer fails with "key not
+    found")."""
     if not changes:
         once = " lateral view explode(array(1)) each as __each" if apart else ""
         return f"select {ROW}.* from (\n{rows}\n){once}"

@@ -1,9 +1,9 @@
-"""SQL of what an operator keeps under a TTL: rows of a partition that was idle for so long count no more.
+"""SQL of an operator's state under a TTL: rows of an idle partition expire.
 
-As with groups (`operators.key_generations`) each row carries the step in which its partition's generation began, so
-nothing has to be deleted in time: the rows of a generation are those of one partition with one `SINCE`, and it is over
-when the watermark is at the greatest `EXPIRES_AT` of them. Folding takes out what is over when it comes by, and changes no
-result.
+As with groups (`operators.key_generations`), each row has the step in which its partition's generation began, so
+nothing has to be deleted in time: a generation consists of the rows of one partition with equal `SINCE`, and it is
+over when the watermark reaches the greatest `EXPIRES_AT` of them. Compaction removes expired generations, which
+changes no result.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from ...program import EXPIRES_AT, STEP, now
 from .key_generations import SINCE, lasts, later, same
 
 LIFE, UNTIL, CAME_IN = "__since", "__until", "__step"
-"""`SINCE`, `EXPIRES_AT` and `STEP` beside the columns of a user's rows."""
+"""`SINCE`, `EXPIRES_AT` and `STEP` next to the columns of a user's rows."""
 HELD = "__held"
-"""Whether a row keeps its partition from being over, however idle that is."""
+"""Whether a row prevents its partition from expiring."""
 FOR_EVER = "timestamp '9999-12-31 00:00:00'"
-"""In the place of `UNTIL` of such rows. It is never kept: they may go."""
+"""Replaces `UNTIL` of such rows when reading. It is never stored, because they may be retracted."""
 
 
 def stored(partitioned: bool) -> list[str]:
-    """Select items over state: what a row carries of its generation."""
+    """Select items over state: the generation columns of a row."""
     return [
         f"{STEP} as {CAME_IN}",
         f"{EXPIRES_AT} as {UNTIL}",
@@ -31,7 +31,7 @@ def stored(partitioned: bool) -> list[str]:
 
 
 def until(ttl: int, busy: str | None = None) -> str:
-    """A select item over `clock`: when a row expires that comes in the step, and is busy until a time."""
+    """Select item over `clock`: expiry of a row of this step that is busy until a time."""
     time = now("watermark_after") if busy is None else f"greatest({now('watermark_after')}, {busy})"
     return f"{later(time, ttl)} as {EXPIRES_AT}"
 
@@ -39,14 +39,14 @@ def until(ttl: int, busy: str | None = None) -> str:
 def lasting(
     rows: str, by: Sequence[str] | None, watermark: str, beside: Sequence[str] = (), held: bool = False
 ) -> str:
-    """Rows whose generation isn't over at a watermark; each expires with the last one of its generation.
+    """Returns rows whose generation isn't over at a watermark. A generation expires with its last row.
 
     Args:
-        rows: with `UNTIL`, and, where there are partitions, `LIFE`.
-        by: the columns of a partition; None: each row has a generation of its own.
-        watermark: the column of `clock`.
-        beside: other rows, with the same columns, whose partitions are these as well.
-        held: whether all have `HELD`, too; what is returned hasn't.
+        rows: with `UNTIL` and, if partitioned, `LIFE`.
+        by: partition columns. None if each row is its own generation.
+        watermark: a column of `clock`.
+        beside: other rows with the same columns and partitions.
+        held: whether all have `HELD`, too. It isn't returned.
     """
     alive = lasts(f"own.{UNTIL}", watermark)
     if by is None:
@@ -77,30 +77,30 @@ def lasting(
 
 
 def countable(rows: str, busy: str, ttl: int) -> str:
-    """Rows without those of which nothing is known any more, so long after the time until which they would have counted.
+    """Drops rows whose time is more than one TTL before the watermark.
 
     Args:
         rows: a relation, or a query in parentheses.
-        busy: that time, of the columns of ``own``.
+        busy: the time, over the columns of ``own``.
         ttl: microseconds.
     """
     return f"select own.* from {rows} as own where {lasts(later(busy, ttl), 'watermark_before')}"
 
 
 def counted(rows: str, by: Sequence[str], times: Sequence[str]) -> str:
-    """How often each row is there, where one may be retracted that had expired: it was not there any more.
+    """Returns the multiplicity of rows. Retractions of expired rows have no effect.
 
     Args:
-        rows: changes of rows, and the step that each came in; folded ones, without, are before all others.
-        by: the columns of a row, and what is the same in all of its changes.
-        times: columns with how many times more it is there.
+        rows: changes of rows with their steps. Compacted rows have no step and precede all others.
+        by: columns of a row, and others that are equal in all of its changes.
+        times: columns with weights.
     """
     columns, step = ", ".join(by), f"coalesce({CAME_IN}, -1L)"
     so_far = [
         f"sum({each}) over (partition by {columns} order by {CAME_IN}) as __so_far_{n}"
         for n, each in enumerate(times)
     ]
-    # A sum starts anew where it went below zero.
+    # The sum restarts where it dropped below zero.
     there = [f"cast(sum({each}) - least(0L, min(__so_far_{n})) as bigint)" for n, each in enumerate(times)]
     named = [f"{text} as {each}" for text, each in zip(there, times, strict=True)]
     summed = [f"sum({each}) as {each}" for each in times]
@@ -113,15 +113,16 @@ def counted(rows: str, by: Sequence[str], times: Sequence[str]) -> str:
 
 
 def newest(rows: str, by: Sequence[str], times: str, key: Sequence[str]) -> str:
-    """Of rows that a key tells apart those that are there: of each key the one that came last.
+    """Returns the current row of each key: the one that was inserted last.
 
-    The operator that a row came from may have forgotten its key, and then seen it anew: what it gives then replaces
-    the row, whether it is another one or not.
+    The operator below may have expired a key and seen it again. Its new row then replaces the old one without a
+    retraction.
 
     Args:
-        rows, by: as of `counted`.
-        times: the column with how many times more a row is there.
-        key: SQL of the key's columns, over a row; none: there is one row.
+        rows: see `counted`.
+        by: see `counted`.
+        times: column with weights.
+        key: SQL of the key's columns, over a row. Empty if there is only one row.
     """
     columns, step = ", ".join(by), f"coalesce({CAME_IN}, -1L)"
     changes = (

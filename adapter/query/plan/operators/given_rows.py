@@ -1,7 +1,7 @@
-"""SQL of what rows gave that would give something else when they are computed again: it is kept, and taken back as it was.
+"""SQL that keeps the output of a non-deterministic projection, so it can be retracted unchanged.
 
-Flink's lookup join keeps the same (`table.exec`'s *upsert-materialize*). A row that is there already, and comes once more,
-gives what it gave; one that had gone, or expired, is computed anew and has another `SINCE`.
+Flink's lookup join does the same (*upsert-materialize*). A row that is there already and arrives again has the output
+it had; one that was retracted or expired is computed again, with another `SINCE`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _GIVEN, _IS_NEW = "__given", "__is_new"
 
 
 class GivenRows:
-    """The pieces of a `MaterializedProject`.
+    """Steps and state of a `MaterializedProject`.
 
     Args:
         operator: the operator.
-        ttl: microseconds of event time after which a row that was idle expires; None: never.
+        ttl: microseconds of event time after which an idle row expires. None for never.
     """
 
     def __init__(self, operator: MaterializedProject, ttl: int | None) -> None:
@@ -37,14 +37,15 @@ class GivenRows:
 
     @property
     def computed_of(self) -> str:
-        """The rows that its query is over in a micro-batch: those that aren't known."""
+        """Returns the rows that the projection is computed for in a micro-batch: those that aren't stored."""
         return f"select {ROW}.*, {ROW} as {GIVEN_BY} from {self.new}"
 
     def steps(self, lookups: tuple[Lookup, ...] = ()) -> list[Step]:
-        """How many times more each row is there that changed, what those gave that are known, and what all of them give.
+        """Returns the steps with the changed rows and their weights, the stored outputs, and the outputs of all of
+        them.
 
         Args:
-            lookups: what its query reads of tables outside.
+            lookups: external tables that the projection reads.
         """
         changed = (
             f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{packed(self.below)}\n) "
@@ -75,7 +76,7 @@ class GivenRows:
         ]
 
     def _known(self) -> str:
-        """What is kept of the rows that changed and are there."""
+        """Returns the stored output of the changed rows that are present."""
         rows = of_keys(f"(\n{self._stored()}\n)", [ROW], self.changed)
         return (
             f"select {ROW}, {_GIVEN}, {generations.LIFE} from (\n{self._summed(rows, 'watermark_before')}\n)"
@@ -90,7 +91,7 @@ class GivenRows:
         )
 
     def _summed(self, rows: str, watermark: str) -> str:
-        """What is there of kept rows: what they gave stands in the first one."""
+        """Merges stored rows. The output is in the first row."""
         until, alive = "", ""
         if self.ttl is not None:
             until = f", max({generations.UNTIL}) as {generations.UNTIL}"
@@ -101,7 +102,7 @@ class GivenRows:
         )
 
     def _computed(self) -> str:
-        """What the rows give that aren't known."""
+        """Returns the computed output of the rows that aren't stored."""
         text = over(self.operator.sql, [self.computed_of])
         found = (
             f"select {ROW}, collect_list({_GIVEN}) as {_GIVEN} from (\n"
@@ -113,14 +114,14 @@ class GivenRows:
         )
 
     def change(self) -> str:
-        """The change of the result."""
+        """Returns the change of the result."""
         return (
             f"select __each.*, {TIMES} as {WEIGHT} from (\n"
             f"select __each, {TIMES} from {self.all} lateral view explode({_GIVEN}) each as __each\n)"
         )
 
     def state(self) -> StatePart:
-        """The part of the state."""
+        """Returns the state table."""
         items = f"{ROW} as {self.row}, {_GIVEN} as {self.given}, {TIMES} as {self.times}, {generations.LIFE} as {SINCE}"
         until, expires = "", ""
         if self.ttl is not None:

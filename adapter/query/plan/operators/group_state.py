@@ -1,9 +1,8 @@
-"""SQL of a GROUP BY over a whole stream: partial aggregates per key, and the keys that changed.
+"""SQL of a group aggregation: partial aggregates per key, and the keys that changed.
 
-Each micro-batch adds rows of partial aggregates to the state; the value of a key is all of its rows
-merged. Distinct values are counted when they are first seen, so no distinct set is read to put a
-result out. Where rows may be taken away again (``sign``), the state says how often each value is
-there, and it counts while that is more than nothing.
+Each micro-batch adds rows of partial aggregates to the state; the value of a key is the merge of its rows. Distinct
+values are counted at their first occurrence, so emitting a result reads no distinct set. With retractions (``sign``),
+the state counts each value, which contributes while its count is positive.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ KNOWN = "__known"
 
 
 class Groups(Partials):
-    """The pieces of a `GroupStage`.
+    """Steps and state of a `GroupStage`.
 
     Args:
         stage: the stage.
-        ttl: microseconds after which an idle key is forgotten; None: never.
-        fused: another stage works on the keys that changed before the state is written.
-        read_again: that reads them more than once.
+        ttl: microseconds after which an idle key expires. None for never.
+        fused: whether another stage reads the changed keys before the state is written.
+        read_again: whether it reads them more than once.
     """
 
     stage: GroupStage
@@ -41,37 +40,37 @@ class Groups(Partials):
         self.name, self.signed, self.fused = stage.name, stage.signed, fused
         self.part = f"{stage.name}_groups"
         self.changed = f"{stage.name}_changed"
-        """The step with what the batch adds."""
+        """The step with the batch's partial aggregates."""
         self.touched = f"{stage.name}_touched"
         """The step with the keys that changed."""
         self.met = f"{stage.name}_met"
-        """The step with the state of the keys that changed, and whether they were there before."""
+        """The step with the merged state of the changed keys, and whether they existed before."""
         self.generations = KeyGenerations(stage.name, self.part, self.keys, ttl)
-        # Values that may go again are counted when a key is read, others when they are first seen.
+        # Retractable values are counted when a key is read, others at their first occurrence.
         self.kept_metrics = self.plain if self.signed else self.metrics
         self.flags_say = TIMES if self.signed else SEEN
 
     @property
     def reads_rows_once(self) -> bool:
-        """Whether `changed` alone reads the rows."""
+        """Whether `changed` is the only step that reads the rows."""
         return self.generations.ttl is None and not self.stage.distinct_sets
 
     def rows_text(self) -> str:
-        """The stage's rows, with the step they come in."""
+        """Returns the stage's rows with their step."""
         time = f", input.{TIME} as event_time" if self.generations.ttl is not None else ""
         return f"select {now(STEP)} as {STEP}{time}, input.* from (\n{self.stage.rows}\n) as input"
 
     # -- before the commit -------------------------------------------------------------------------
 
     def ingest(self) -> list[Step]:
-        """What is made of the batch before its state is written."""
+        """Returns the steps before the state is written."""
         keys = f"select {', '.join(self._selected_keys()) or 'true as anything'}\nfrom {self.rows}\n"
         steps = self.generations.steps(keys + self._group_by([STEP]))
         for members in () if self.signed else self.stage.distinct_sets:
             initial = self._values_of_batch(members)
             steps.extend(self._values_read_twice(members, initial))
             steps += self._new_values(members, initial)
-        # Where nothing else reads them before, they are computed with the commit.
+        # Computed with the commit, unless a step reads them before.
         changed = Step(self.changed, self._changes(), persist=True, initial=self._initial())
         steps.append(changed)
         if self.fused:
@@ -87,7 +86,7 @@ class Groups(Partials):
         return steps
 
     def parts(self) -> list[StatePart]:
-        """The kinds of state rows."""
+        """Returns the state tables."""
         append, ttl = f"select * from {self.changed}", self.generations.ttl or None
         found = [StatePart(self.part, append, self._fold(), closes=None, forgets=ttl)]
         for members in self.stage.distinct_sets:
@@ -102,7 +101,7 @@ class Groups(Partials):
             if self.signed:
                 append = self._counts(members)
             fold = self._fold_values(members)
-            # Each is a fact of its own, unless it may go again, or be seen with another of few keys.
+            # Rows are unique, unless values can be retracted or occur with another enumerated key.
             merges = self.signed or self.stage.enumerated is not None
             found.append(
                 StatePart(self._part(members), append, fold, closes=None, merges=merges, forgets=ttl)
@@ -110,12 +109,12 @@ class Groups(Partials):
         return found
 
     def _columns(self) -> list[str]:
-        """The columns of the part of groups."""
+        """Columns of the state table of groups."""
         rows = [ROWS_THERE] if self.signed else []
         return [STEP, *self.generations.columns, *self.keys, *rows, *map(quote, self._kept_columns())]
 
     def _changes(self, initial: bool = False) -> str:
-        """What the batch adds to the groups; `initial`: while the state has no rows."""
+        """Returns the batch's partial aggregates. `initial`: the state is empty."""
         branches = [self._made_of_rows()]
         if not self.keys:
             known = f"\nleft anti join ({matching(self.part, [], None)}) as known on true"
@@ -144,7 +143,7 @@ class Groups(Partials):
         return self.generations.with_since(f"select {', '.join(items)}\nfrom {self.rows}\n{by}")
 
     def _of_nothing(self, known: str) -> str:
-        """The state of the only group before it has rows: it is there from the first step on, rows or not."""
+        """Returns the state of the global group before it has rows: it exists from the first step on."""
         items = [
             f"{now(STEP)} as {STEP}",
             *([f"0L as {ROWS_THERE}"] if self.signed else []),
@@ -153,13 +152,13 @@ class Groups(Partials):
         return f"select {', '.join(items)}\nfrom clock{known}"
 
     def _made_of_values(self, members: DistinctSet) -> str:
-        """Values that are new, counted."""
+        """Returns the partial aggregates of new values."""
         made: dict[str, str] = {}
         for metric in self._distinct_metrics():
             if metric.metric.distinct_set == members.name:
                 flag = self._flags(members)[members.place(metric.metric)]
                 made |= metric.make(flag)
-        # When a key is forgotten is said by its rows.
+        # The expiry of a key is set by its rows.
         never = [f"cast(null as timestamp) as {EXPIRES_AT}"] if self.generations.ttl is not None else []
         by = [STEP, *self.generations.since, *self.keys]
         kept = [STEP, *self.generations.since, *self._set_keys(), *self._values(members)]
@@ -171,11 +170,11 @@ class Groups(Partials):
     # -- distinct values ---------------------------------------------------------------------------
 
     def _values_of_batch(self, members: DistinctSet) -> str:
-        """The values of the batch, and which FILTERs they pass."""
+        """Returns the batch's values, and the FILTERs that each passes."""
         return self.generations.with_since(self._seen(members, [STEP]))
 
     def _new_values(self, members: DistinctSet, initial: str) -> list[Step]:
-        """Those of them that the state doesn't have, or not for that FILTER."""
+        """Returns the steps with the values that the state lacks, or lacks for a FILTER."""
         flags, identity = (
             self._flags(members),
             [*self.generations.since, *self._set_keys(), *self._values(members)],
@@ -214,18 +213,18 @@ class Groups(Partials):
     # -- values that may go again ------------------------------------------------------------------
 
     def _numbers(self, members: DistinctSet) -> list[str]:
-        """A column per flag: how often a value is there."""
+        """Columns with a value's count, one per flag."""
         return [quote(name) for name in flag_columns(self.stage, members, TIMES)]
 
     def _counts(self, members: DistinctSet) -> str:
-        """How much oftener the values of the batch are there."""
+        """Returns the change of the values' counts in the batch."""
         numbers = [
             f"sum(sign){f' filter (where {quote(condition)})' if condition else ''} as {number}"
             for number, condition in zip(self._numbers(members), members.filters, strict=True)
         ]
         fixed = [STEP, *self._values(members)]
         of_set = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
-        # No aggregate but these two takes a NULL for a value, and they only with another beside it.
+        # Only these two aggregates accept NULL, and only with another value next to it.
         pairs = any(metric.metric.function in ("min_by", "max_by") for metric in of_set)
         where = "" if pairs else f"where {self._not_null(members)}\n"
         items = ", ".join([*fixed, *self._selected_keys(), *numbers])
@@ -234,11 +233,11 @@ class Groups(Partials):
         )
 
     def _of_values(self, members: DistinctSet, touched: str | None) -> str:
-        """The metrics over the values that are there."""
+        """Returns the metrics over the values with a positive count."""
         return self._metrics_of(members, matching(self._part(members), self.keys, touched))
 
     def _metrics_of(self, members: DistinctSet, rows: str) -> str:
-        """The metrics over values, of each generation that they are of."""
+        """Returns the metrics over values, per key and generation."""
         numbers, of = self._numbers(members), [*self.generations.since, *self.keys]
         made = []
         for metric in self._distinct_metrics():
@@ -275,23 +274,23 @@ class Groups(Partials):
         )
 
     def _together(self, rows: str, also_by: Sequence[str] = (), also: Mapping[str, str] | None = None) -> str:
-        """Rows of state, one per key; `also`: other columns, and how they are made."""
+        """Merges state rows to one per key. `also` maps other columns to their aggregates."""
         also = {THERE: "count(*)", **(also or {})}
         if self.signed:
             also[ROWS_THERE] = f"sum({ROWS_THERE})"
         if self.generations.ttl is not None:
             also[EXPIRES_AT] = f"max({EXPIRES_AT})"
             if self.signed and SINCE not in also_by:
-                # All rows of a key are of one generation here.
+                # Here, all rows of a key are of one generation.
                 also[SINCE] = f"max({SINCE})"
         merged = self._merged(f"(\n{rows}\n)", [*also_by, *self.keys], also=also)
-        # Without a key there is one row even if there is nothing.
+        # Without keys, the aggregate returns a row even over no rows.
         return merged if self.keys or also_by else f"select * from (\n{merged}\n) where {THERE} > 0"
 
     # -- results -----------------------------------------------------------------------------------
 
     def emit(self, whole: bool) -> list[Step]:
-        """The keys that changed, with their values; all keys for `whole`."""
+        """Returns the steps with the changed keys and their values; with `whole`, all keys."""
         if whole:
             return [Step(self.name, self.all())]
         if self.fused:
@@ -301,16 +300,16 @@ class Groups(Partials):
         return [touched, *self._looked_up(rows, self.touched, Step(self.name, ""))]
 
     def all(self) -> str:
-        """All groups in the state that aren't forgotten."""
+        """Returns all groups of the state that haven't expired."""
         return self._finished(self.generations.alive(matching(self.part, self.keys, None)))
 
     def of(self, rows: str, others: str, columns: Sequence[str]) -> str:
-        """The groups in some rows of state, of those whose keys another relation has in part."""
-        # Not those that are forgotten, whether the state was folded since or not.
+        """Returns the groups of state rows whose keys partly match another relation."""
+        # Without expired ones, whether or not the state was compacted.
         return self._finished(self.generations.alive(of_keys(f"(\n{rows}\n)", columns, others)))
 
     def known_and_new(self) -> str:
-        """All rows of state together with those the batch is about to add."""
+        """Returns all state rows and those that the batch adds."""
         columns = ", ".join(self._columns())
         return (
             f"select {columns} from ({matching(self.part, self.keys, None)})\n"
@@ -318,7 +317,7 @@ class Groups(Partials):
         )
 
     def _looked_up(self, rows: str, touched: str | None, result: Step) -> list[Step]:
-        """The values of keys out of rows of their state and, among these, of the step itself."""
+        """Returns the steps that merge the state rows of keys (including this step's) and compute their values."""
         initial = None if result.initial is None else self._together(f"select * from {self.changed}")
         together = self._together(rows, also={KNOWN: f"bool_or({STEP} is null or {STEP} < {now(STEP)})"})
         return [
@@ -330,16 +329,16 @@ class Groups(Partials):
         return self._finished_of(f"(\n{self._together(rows)}\n)", touched)
 
     def _finished_of(self, source: str, touched: str | None) -> str:
-        """The values of keys, a row of state each."""
+        """Returns the values of keys from one merged state row each."""
         if self.signed:
             source = self._with_values(source, touched)
         finished = [f"{metric.finish()} as {quote(metric.metric.name)}" for metric in self.metrics]
-        # The only group is there though it has no rows any more.
+        # The global group exists even without rows.
         there = f"\nwhere {ROWS_THERE} > 0" if self.signed and self.keys else ""
         return f"select {', '.join([*self.keys, *finished]) or 'true as anything'}\nfrom {source}{there}"
 
     def _with_values(self, groups: str, touched: str | None) -> str:
-        """Groups with the metrics over their values beside them."""
+        """Returns groups with the metrics over their values."""
         columns = [f"own.{name}" for name in [*self.keys, ROWS_THERE]]
         columns += [quote(name) for metric in self.metrics for name in metric.columns()]
         joins = f"{groups} as own"

@@ -1,4 +1,4 @@
-"""SQL of a GROUP BY whose result is a change: of each touched key the old row goes and the new one comes."""
+"""SQL of a GROUP BY that returns changes: the old row of each touched key is retracted and the new one inserted."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .group_state import ROWS_THERE, THERE, Groups
 from .key_generations import NO_STEP, matching, same
 
 _SKETCHED = frozenset({"approx_count_distinct"})
-"""Kept as sketches, whose estimate depends on the order in which they are merged."""
+"""Kept as sketches, whose estimate depends on the order of merging."""
 _NEW, _HAD, _TOUCHED, _ROWS_BEFORE, _WAS = "__new", "__had", "__touched", "__rows_before", "__was"
 
 
 class GroupChanges(Groups):
-    """The pieces of a `GroupAggregate`: as `Groups`, but finished before the state is written, and with the rows of
-    before.
+    """Steps and state of a `GroupAggregate`. Unlike `Groups`, results are computed before the state is written,
+    together with the previous rows.
 
     Args:
-        stage: the stage, called as its state; its rows read the views of the micro-batch.
-        ttl: microseconds after which an idle key expires; None: never.
-        name: the relation of the change.
-        replayed: whether that has all groups of the state, as if they came in this step.
-        takes_back: whether rows have to be retracted as they were given, to the last digit.
-        read_again: whether what reads the change does so more than once.
+        stage: the stage, named like its state. It reads the micro-batch's views.
+        ttl: microseconds after which an idle key expires. None for never.
+        name: name of the change's relation.
+        replayed: whether to return all groups of the state as insertions.
+        takes_back: whether retractions must equal the emitted rows to the last digit.
+        read_again: whether the change is read more than once.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class GroupChanges(Groups):
         self.name, self.replayed = name, replayed
         self._of_batch_too = False
         self.keeps_given = takes_back and any(map(is_inexact, stage.metrics))
-        """Whether the state has the row that each key gave last, to be retracted as it was."""
+        """Whether the state stores the last emitted row of each key, for exact retractions."""
         self.given, self.given_part = quote(f"{stage.name}_given"), f"{stage.name}_given"
         self.after = f"{stage.name}_after"
 
     def steps(self) -> list[Step]:
-        """Up to the change of the result."""
+        """Returns the steps up to the change of the result."""
         ingest = [step for step in self.ingest() if step.name != self.met]
         found = [Step(self.rows, self.rows_text(), persist=True), *ingest]
         assert found[-1].name == self.name and found[-2].name == self.changed
@@ -100,21 +100,20 @@ class GroupChanges(Groups):
 
     @property
     def _can_be_rewritten(self) -> bool:
-        """Whether the part of groups may be written as a whole: it is all there is, and no key is forgotten."""
+        """Whether the state table of groups may be rewritten as a whole: it is the only one, and keys don't expire."""
         others = self.keeps_given or self.signed or self.stage.distinct_sets or self.replayed
         return bool(self.keys) and not others and self.generations.ttl is None
 
     @property
     def _sides(self) -> tuple[list[MetricColumns], list[MetricColumns]]:
-        """The metrics with the batch, and without it."""
+        """The metrics with the batch, and those without it."""
         metrics = list(self.metrics)
         return metrics, [
             MetricColumns(replace(each.metric, name=f"__before_{each.metric.name}")) for each in metrics
         ]
 
     def _of_both(self, touched: str | None) -> str:
-        """By one pass over what the state has of the touched keys, or of all: what they are with the batch and were without,
-        side by side, in columns of the state."""
+        """Merges the state of the touched keys (or all) in one pass, to state columns with the batch and without it."""
         columns = ", ".join(self._columns())
         known = matching(self.part, self.keys, touched)
         rows = self.generations.latest(
@@ -122,7 +121,7 @@ class GroupChanges(Groups):
             f"select {columns}, true as {_NEW} from {self.changed}"
         )
         if touched is None:
-            # Hardly any two are of one key before they are shuffled, so that to put them together then is for nothing.
+            # Before the shuffle, hardly any two rows share a key, so partial aggregation would be wasted.
             rows = f"select /*+ repartition({', '.join(self.keys)}) */ * from (\n{rows}\n)"
         metrics, before = self._sides
         of_before = [
@@ -144,10 +143,10 @@ class GroupChanges(Groups):
         )
 
     def _change_of_both(self) -> str:
-        """The change that these are: of each key the row of before goes and the new one comes."""
+        """Returns the change of the groups in `_of_both`: old rows are retracted and new ones inserted."""
         metrics, before = self._sides
         is_there, was_there = f"{THERE} > 0", f"{_HAD} > 0"
-        if self.signed and self.keys:  # the only group is there though it has no rows any more
+        if self.signed and self.keys:  # the global group exists even without rows
             is_there, was_there = f"{ROWS_THERE} > 0", f"{was_there} and {_ROWS_BEFORE} > 0"
 
         def row(finished: list[MetricColumns]) -> str:
@@ -173,7 +172,7 @@ class GroupChanges(Groups):
         )
 
     def _last_given(self) -> str:
-        """The row that each touched key gave last."""
+        """Returns the last emitted row of each touched key."""
         by = f" group by {', '.join(self.keys)}" if self.keys else ""
         last = f"max_by({self.given}, coalesce({STEP}, -1L)) as {self.given}"
         given = self.generations.going_on(matching(self.given_part, self.keys, self.changed))
@@ -181,7 +180,7 @@ class GroupChanges(Groups):
         return f"select {self.given}.* from (\n{rows}\n) where {self.given} is not null"
 
     def _given(self) -> StatePart:
-        """The rows that touched keys give, or NULL where they give none any more."""
+        """Returns the state table of emitted rows, with NULL for touched keys that have none any more."""
         own = [*self.keys, *self.generations.since]
         keys = [f"touched.{key}" for key in own]
         on = same("touched", "own", self.keys) if self.keys else "true"
@@ -209,7 +208,7 @@ class GroupChanges(Groups):
     _only_batch = False
 
     def parts(self) -> list[StatePart]:
-        """The kinds of state rows."""
+        """Returns the state tables."""
         found = super().parts()
         if self.keeps_given:
             found.append(self._given())
@@ -228,7 +227,7 @@ class GroupChanges(Groups):
         return listed
 
     def _rewritten(self) -> str:
-        """All groups after the batch, a row each."""
+        """Returns all groups after the batch, one row each."""
         step, *kept = self._columns()
         return f"select if({_TOUCHED} > 0, {now(step)}, null) as {step}, {', '.join(kept)} from {self.met}"
 
@@ -248,7 +247,7 @@ class GroupChanges(Groups):
 
 
 def is_inexact(metric: Metric) -> bool:
-    """Whether an aggregate depends, in its last digit, on the order in which its values are added up."""
+    """Whether an aggregate's last digit depends on the order in which values are added."""
     if metric.function in TYPED and metric.types is not None:
         return (metric.types.sum if metric.function == "sum" else metric.types.result) in ("double", "float")
     return metric.function in INEXACT or metric.function in _SKETCHED

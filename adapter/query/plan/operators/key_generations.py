@@ -1,8 +1,8 @@
-"""SQL for the state of keys: which rows came in a step, and how long a key is kept without new ones.
+"""SQL for the state of keys: the rows of a step, and how long an idle key is stored.
 
-With a time to live a key that was idle for so long is forgotten, and its next row begins a new generation.
-All rows of a generation carry ``since``, the step it began with; those of an earlier one count no more. So
-nothing has to be deleted in time: folding takes out what is forgotten when it comes by.
+With a time to live an idle key expires, and its next row starts a new generation. All rows of a generation have
+``since``, the step it began with; rows of earlier ones don't count. So nothing has to be deleted in time: compaction
+removes expired rows.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from ...program import EXPIRES_AT, STEP, Step, now
 
 SINCE, TIME = "since", "row_time"
 NO_STEP = f"cast(null as bigint) as {STEP}"
-"""What folded rows have: they came in no step that may be put out again."""
+"""STEP of compacted rows: no step that may be emitted again."""
 
 
 def lasts(until: str, watermark: str = "watermark_after") -> str:
-    """Whether what lasts until a time still counts at a watermark; it does while either isn't known yet."""
+    """SQL predicate: a time hasn't been reached by a watermark. True if either is NULL."""
     return f"coalesce({until} > {now(watermark)}, true)"
 
 
 ALIVE = lasts(EXPIRES_AT)
-"""Whether a row of state still counts after the step."""
+"""SQL predicate: a state row hasn't expired after the step."""
 
 
 def expiry(time: str, after: int | None) -> str:
-    """A select item: until when a row counts, so many microseconds after a time."""
+    """Select item: expiry, so many microseconds after a time."""
     return f"{later(time, after)} as {EXPIRES_AT}"
 
 
 def later(time: str, micros: int | None) -> str:
-    """So many microseconds after a time; NULL where no TIMESTAMP is that late."""
+    """SQL of the time so many microseconds later. NULL if beyond the range of TIMESTAMP."""
     return f"timestamp_micros(try_add(unix_micros({time}), {micros}))"
 
 
 def comes_due(column: str, relation: str) -> str:
-    """Whether the time in a column is passed in this step, and wasn't before it or the row there."""
+    """SQL predicate: the watermark passes a time in this step, or had passed it when the row arrived in this step."""
     return (
         f"{column} <= {now('watermark_after')} and ({relation}.{STEP} = {now(STEP)} "
         f"or {now('watermark_before')} is null or {column} > {now('watermark_before')})"
@@ -44,13 +44,13 @@ def comes_due(column: str, relation: str) -> str:
 
 
 def touched_in_step(name: str, part: str, columns: Sequence[str], added: str) -> Step:
-    """The step with the values that columns have in the rows of the step, some perhaps more than once.
+    """Returns the step with the columns' values in the rows of this step, possibly with duplicates.
 
     Args:
-        name: of the step.
-        part: of the state.
-        columns: of the part.
-        added: the step with the rows that the micro-batch adds to it.
+        name: name of the step.
+        part: the state table.
+        columns: of the state table.
+        added: the step with the rows that the micro-batch adds.
     """
     listed = ", ".join(columns) or "true as anything"
     noted = f"select distinct {listed} from state\nwhere part = '{part}' and {STEP} = {now(STEP)}"
@@ -58,30 +58,30 @@ def touched_in_step(name: str, part: str, columns: Sequence[str], added: str) ->
 
 
 def matching(part: str, keys: Sequence[str], others: str | None) -> str:
-    """The rows of a part, of the keys that another relation has; of all."""
+    """Returns the rows of a state table with keys that another relation has. With None, all rows."""
     rows = f"select state.* from state\nwhere part = '{part}'"
     return rows if others is None else of_keys(f"({rows})", keys, others)
 
 
 def of_keys(rows: str, keys: Sequence[str], others: str, in_memory: bool = False) -> str:
-    """Rows whose keys another relation has. `in_memory`: all are in memory, so that to shuffle them costs less than to
-    send the other relation around by a job of its own."""
+    """Returns rows with keys that another relation has. `in_memory`: all rows are in memory, so a shuffle is cheaper
+    than a broadcast job."""
     hint = "/*+ merge(others) */ " if in_memory and keys else ""
     return f"select {hint}own.* from {rows} as own\nleft semi join {others} as others on {same('own', 'others', keys)}"
 
 
 def same(one: str, other: str, keys: Sequence[str]) -> str:
-    """A condition for equal keys, NULL being one."""
+    """SQL predicate: equal keys. NULL equals NULL."""
     return " and ".join(f"{one}.{key} <=> {other}.{key}" for key in keys) or "true"
 
 
 def generations_of(touched: str, known: str, keys: Sequence[str]) -> str:
-    """The keys that a step touches, and in which generation each is: one that goes on, or one that begins with the step.
+    """Returns the touched keys with the generation of each: the current one, or a new one that begins with this step.
 
     Args:
-        touched: the keys, each once.
-        known: rows of state, with the keys, `SINCE` and `EXPIRES_AT`; may be of other keys as well.
-        keys: the columns; none: there is one key.
+        touched: the keys, without duplicates.
+        known: state rows with the keys, `SINCE` and `EXPIRES_AT`. May include other keys.
+        keys: the key columns. Empty if there is one key.
     """
     columns = [f"touched.{key}" for key in keys]
     of_generation = ", ".join([*keys, SINCE])
@@ -96,7 +96,7 @@ def generations_of(touched: str, known: str, keys: Sequence[str]) -> str:
 
 
 class KeyGenerations:
-    """The generations of a stage's keys, as the rows of one part of its state tell them."""
+    """Generations of a stage's keys, from the rows of one of its state tables."""
 
     def __init__(self, stage: str, part: str, keys: Sequence[str], ttl: int | None) -> None:
         self.ttl = ttl
@@ -106,22 +106,22 @@ class KeyGenerations:
 
     @property
     def since(self) -> list[str]:
-        """The columns that say which generation a row is of."""
+        """Columns that identify a row's generation."""
         return [] if self.ttl is None else [SINCE]
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the part that tells generations."""
+        """Generation columns of the state table."""
         return [] if self.ttl is None else [SINCE, EXPIRES_AT]
 
     def expiry(self, time: str) -> list[str]:
-        """Select items: when a key is forgotten whose last row is of `time`."""
+        """Select items: expiry of a key whose last row has this time."""
         if self.ttl is None:
             return []
         return [expiry(time, self.ttl)]
 
     def steps(self, keys_of_batch: str) -> list[Step]:
-        """The generations that the keys of a batch are in."""
+        """Returns the steps with the generations of the batch's keys."""
         if self.ttl is None:
             return []
         batch = f"select distinct * from (\n{keys_of_batch}\n)"
@@ -135,24 +135,24 @@ class KeyGenerations:
         ]
 
     def with_since(self, rows: str) -> str:
-        """Rows of the batch with the generation their key is in."""
+        """Returns rows of the batch with the generation of their key."""
         if self.ttl is None:
             return rows
         on = same("own", "generations", self._keys)
         return f"select own.*, {SINCE} from (\n{rows}\n) as own join {self._step} as generations on {on}"
 
     def going_on(self, rows: str) -> str:
-        """Rows of state of the generations that the keys of the batch are in."""
+        """Returns state rows in the current generations of the batch's keys."""
         return rows if self.ttl is None else of_keys(f"(\n{rows}\n)", [*self._keys, SINCE], self._step)
 
     def latest(self, rows: str) -> str:
-        """Rows of the last generation of their keys."""
+        """Returns rows in the last generation of their keys."""
         if self.ttl is None:
             return rows
         return f"select * from (select *, max({SINCE}) {self._by} as __since from (\n{rows}\n)) where {SINCE} = __since"
 
     def alive(self, rows: str) -> str:
-        """The same, of keys that aren't forgotten after the batch."""
+        """Returns rows in the last generation of keys that haven't expired after the batch."""
         if self.ttl is None:
             return rows
         return (
@@ -161,7 +161,7 @@ class KeyGenerations:
         )
 
     def of_living(self, part: str) -> str:
-        """The rows of another part whose keys are alive, of that generation."""
+        """Returns the rows of another state table in the generations that haven't expired."""
         rows = f"select state.* from state where part = '{part}'"
         if self.ttl is None:
             return rows

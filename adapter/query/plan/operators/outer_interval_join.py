@@ -1,6 +1,5 @@
-"""SQL of outer and anti joins that time bounds: pairs come as they meet; a row that has met none comes once, when it can
-meet none any more (Flink's interval join). What comes never changes.
-"""
+"""SQL of outer and anti interval joins: pairs are emitted when they match. An unmatched row is emitted once, when it
+can't match any more (Flink's interval join). Results never change."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from .key_generations import lasts
 
 
 class MatchedOrAlone:
-    """The pieces of an `OuterIntervalJoin`.
+    """Steps and state of an `OuterIntervalJoin`.
 
     Args:
         operator: the operator.
@@ -28,7 +27,7 @@ class MatchedOrAlone:
         ]
 
     def change(self) -> tuple[str, str]:
-        """What comes in a micro-batch, and the same with an empty state."""
+        """Returns the emitted rows of a micro-batch, and the same for an empty state."""
         new = [_rows(each.change()) for each in self.kept]
         old = [_rows(each.all_before()) for each in self.kept]
         every = [f"{before}\nunion all\n{came}" for before, came in zip(old, new, strict=True)]
@@ -47,20 +46,21 @@ class MatchedOrAlone:
         return _union(met), _union(first)
 
     def state(self) -> list[StatePart]:
-        """The rows of both sides. Those that may be alone are out when they have expired."""
+        """Returns the state tables of both sides. Rows that may be unmatched are emitted when they expire."""
         return [
             replace(each.state(), closes=EXPIRES_AT) if waits else each.state()
             for each, waits in zip(self.kept, self._waiting(), strict=True)
         ]
 
     def _waiting(self) -> tuple[bool, ...]:
-        """By input whether its rows come when they are alone."""
+        """Returns for each input whether its unmatched rows are emitted."""
         if self.operator.pairs is None:
             return (True, False)
         return tuple(each is not None for each in self.operator.alone)
 
     def _not_out(self, number: int) -> str:
-        """The rows of an input before, without those that are kept but have come alone: late rows meet them no more."""
+        """Returns the stored rows of an input that late rows may still match: without those that were emitted as
+        unmatched."""
         rows, meet = self.kept[number].all_before(), self.operator.meet[number]
         if meet is None:
             return _rows(rows)
@@ -71,11 +71,10 @@ class MatchedOrAlone:
         return _union([_rows(wait), over(meet, inputs)])
 
     def _due(self, number: int) -> tuple[str, str]:
-        """The rows of an input that can meet none any more from this micro-batch on: of those before, and of those that
-        came."""
+        """Returns the rows of an input that can't match from this micro-batch on: stored ones, and new ones."""
         kept, until = self.kept[number], expires(self.operator.due[number], ROW)
         passed = f"not {lasts(until)}"
-        # A row that has no time meets none.
+        # A row without a time never matches.
         timeless = " and ".join(f"{ROW}.{quote(column)} is null" for column, _ in self.operator.due[number])
         came = f"select * from (\n{kept.change()}\n) where {passed} or {timeless}"
         before = (
@@ -84,11 +83,11 @@ class MatchedOrAlone:
         return _rows(before), _rows(came)
 
     def _alone(self, due: list[str], every: list[str]) -> str:
-        """The query over the rows that are due and have met none.
+        """Returns the query over the rows that are due and unmatched.
 
         Args:
-            due: by input, the rows that can meet none any more.
-            every: by input, all rows.
+            due: for each input, the rows that can't match any more.
+            every: for each input, all rows.
         """
         if self.operator.pairs is None:
             return over(self.operator.sql, [due[0], every[1]])

@@ -1,8 +1,8 @@
-"""SQL of OVER in order of event time: rows wait for the watermark, and are kept while frames of later ones reach back to
+"""SQL of OVER ordered by event time: rows wait for the watermark, and are stored while frames of later rows include
 them.
 
-Under a TTL a partition that had no row for so long begins anew: its rows from before the gap are of another *generation*.
-Their event times alone say so, so it is the same however the input is cut.
+Under a TTL an idle partition starts again: rows before the gap belong to another *generation*. Generations depend
+only on event times, so they are independent of how the input is split.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .ranked_rows import DUE
 
 _TIME, _BEFORE = "__time", "__before"
 _SLACK = 3 * HOUR
-"""Spark counts days on the session's clock, which is put forward and back."""
+"""Spark counts days in the session's time zone, whose clock may be changed."""
 
 
 class OrderedRows:
-    """The pieces of an `OverAggregate`.
+    """Steps and state of an `OverAggregate`.
 
     Args:
         operator: the operator.
-        ttl: microseconds of event time after which an idle partition begins anew; None: never.
+        ttl: microseconds of event time after which an idle partition starts again. None for never.
     """
 
     def __init__(self, operator: OverAggregate, ttl: int | None) -> None:
@@ -41,7 +41,7 @@ class OrderedRows:
         self.due, self.touched = f"{self.part}_due", f"{self.part}_touched"
 
     def rows(self) -> Rows | None:
-        """Its input, of which late rows are dropped; None: rows come in order, and none is."""
+        """Returns the input, from which late rows are dropped. None if rows arrive in order, so none is late."""
         if not self.operator.waits:
             return None
         time = f"own.{quote(self.operator.time)}"
@@ -53,7 +53,7 @@ class OrderedRows:
         )
 
     def steps(self) -> list[Step]:
-        """What is put out in the micro-batch, of which partitions, and what the frames of these rows give."""
+        """Returns the steps with the rows to emit, their partitions, and the result over their frames."""
         came, kept = self._came(), self._stored()
         if self.operator.waits:
             waited = f"{came}\nunion all\nselect * from (\n{kept}\n) where not {_passed('watermark_before')}"
@@ -76,7 +76,7 @@ class OrderedRows:
         ]
 
     def state(self) -> StatePart:
-        """The part of the state: rows that wait, and those that frames reach back to."""
+        """Returns the state table: rows that wait, and rows that later frames include."""
         ends = [micros for _, micros in self.operator.until]
         lengths = [each for each in (self.ttl, self.operator.reach.micros, *ends) if each]
         return StatePart(
@@ -110,7 +110,8 @@ class OrderedRows:
         return quote(f"{self.part}{name}")
 
     def _as_rows(self, rows: str, runs: Sequence[str] = ()) -> str:
-        """For FROM: rows as the query has them, each with itself, its time and its running values beside its columns."""
+        """Returns a relation for FROM: rows as the query reads them, each also as a struct, with its time and running
+        values."""
         own = ", ".join([f"{ROW}.*", ROW, _TIME, *runs])
         return f"(\nselect {own} from (\n{rows}\n)\n) as {quote(self.operator.alias)}"
 
@@ -129,18 +130,18 @@ class OrderedRows:
         return f"cast({ROW}.{quote(self.operator.time)} as timestamp)"
 
     def _within(self, order: str = "") -> str:
-        """An OVER clause of the partitions."""
+        """An OVER clause for the partitions."""
         by = f"partition by {', '.join(self.keys)}" if self.keys else ""
         return f"over ({' '.join(filter(None, (by, order)))})"
 
     def _computed(self, rows: str) -> str:
-        """The query over rows of whole frames, less those that are only in them."""
+        """Returns the query over rows with complete frames, without rows that are only part of frames."""
         life = ""
         if self.ttl is not None:
             life = f", {OVER_LIFE}"
             gap = f"unix_micros({_TIME}) - unix_micros({_BEFORE}) >= {self.ttl}"
             before = f"lag({_TIME}) {self._within(f'order by {_TIME}')} as {_BEFORE}"
-            so_far = self._within(f"order by {_TIME}")  # rows of one time are of one generation
+            so_far = self._within(f"order by {_TIME}")  # rows with equal times are of one generation
             rows = f"select *, sum(if({gap}, 1, 0)) {so_far} as {OVER_LIFE}\nfrom (\nselect *, {before} from (\n{rows}\n)\n)"
         runs = "".join(f", {name}" for name in self.runs)
         text = over(self.operator.sql, [f"select {ROW}.*, {WEIGHT}{runs}{life} from (\n{rows}\n)"])
@@ -158,7 +159,7 @@ class OrderedRows:
             needed += f" and {lasts(expires(self.operator.until, ROW))}"
         rows = self._keyed(self._stored())
         before = f"select * from (\n{rows}\n) where {_passed()}" if self.operator.waits else rows
-        # Rows of one time have one place: which of them frames take isn't decided here.
+        # Rows with equal times share a rank. Which of them are in a frame isn't decided here.
         placed = (
             f"select *, rank() {self._within(f'order by {_TIME} desc')} as __place, "
             f"max({_TIME}) {self._within()} as __newest from (\n{before}\n)"
@@ -172,7 +173,7 @@ class OrderedRows:
         return f"select {NO_STEP}, {self._items()} from (\n{kept}\n)"
 
     def _totals(self, rows: str) -> str:
-        """The last row of each partition, with what all of its rows come to, put together in order."""
+        """Returns the last row of each partition with the merged running values of all its rows."""
         so_far = self._within(f"order by {_TIME}")
         runs = [f"{each.merged(so_far)} as {each.column}" for each in self.operator.running]
         place = f"row_number() {self._within(f'order by {_TIME} desc')} as __place"
@@ -181,7 +182,7 @@ class OrderedRows:
 
 
 def _due_at(time: str) -> str:
-    """From when on no row that isn't late can come at a time, or before it."""
+    """SQL of the watermark at which only late rows can have this time or an earlier one."""
     return later(time, 1)
 
 

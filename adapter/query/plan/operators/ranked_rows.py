@@ -1,4 +1,4 @@
-"""SQL of a ranking over rows that only come: one that isn't among the first when it comes never will be, and isn't kept."""
+"""SQL of an append-only ranking: a row that isn't among the first N when it arrives never will be, and isn't stored."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from .top_n import PLACE, ROW, is_behind, last_places, members_part, shown, show
 from .window_buffer import first_of
 
 DUE = "due"
-"""The column with the watermark at which a row is put out."""
+"""Column with the watermark at which a row is emitted."""
 _FRESH = "__fresh"
 
 
 class RankedRows:
-    """The pieces of a `TopN` over rows as they come.
+    """Steps and state of a `TopN` over rows.
 
     Args:
         operator: the operator.
-        ttl: microseconds after which a ranking without new members is forgotten; None: never.
-        time: the input's column with the time that this is counted from, and at which rows that never change are due; None:
-            it is the watermark when they come.
-        replayed: whether all rankings of the state come as if they were new.
+        ttl: microseconds after which a ranking without new members expires. None for never.
+        time: input column that expiry counts from, and at which final rows are due. None for the watermark at
+            arrival.
+        replayed: whether to return all rankings of the state as insertions.
     """
 
     def __init__(self, operator: TopN, ttl: int | None, time: str | None, replayed: bool = False) -> None:
         self.operator, self.name, self.time, self.replayed = operator, operator.name, time, replayed
         self.part = members_part(operator)
-        # Called after the part, as which they go on when the query is written otherwise.
+        # Named after the state table, under which they continue if the query is rewritten.
         self.kept_row = quote(f"{self.part}_row")
         self.keys = [quote(f"{self.part}_by_{number}") for number in range(len(operator.top.partition))]
         self.listed = ", ".join(self.keys) or "true as anything"
@@ -52,7 +52,7 @@ class RankedRows:
 
     @property
     def is_timed(self) -> bool:
-        """Whether its rows have a time of their own."""
+        """Whether rows need their own time, for expiry or final results."""
         return self.time is not None and (self.generations.ttl is not None or self.operator.final)
 
     @property
@@ -61,7 +61,7 @@ class RankedRows:
         return [STEP, *self.generations.columns, *due, *self.keys, ROW]
 
     def judged(self) -> Rows | None:
-        """The rows, where they have a time: those without are dropped, and counted."""
+        """Returns the input if rows have a time: those without one are dropped and counted."""
         if not self.is_timed:
             return None
         views = tuple(each.view for each in in_order(self.operator) if isinstance(each, Source))
@@ -69,7 +69,7 @@ class RankedRows:
         return Rows(self.rows, text, views, expires=False, forgets=self.operator.final)
 
     def _rows(self) -> str:
-        """The rows of the micro-batch, with what they are ranked within."""
+        """Returns the micro-batch's rows with their partition columns."""
         (below,) = self.operator.inputs
         source, row, time = f"select * from {below.name}", "struct(*)", []
         if self.generations.ttl is not None or self.operator.final:
@@ -90,24 +90,24 @@ class RankedRows:
         return f"select {', '.join([f'{now(STEP)} as {STEP}', *time, *keys, ROW])} from (\n{rows}\n)"
 
     def _first(self, rows: str, tie: str = "") -> str:
-        """Of some rows those that are in the rankings, with their places; `tie`: by which equal ones are told apart."""
+        """Returns the rows that are in the rankings, with their ranks. `tie` breaks ties."""
         top = self.operator.top
         if tie and top.function == "row_number":
             top = replace(top, order=f"{top.order}, {tie}")
         return first_of(rows, top, self.keys, ROW)
 
     def steps(self) -> list[Step]:
-        """Up to the rankings that the micro-batch touches, as they are after it."""
+        """Returns the steps up to the touched rankings after the micro-batch."""
         columns = ", ".join(self._columns)
         new = self.generations.with_since(f"select *{self._added()} from {self.rows}")
         fresh = of_batch = f"select {columns}, true as {_FRESH} from (\n{new}\n)"
         if self.operator.final:
-            # What is out stays: later rows of its key aren't taken.
+            # Emitted rows are final: later rows of their key are ignored.
             done = f"(select * from (\n{self._known()}\n) where {DUE} <= {now('watermark_before')})"
             on = same("new", "done", [*self.keys, *self.generations.since])
             fresh = f"select new.* from (\n{fresh}\n) as new left anti join {done} as done on {on}"
         both = f"{fresh}\nunion all\nselect {columns}, false as {_FRESH} from (\n{self._known()}\n)"
-        # Of equal rows those that were there stay.
+        # Among equal rows, stored ones stay.
         ranked, initial = (self._first(rows, _FRESH) for rows in (self.generations.latest(both), of_batch))
         taken = Step(self.rows, self._rows(), persist=True, whole=self._not_behind())
         return [
@@ -117,9 +117,9 @@ class RankedRows:
         ]
 
     def _not_behind(self) -> Whole | None:
-        """The rows without those behind the last of a full ranking by what it is ordered by first: they would be put in
-        order with all others, to be left out then. None: which they are can't be told, a member may be forgotten, or all
-        rankings come."""
+        """Returns the input without rows behind the last member of a full ranking, by the first order column, so that
+        they aren't sorted in vain. None if that can't be decided, members may expire, or all rankings are replayed.
+        """
         may_leave_out = self.operator.descends is not None and self.generations.ttl is None
         if not may_leave_out or self.operator.final or self.replayed:
             return None
@@ -131,7 +131,7 @@ class RankedRows:
         return Whole(rows, self.part, of_many=True)
 
     def _known(self) -> str:
-        """The rows of the state of the rankings that the micro-batch touches."""
+        """Returns the stored rows of the touched rankings."""
         return self._read(None if self.replayed else self.rows)
 
     def _read(self, touched: str | None) -> str:
@@ -140,12 +140,12 @@ class RankedRows:
     def _added(self) -> str:
         added = self.generations.expiry(TIME)
         if self.operator.final:
-            # From then on no row that isn't late can come before it.
+            # After that, only late rows can precede it.
             added.append(f"{later(TIME, 1)} as {DUE}")
         return "".join(f", {text}" for text in added)
 
     def change(self) -> Step:
-        """What changes in the result."""
+        """Returns the step with the change of the result."""
         after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
         if self.replayed:
             return Step(self.name, shown(self.operator, after), persist=True)
@@ -163,7 +163,8 @@ class RankedRows:
         )
 
     def emit(self, whole: bool) -> list[Step]:
-        """After the commit, the rankings that changed, or all; of rows that never change those that are due."""
+        """Returns the steps with the changed rankings (or all), after the commit; for final results, the rows that
+        are due."""
         if whole:
             return [
                 Step(
@@ -189,7 +190,7 @@ class RankedRows:
         ]
 
     def state(self) -> StatePart:
-        """The rows that are, or were, in the ranking."""
+        """Returns the state table: rows that are, or were, in the ranking."""
         kept = [name for name in self._columns if name not in (STEP, ROW)]
         listed = ", ".join([*kept, f"{ROW} as {self.kept_row}"])
         still = self._first(self.generations.alive(self._read(None)))

@@ -1,9 +1,9 @@
-"""SQL of rows that leave as time goes by: kept, without their event time, until the watermark has passed their bound.
+"""SQL of a temporal filter: rows are stored without their event time, until the watermark passes their bound.
 
-A row that is beyond its bound when it comes was never in. Whether one is in is told by its event time and the watermark
-after the micro-batch alone, so it is the same however the input is cut.
+A row that is beyond its bound when it arrives is never inserted. That depends only on its event time and the
+watermark after the micro-batch, so it is independent of how the input is split.
 
-Under a TTL what stands above forgets a row that came so long ago, and what it was put into; then it isn't taken out either.
+Under a TTL the operators above expire what such a row contributed to; then it isn't retracted either.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .buffered_rows import ROW
 from .key_generations import NO_STEP, lasts, later
 
 _UNTIL, _KNOWN = "__until", "__known"
-"""When a row leaves, and until when what stands above knows it."""
+"""When a row leaves, and until when the operators above keep it."""
 
 
 class RecentRows:
-    """The pieces of a `TemporalFilter`.
+    """Steps and state of a `TemporalFilter`.
 
     Args:
         operator: the operator.
-        ttl: microseconds of event time after which what is idle expires; None: never.
+        ttl: microseconds of event time after which idle state expires. None for never.
     """
 
     def __init__(self, operator: TemporalFilter, ttl: int | None) -> None:
@@ -35,7 +35,7 @@ class RecentRows:
         self.came = f"{self.part}_rows"
 
     def rows(self) -> Rows:
-        """Its input: a row without an event time is in no result, and counted."""
+        """Returns the input. A row without an event time is dropped and counted."""
         time = f"own.{quote(ROW_TIME)}"
         until = later(f"cast({time} as timestamp)", self.operator.lasts)
         return Rows(
@@ -47,7 +47,7 @@ class RecentRows:
         )
 
     def change(self) -> tuple[str, str]:
-        """What comes and leaves in a micro-batch, and the same with an empty state."""
+        """Returns the insertions and retractions of a micro-batch, and the same for an empty state."""
         came = f"select {ROW}.*, 1L as {WEIGHT} from {self.came} where {lasts(_UNTIL)}"
         in_before = f"where {lasts(_UNTIL, 'watermark_before')} and not {lasts(_UNTIL)}"
         if self.ttl is not None:
@@ -56,7 +56,7 @@ class RecentRows:
         return f"{came}\nunion all\n{left}", came
 
     def state(self) -> StatePart:
-        """The part of the state: rows that have still to leave."""
+        """Returns the state table: rows that have not left yet."""
         known = f", {later(now('watermark_after'), self.ttl)} as {_KNOWN}" if self.ttl is not None else ""
         came = f"select {ROW}, {_UNTIL}{known} from {self.came} where {lasts(_UNTIL)}"
         still = f"select * from (\n{self._stored()}\n) where {lasts(_UNTIL)}"

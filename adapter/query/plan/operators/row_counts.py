@@ -1,4 +1,4 @@
-"""SQL of a set operation: how often each row is on either side is kept, and says how often it is in the result."""
+"""SQL of a set operation. Its state counts each row per side; the result's multiplicity is computed from both counts."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from . import generations
 from .key_generations import NO_STEP, SINCE, generations_of, of_keys
 
 _FOUND = "__found"
-"""Whether the state has a row that changed."""
+"""Whether the state has the changed row."""
 
 
 class RowCounts:
-    """The pieces of a `SetOperation`.
+    """Steps and state of a `SetOperation`.
 
     Args:
         operator: the operator.
-        ttl: microseconds of event time after which a row that was idle on both sides expires; None: never.
+        ttl: microseconds of event time after which a row that is idle on both sides expires. None for never.
     """
 
     def __init__(self, operator: SetOperation, ttl: int | None) -> None:
@@ -28,14 +28,15 @@ class RowCounts:
         )
         self.part = operator.name
         self.row, self.left, self.right = (quote(f"{self.part}_{what}") for what in ("row", "left", "right"))
-        # A row of the side that stays isn't idle while it is there.
+        # A row on a side that never expires isn't idle while it is there.
         sides = zip((self.left, self.right), operator.inputs, strict=False)
         self._holding = [] if operator.ends else [side for side, each in sides if stay(each)]
         self.changed, self.generations = f"{self.part}_changed", f"{self.part}_generations"
         self.met = f"{self.part}_met"
 
     def steps(self) -> list[Step]:
-        """How many times more each row that changed is on either side; with a TTL, in which generation it is."""
+        """Returns the steps that compute the changed rows with their counts per side, and under a TTL their
+        generations."""
         found = [Step(self.changed, self._changed(), persist=True)]
         if self.ttl is not None:
             kept = ", ".join([self.row, SINCE, EXPIRES_AT, *self._holding])
@@ -74,7 +75,7 @@ class RowCounts:
         )
 
     def _known(self) -> str:
-        """How often the state has the rows that changed."""
+        """Returns the stored counts of the changed rows."""
         state = f"from state where part = '{self.part}'"
         if self.ttl is None:
             rows = f"select {self.row}, {self.left}, {self.right} {state}"
@@ -91,14 +92,14 @@ class RowCounts:
         )
 
     def _holds(self) -> str:
-        """Whether a kept row is there on the side that stays."""
+        """SQL predicate: a stored row is present on the side that never expires."""
         (side,) = self._holding
         return f"sum({side}) over (partition by {self.row}) > 0"
 
     def _counted(self, known: str) -> str:
-        """How often the rows that changed are on either side before and after."""
+        """Returns the counts of the changed rows on both sides, before and after the micro-batch."""
         row, left, right = self.row, self.left, self.right
-        # What is retracted had expired if it isn't known.
+        # A retracted row that isn't stored had expired.
         after = (
             f"greatest(0L, l + {left}) as l_after, greatest(0L, r + {right}) as r_after"
             if self.ttl is not None
@@ -112,7 +113,7 @@ class RowCounts:
         )
 
     def change(self) -> str:
-        """The change of the result."""
+        """Returns the change of the result."""
         row = self.row
         before = f"(select {row}, l_before as l, r_before as r, -1 as way from {self.met})"
         now = f"(select {row}, l_after as l, r_after as r, 1 as way from {self.met})"
@@ -124,7 +125,7 @@ class RowCounts:
         return f"select {row}.*{weight} from (\n{summed}\n) where {WEIGHT} <> 0"
 
     def state(self) -> StatePart:
-        """The part of the state."""
+        """Returns the state table."""
         own = f"{self.row}, {self.left}, {self.right}"
         if self.ttl is None:
             append = f"select {now(STEP)} as {STEP}, own.* from {self.changed} as own"

@@ -1,15 +1,14 @@
-"""SQL for windows whose bounds come from their rows: sessions, and the steps of dynamic_cumulate.
+"""SQL for windows whose bounds depend on their rows: sessions, and the steps of dynamic_cumulate.
 
-Rows of one key belong together while the gap between them isn't longer than the window's. Each row of
-a batch learns the bounds of its session from the batch and from the sessions that are open in the
-state, and carries them into the state. A later row may extend a session, or make two of them one; then
-the rows in the state overlap, and reading puts them together again.
+Rows of one key are in one session while the gap between them isn't longer than the window's. Each row of a
+micro-batch gets the bounds of its session from the batch and the open sessions in the state, and is stored with them.
+A later row may extend a session, or merge two; then stored rows overlap, and reading merges them.
 
-A session that has closed never takes in another row, though such a row may lie within its bounds:
-where disorder brings one late, it begins a new session. To keep the two apart, rows are merged from
-``merge_from`` on, which lies after the end of all sessions that had closed when a row came in.
+A closed session never accepts another row, even one within its bounds: a row that arrives late because of disorder
+begins a new session. To keep the two apart, rows are merged from ``merge_from`` on, which is after the end of all
+sessions that had closed when the row arrived.
 
-All times here are as the window's clock shows them.
+All times here are local times in the window's time zone.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from .window_trigger import WindowTrigger
 
 
 class Sessions:
-    """The bounds of a stage's sessions. They are kept with the rows of one part of its state."""
+    """Bounds of a stage's sessions. They are stored with the rows of one of its state tables."""
 
     def __init__(self, stage: AggregateStage | RowsStage, part: str, closing: WindowTrigger) -> None:
         self.window, self.closing = stage.window, closing
@@ -50,7 +49,7 @@ class Sessions:
     # -- before the commit -------------------------------------------------------------------------
 
     def known(self, raw: str) -> Step:
-        """The sessions that are open before the batch."""
+        """Returns the step with the sessions that are open before the batch."""
         bounds = [self._time("event_time", name) for name in (SESSION_START, SESSION_END)]
         nothing = f"select {', '.join([*self.keys, *bounds])}\nfrom (\n{raw}\n)\nwhere false"
         watermark = self.closing.before
@@ -63,9 +62,9 @@ class Sessions:
         )
 
     def rows(self, raw: str, clock: bool) -> str:
-        """The rows of a stage with the sessions they are in."""
+        """Returns the stage's rows with the bounds of their sessions."""
         listed = ", ".join([*self.keys, ""])
-        # A row that is dropped for its time is beside no other.
+        # A row that is dropped because of its time belongs to no session.
         time = f"case when {is_usable('event_time')} then event_time end"
         found = f"select struct(*) as `row`, {listed}{self._time(time, 'since')},\n"
         found += f"  {self._time(time, 'until', self.window.size)}\nfrom (\n{raw}\n)"
@@ -99,11 +98,12 @@ class Sessions:
     # -- out of the state --------------------------------------------------------------------------
 
     def bounds(self, names: Sequence[str], relation: str | None = None) -> str:
-        """The bounds of sessions as results have them, and from when on an end is of one, and not of one before it.
+        """Returns the bounds of sessions as in results, and ``merge_from``: earlier ends belong to a previous
+        session.
 
         Args:
-            names: what to call the columns that they are partitioned by.
-            relation: the sessions; None: those that have a result.
+            names: names for the columns that sessions are partitioned by.
+            relation: the sessions. None for those that emit a result.
         """
         items = [f"{key} as {quote(name)}" for key, name in zip(self.keys, names, strict=True)]
         start, merge_from = f"unix_micros({SESSION_START})", f"unix_micros({MERGE_FROM})"
@@ -113,7 +113,7 @@ class Sessions:
         return f"select {', '.join(items)} from {relation or self.name} as sessions"
 
     def firing(self) -> Step:
-        """The sessions that put something out: all that close, or have a step that does."""
+        """Returns the step with the sessions that emit a result: all that close, or have a step that does."""
         start, end = self.start(), self._end(SESSION_END)
         columns = [*self.columns, f"{start} as {WINDOW_START}", f"{end} as {EXPIRES_AT}"]
         bounds = self._in_state()
@@ -122,7 +122,7 @@ class Sessions:
             first = f"timestamp_micros(unix_micros({WINDOW_START}) + {self.window.step})"
             fires = self.closing.overlaps(first, EXPIRES_AT)
         else:
-            # Only keys with a session that could fire are looked at.
+            # Only keys with a session that may fire are read.
             touched = (
                 f"select distinct {', '.join(self.keys) or '1 as one'} from state\n"
                 f"where part = '{self._part}' and {self.closing.may_fire(SESSION_END)}"
@@ -137,16 +137,16 @@ class Sessions:
         )
 
     def alive(self) -> str:
-        """The sessions that are open after the batch."""
+        """Returns the sessions that are open after the batch."""
         bounds = f"select {', '.join(self.columns)}, {self._end(SESSION_END)} as {EXPIRES_AT} from (\n{self._in_state()}\n)"
         return f"(\nselect sessions.* from (\n{bounds}\n) as sessions\nwhere {self.closing.live()}\n)"
 
     def joined(self, part: str, columns: Sequence[str], sessions: str) -> str:
-        """Rows of a part in the state, with the session they are in.
+        """Returns stored rows with the session that they are in.
 
         Args:
-            part: of the state.
-            columns: select items; columns of ``sessions`` by that name, others of the state.
+            part: the state table.
+            columns: select items. Columns of the session are qualified by ``sessions``.
             sessions: relation with the sessions' bounds.
         """
         same = [f"state.{key} <=> sessions.{key}" for key in self.keys]
@@ -157,7 +157,7 @@ class Sessions:
         )
 
     def _in_state(self, only: str = "") -> str:
-        """The bounds of sessions from the state's rows."""
+        """Returns the bounds of sessions from stored rows."""
         rows = f"(select distinct {', '.join(self.columns)} from state {only}\nwhere part = '{self._part}')"
         return (
             f"select {', '.join([*self.keys, ''])}min({SESSION_START}) as {SESSION_START}, "
@@ -167,7 +167,7 @@ class Sessions:
         )
 
     def _islands(self, relation: str, since: str, until: str) -> str:
-        """`relation`, its overlapping rows numbered alike as ``session``. Ends that touch overlap."""
+        """Returns `relation` with a number ``session`` that overlapping rows share. Touching ends overlap."""
         order = f"order by {since}, {until}"
         latest = f"max({until}) over ({self._by}{order} rows between unbounded preceding and 1 preceding)"
         return (
@@ -179,7 +179,7 @@ class Sessions:
         return f"timestamp_micros({self.window.micros(column)}{f' + {later}' if later else ''}) as {name}"
 
     def start(self) -> str:
-        """SQL for the start of a window, from the start of its session."""
+        """SQL of a window's start, from its session's start."""
         return f"timestamp_micros({self.window.start_of_first(f'unix_micros({SESSION_START})')})"
 
     def _end(self, column: str) -> str:
@@ -191,7 +191,7 @@ class Sessions:
 
 
 class SessionStage(SlicedStage):
-    """A `SlicedStage` over sessions."""
+    """Steps and state of a window aggregation over sessions."""
 
     def __init__(self, stage: AggregateStage, emission: Emission) -> None:
         super().__init__(stage, emission)
@@ -200,15 +200,15 @@ class SessionStage(SlicedStage):
         self.window_keys = ["start_micros", "end_micros"]
 
     def known(self) -> list[Step]:
-        """The sessions that are open."""
+        """Returns the step with the open sessions."""
         return [self.sessions.known(self.stage.rows)]
 
     def rows_text(self, raw: str, clock: bool) -> str:
-        """The rows with their sessions."""
+        """Returns the rows with their sessions."""
         return self.sessions.rows(raw, clock)
 
     def emit(self) -> list[Step]:
-        """The windows that have closed."""
+        """Returns the steps that emit the closed windows."""
         return [self.sessions.firing(), *super().emit()]
 
     def _emission(self, clock: bool) -> list[Step]:
@@ -232,7 +232,7 @@ class SessionStage(SlicedStage):
     # -- dynamic_cumulate --------------------------------------------------------------------------
 
     def _in_windows(self, part: str, columns: Sequence[str], clock: bool) -> str:
-        """Rows of a part with the window they are in, at the slice they count from."""
+        """Returns rows of a state table with their window, at the slice from which they count."""
         of = "sessions." if clock else ""
         listed = [f"{of}{EXPIRES_AT}", f"{of}{WINDOW_START}", SLICE_END, *columns]
         if clock:
@@ -241,7 +241,7 @@ class SessionStage(SlicedStage):
         return f"select {', '.join(listed)} from (select *, {start} as {WINDOW_START} from {part})"
 
     def _first_of(self, members: DistinctSet, clock: bool) -> str:
-        """The first sight of each value in its window."""
+        """Returns the first occurrence of each value in its window."""
         values = self._values(members)
         columns = [*self._set_keys(), *values, *self._flags(members)]
         rows = self._in_windows(self._part(members), columns, clock)
@@ -263,7 +263,7 @@ class SessionStage(SlicedStage):
     # -- folding -----------------------------------------------------------------------------------
 
     def _refolded(self, part: str, columns: Sequence[str]) -> str:
-        """Rows of a part in open sessions, each with its session's bounds."""
+        """Returns stored rows of open sessions, each with its session's bounds."""
         of_session = [f"sessions.{column}" for column in (*self.sessions.columns, EXPIRES_AT)]
         if self.window.grows:
             columns = [*columns, f"{SLICE_END} as row_{SLICE_END}"]

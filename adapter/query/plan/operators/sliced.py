@@ -1,10 +1,10 @@
-"""SQL of a stage that keeps partial aggregates per slice.
+"""SQL of a window aggregation that stores partial aggregates per slice.
 
-Windows that do not grow (tumble, hop) keep the *sights* of DISTINCT values, a row per slice, key and
-value, and count them when a window closes. Windows that grow (cumulate) would count all of them at
-every step. They keep the *first sight* of each value in its window instead, and its slice gets +1
-among the partial aggregates. When disorder brings an earlier sight, that slice gets +1 and the later
-one −1 (a Z-set), so running sums over slices are exact and no distinct set is read to emit.
+Fixed windows (tumble, hop) store the *occurrences* of DISTINCT values, a row per slice, key and value, and count them
+when a window closes. Growing windows (cumulate) would count all of them at every step. They store the *first
+occurrence* of each value in its window instead, and its slice gets +1 among the partial aggregates. If an earlier
+occurrence arrives later, that slice gets +1 and the previous one −1 (a Z-set), so running sums over slices are exact
+and emitting reads no distinct set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .window_trigger import WindowTrigger, window_columns
 
 
 class SlicedStage(Partials):
-    """The pieces of an `AggregateStage`."""
+    """Steps and state of an `AggregateStage`."""
 
     stage: AggregateStage
 
@@ -33,10 +33,10 @@ class SlicedStage(Partials):
         self.closing = WindowTrigger(stage.window, emission)
         self.first_sights = self.window.kind == "cumulate"
         self.slices = f"{stage.name}_slices"
-        # What identifies a slice of a key, in the state and on the way into a running total.
+        # Columns that identify a slice in the state and in running totals.
         self.point = [EXPIRES_AT, *([WINDOW_START] if self.window.grows else []), SLICE_END]
         self.slice = self.point
-        # What identifies a window among those that close.
+        # Columns that identify a closing window.
         self.window_keys = ["end_micros"]
         self.windows_step = f"{stage.name}_windows"
         self.kept_metrics = self.metrics if self.first_sights else self.plain
@@ -46,15 +46,15 @@ class SlicedStage(Partials):
     # -- before the commit -------------------------------------------------------------------------
 
     def known(self) -> list[Step]:
-        """What must be known of the state before the rows can be judged."""
+        """Returns the steps that the rows depend on; there are none."""
         return []
 
     def rows_text(self, raw: str, clock: bool) -> str:
-        """The stage's rows out of what the user wrote below it."""
+        """Returns the stage's rows from the user's query below it."""
         return self._on_time(raw) if clock and self.first_sights else raw
 
     def ingest(self) -> list[Step]:
-        """What is made of the batch before its state is written."""
+        """Returns the steps before the state is written."""
         steps = []
         for members in self.stage.distinct_sets if self.first_sights else ():
             initial, met = self._first_values(members), self._met_values(members)
@@ -72,12 +72,12 @@ class SlicedStage(Partials):
                 new = f"select * from {self._met(members)}\nwhere {self._better(members)}"
                 steps.extend(self._values_read_twice(members, initial))
                 steps.append(looked_up)
-            # First sights that are new or earlier than those known, with the known ones beside them.
+            # First occurrences that are new or earlier than the stored ones, together with these.
             steps.append(Step(self._new(members), new, persist=True, initial=initial))
         return steps
 
     def parts(self) -> list[StatePart]:
-        """The kinds of state rows."""
+        """Returns the state tables."""
         changing = self.stage.distinct_sets if self.first_sights else ()
         slices = self._unioned([self._partials(), *(self._changes(m, False) for m in changing)])
         initial = self._unioned([self._partials(), *(self._changes(m, True) for m in changing)])
@@ -90,13 +90,13 @@ class SlicedStage(Partials):
             else:
                 append = self._sights(members)
             fold = self._fold_values(members)
-            # A first sight is a fact of its own, unless the value may be seen with another of few keys.
+            # A first occurrence is unique, unless the value may occur with another enumerated key.
             lasts = self.window.size if self.first_sights and self.stage.enumerated is None else None
             parts.append(StatePart(self._part(members), append, fold, time_zone=zone, lasts=lasts))
         return parts
 
     def _on_time(self, raw: str) -> str:
-        """Rows of growing windows; a late row counts from the first step that has not been put out."""
+        """Returns the rows of growing windows. A late row counts from the first step that hasn't been emitted."""
         columns = [column for column in self._row_columns() if column != SLICE_END]
         first = f"timestamp_micros({self.closing.unfired()})"
         return (
@@ -122,7 +122,7 @@ class SlicedStage(Partials):
     # -- distinct values ---------------------------------------------------------------------------
 
     def _firsts(self, members: DistinctSet) -> list[str]:
-        """A column per condition: the first slice a value was seen in."""
+        """Columns with the first slice of a value, one per condition."""
         return self._per_condition(members, FIRST)
 
     def _value_columns(self, members: DistinctSet) -> str:
@@ -131,8 +131,8 @@ class SlicedStage(Partials):
         )
 
     def _first_values(self, members: DistinctSet, in_all_sets: bool = False) -> str:
-        """The first sights among the rows of the batch; `in_all_sets`: also where only those of the finest
-        are kept."""
+        """Returns the first occurrences in the batch. `in_all_sets`: of all grouping sets, even if only the finest is
+        stored."""
         firsts = [
             f"min({SLICE_END}){f' filter (where {condition})' if condition else ''} as {first}"
             for first, condition in zip(self._firsts(members), self._conditions(members), strict=True)
@@ -152,25 +152,25 @@ class SlicedStage(Partials):
         return f"coalesce({', '.join(columns)}) is not null"
 
     def _met_values(self, members: DistinctSet) -> str:
-        """First sights in the batch and, of the same values, in the state."""
+        """Returns the first occurrences in the batch, with the stored ones of the same values."""
         values, keys = self._values(members), self._set_keys()
         identity = [EXPIRES_AT, WINDOW_START, *keys, *values]
         both, firsts = ", ".join(identity), self._firsts(members)
         if self.kept_for_finest:
-            # A value is new in a coarser set only if it isn't known with any of the keys that one lacks. All
-            # of its rows come to one place, where each set finds what belongs together.
+            # In a coarser grouping set a value is new only if it isn't stored with any value of the missing keys. All
+            # of its rows are distributed to one task, where each set finds them.
             sets = self.stage.grouping_sets or ()
             in_all = [quote(key.name) for key in self.stage.keys if all(key.name in each for each in sets)]
             together = [WINDOW_START, *in_all, *values]
             gathered = f"\n  distribute by {', '.join(together)}"
         else:
             together, gathered = [WINDOW_START, *keys, *values], ""
-        # Values of the state that aren't in the batch come to nothing further down.
+        # Stored values that aren't in the batch have no effect below.
         from_state = known_rows(together, "select * from batch", self._part(members))
         fresh = [f"min(case when fresh then {first} end) as {first}" for first in firsts]
         older = [f"min(case when not fresh then {first} end) as {self._known(first)}" for first in firsts]
         if self.kept_for_finest or self.stage.grouping_sets is None:
-            # One GROUP BY is enough, further down.
+            # The GROUP BY below is enough.
             batch = self._values_of_rows(members)
         else:
             batch = f"select * from {self._batch(members)}"
@@ -201,14 +201,14 @@ class SlicedStage(Partials):
         )
 
     def _of_sets(self, members: DistinctSet, initial: bool) -> str:
-        """Of the first sights with all keys, those of each grouping set."""
+        """Returns the first occurrences of each grouping set from those with all keys."""
         firsts = self._firsts(members)
         columns = firsts if initial else [*firsts, *map(self._known, firsts)]
         made = [f"min({column}) as {column}" for column in columns]
         fixed = [EXPIRES_AT, WINDOW_START, *self._values(members)]
         branches = []
-        # One GROUP BY with grouping sets would shuffle all rows once for each set. By themselves they find
-        # their rows where they lie.
+        # GROUPING SETS would shuffle all rows once for each set. Separate GROUP BYs read them where they are
+        # distributed.
         for keys, number in self._sets():
             listed = [key if key in keys else f"null as {key}" for key in self.group_keys]
             items = [*fixed, *listed, f"{number}L as {GROUPING_ID}"]
@@ -223,7 +223,7 @@ class SlicedStage(Partials):
         return united if initial else f"select * from (\n{united}\n)\nwhere {self._better(members)}"
 
     def _sets(self) -> list[tuple[list[str], int]]:
-        """The keys of each grouping set and its grouping_id(), that of all keys first."""
+        """Returns the keys and grouping_id() of each grouping set, the one with all keys first."""
         found = []
         for members in self.stage.grouping_sets or ():
             missing = [key.name not in members for key in self.stage.keys]
@@ -235,7 +235,7 @@ class SlicedStage(Partials):
         return f"{self._part(members)}_met"
 
     def _values_of_rows(self, members: DistinctSet) -> str:
-        """The values of each row of the batch, seen in its slice."""
+        """Returns the values of each row of the batch, with its slice."""
         firsts = [
             f"{f'case when {condition} then {SLICE_END} end' if condition else SLICE_END} as {first}"
             for first, condition in zip(self._firsts(members), self._conditions(members), strict=True)
@@ -248,7 +248,7 @@ class SlicedStage(Partials):
         return first[:-1] + "_known`"
 
     def _changes(self, members: DistinctSet, initial: bool) -> str:
-        """What new first sights do to the partial aggregates of slices."""
+        """Returns the changes of slices' partial aggregates that follow from new first occurrences."""
         metrics = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
         shared = ", ".join([EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members)])
         kept = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members)]
@@ -280,13 +280,13 @@ class SlicedStage(Partials):
         )
 
     def _sights(self, members: DistinctSet) -> str:
-        """The values seen in each slice."""
+        """Returns the values in each slice."""
         return self._seen(members, self.slice)
 
     # -- folding -----------------------------------------------------------------------------------
 
     def _fold_slices(self) -> str:
-        """One row per key for all that has been put out, and one per slice and key after it."""
+        """Compacts to one row per key for all emitted slices, and one per slice and key after them."""
         alive = f"part = '{self.slices}' and {self.closing.live()}"
         source = f"select * from state where {alive}"
         if self.first_sights:
@@ -300,7 +300,7 @@ class SlicedStage(Partials):
         return self._merged(f"({source})", [*self.slice, *self.keys])
 
     def _put_out(self, slice_end: str) -> str:
-        """The slice to count a row of state in: all that has been put out is one slice."""
+        """SQL of the slice that a state row counts in: all emitted slices become one."""
         return f"greatest({slice_end}, timestamp_micros({self.closing.cleared()}))"
 
     def _fold_values(self, members: DistinctSet) -> str:
@@ -318,11 +318,11 @@ class SlicedStage(Partials):
     # -- after the commit --------------------------------------------------------------------------
 
     def emit(self) -> list[Step]:
-        """The windows that have closed."""
+        """Returns the steps that emit the closed windows."""
         return self._emission(clock=True)
 
     def batch(self) -> list[Step]:
-        """All windows, with what a stream keeps in its state made on the way."""
+        """Returns the steps that compute all windows without state."""
         steps = []
         if self.first_sights:
             for members in self.stage.distinct_sets:
@@ -350,15 +350,15 @@ class SlicedStage(Partials):
         ]
 
     def _start(self) -> str:
-        """Microseconds at the start of a window that closes."""
+        """SQL of a closing window's start, in microseconds."""
         return f"unix_micros({WINDOW_START})" if self.window.grows else f"end_micros - {self.window.size}"
 
     def _closing(self, part: str, columns: str, clock: bool) -> str:
-        """The rows of a part in the windows that close."""
+        """Returns the rows of a state table in the closing windows."""
         return self.closing.windows(self._state(part, clock), columns, clock)
 
     def _fixed_windows(self, clock: bool) -> str:
-        """Tumble, hop and session: the slices of each window put together."""
+        """Returns tumble, hop and session windows: the merged slices of each window."""
         keys = [*self.window_keys, *self.keys]
         columns = ", ".join([*self.keys, *map(quote, self._kept_columns())]) or "1 as one"
         closing = self._closing(self.slices, columns, clock)
@@ -371,7 +371,7 @@ class SlicedStage(Partials):
             branches.append(
                 self._with_missing(f"(\n{self._counted(members, metrics, clock)}\n)", keys, metrics)
             )
-        # Each column comes from one branch, so any aggregate that passes over NULL joins them.
+        # Each column comes from one branch, so any aggregate that ignores NULL merges them.
         made = [
             f"any_value({quote(c)}, true) as {quote(c)}" for metric in self.metrics for c in metric.columns()
         ]
@@ -379,7 +379,7 @@ class SlicedStage(Partials):
         return f"select {', '.join([*keys, *made])}\nfrom (\n{listed}\n)\ngroup by {', '.join(keys)}"
 
     def _counted(self, members: DistinctSet, metrics: Sequence[MetricColumns], clock: bool) -> str:
-        """The values of each window, counted."""
+        """Returns the metrics over the distinct values of each window."""
         flags, values = self._flags(members), self._values(members)
         columns = ", ".join([*self._set_keys(), *values, *flags])
         closing = self._closing(self._part(members), columns, clock)
@@ -396,7 +396,7 @@ class SlicedStage(Partials):
         return f"select {', '.join([*keys, *made])}\nfrom {counted}\ngroup by {', '.join(keys)}"
 
     def _open_slices(self, clock: bool) -> str:
-        """The slices of all windows that haven't put out their last result."""
+        """Returns the slices of all windows that haven't emitted their last result."""
         relation = self._state(self.slices, clock)
         if not clock:
             return relation
@@ -407,8 +407,8 @@ class SlicedStage(Partials):
         )
 
     def _growing_windows(self, clock: bool) -> str:
-        """Cumulate: running totals over the slices of a window. Each holds until the next slice of
-        its key, so steps without new data cost a row of the result and nothing else."""
+        """Returns cumulate windows: running totals over the slices of a window. Each total holds until the key's next
+        slice, so a step without new data costs only its result row."""
         partition = [WINDOW_START, EXPIRES_AT, *self.keys]
         slices = self._merged(self._open_slices(clock), [*self.point, *self.keys], self.metrics)
         ordered = f" order by {SLICE_END} rows between unbounded preceding and current row"
@@ -429,7 +429,7 @@ class SlicedStage(Partials):
         ]
         first = f"unix_micros({SLICE_END})"
         if self.window.emit == "on_change":
-            # Of one that the clock leaves out, the next that it shows.
+            # For a time that the zone skips: the next existing one.
             last = (
                 self.window.end_after(f"({self.window.next_shown(first)} - 1)")
                 if self.window.time_zone

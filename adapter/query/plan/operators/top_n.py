@@ -1,7 +1,7 @@
-"""SQL of a ranking over groups: of each ranking its members are kept, and the groups aren't kept twice.
+"""SQL of a ranking over groups: only the members of each ranking are stored, not the groups again.
 
-What changes in a ranking comes out of its members and the groups that changed. Where a member falls, a group that was none
-may move up; the groups of that ranking alone are read then, out of their own state.
+The change of a ranking is computed from its members and the changed groups. If a member falls behind, another group
+may move up; then the groups of that ranking are read from the groups' own state.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from .key_generations import NO_STEP, SINCE, lasts, matching, of_keys, same
 from .window_buffer import first_of
 
 ROW, PLACE = "__ranked", "place"
-"""The columns of candidates: a row, with what it is ranked within and by; and its place, as `first_of` calls it."""
+"""Columns of candidates: a row with its partition and order columns, and its rank as in `first_of`."""
 _CAME, _FRESH, _MEMBER, _LIFE, _LAST = "__came", "__fresh", "__member", "__life_of_group", "__last_first"
 
 
 def members_part(operator: TopN) -> str:
-    """The part of the state with who is in a ranking."""
+    """Name of the state table of members."""
     return f"{operator.name}_members"
 
 
 class RankedGroups:
-    """The pieces of a `TopN`.
+    """Steps and state of a `TopN` over groups.
 
     Args:
         operator: the operator.
-        groups: the pieces of the groups that it ranks.
-        path: the operators between these and it, row by row, the lowest first.
+        groups: the ranked groups' steps and state.
+        path: the row-by-row operators between these and the ranking, the lowest first.
     """
 
     def __init__(self, operator: TopN, groups: Groups, path: Sequence[Project]) -> None:
         self.operator, self.groups, self.path, self.name = operator, groups, path, operator.name
         self.part = members_part(operator)
-        # Called after the part, as which they go on when the query is written otherwise.
+        # Named after the state table, under which they continue if the query is rewritten.
         self.kept_row, self.member, self.since = (
             quote(f"{self.part}_{what}") for what in ("row", "there", "since")
         )
@@ -48,17 +48,17 @@ class RankedGroups:
         self.columns = ", ".join([*self.keys, *self.ids, ROW])
         self.candidates, self.known = f"{self.name}_candidates", f"{self.name}_known"
         self.members = self.known if groups.generations.ttl is None else f"{self.name}_known_all"
-        """The step with all who were members, those among them whose groups are forgotten, too."""
+        """The step with all previous members, including those whose groups have expired."""
         self.gone = f"(select * from {self.candidates} where not {_CAME})"
         self.front, self.fallen = f"{self.name}_front", f"{self.name}_fallen"
         self.now, self.moved = f"{self.name}_now", f"{self.name}_moved"
         self.touched, self.put_out = f"{self.name}_touched", f"{self.name}_result"
 
     def steps(self) -> list[Step]:
-        """Up to the rankings as they are after the batch, and who moved in them."""
+        """Returns the steps up to the rankings after the batch, and the members that changed."""
         (below,) = self.operator.inputs
         came = f"select {self.columns}, true as {_FRESH} from {self.candidates} where {_CAME}"
-        # Of a few rows, to shuffle them costs less than to send them around by a job of its own.
+        # Shuffling a few rows is cheaper than a separate broadcast job.
         hint = "" if self.operator.descends is None else "/*+ merge(gone) */ "
         stay = (
             f"select {hint}{self.columns}, false as {_FRESH} from {self.known} as known\n"
@@ -74,7 +74,7 @@ class RankedGroups:
         ]
 
     def _candidates(self, changed: str) -> list[Step]:
-        """The rows that come and go, and the members of the rankings that they are in."""
+        """Returns the steps with inserted and retracted rows, and the members of their rankings."""
         if self.operator.descends is None:
             return [
                 Step(self.candidates, changed, persist=True),
@@ -89,13 +89,18 @@ class RankedGroups:
                 f"(\n{changed}\n)",
                 Whole(self._members(self._stored()), self.part),
             ),
-            # Counted: all that comes after is of a few rows.
+            # Materialized to be counted: the steps after it read few rows.
             Step(self.candidates, self._not_behind(changed), persist=True, materialize=True, initial=changed),
         ]
 
     def _known(self, touched: str, candidates: str, whole: Whole | None = None) -> list[Step]:
-        """The members of rankings that another relation has; `candidates`: rows with the same columns; `whole`: all members,
-        where there may be more."""
+        """Returns the steps with the members of rankings in another relation.
+
+        Args:
+            touched: relation with the rankings.
+            candidates: rows with the same columns.
+            whole: the alternative that reads all members, used where that is less work.
+        """
         none = f"select {self.columns} from {candidates} where false"
         members = self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, touched))
         steps = [Step(self.members, members, persist=True, initial=none, whole=whole)]
@@ -105,12 +110,12 @@ class RankedGroups:
         return steps
 
     def _not_behind(self, changed: str) -> str:
-        """Of the rows that changed the members that go, and those that come, but for what is behind the last of a full
-        ranking by what it is ordered by first: none of these can be one without a member that falls behind where the last
-        one stood, and then the groups of that ranking are read anyhow.
+        """Filters changed rows: members that are retracted, and inserted rows that may be members. A row behind the
+        last member of a full ranking, by the first order column, can't be one, unless a member falls behind that
+        place, and then all groups of the ranking are read anyway.
 
-        Who goes is told by what identifies it: a sum of doubles that is computed again may be another one than the member's,
-        to the last digit.
+        Retracted members are found by their identity, because a recomputed sum of doubles may differ from the
+        member's in the last digit.
         """
         ids = [*self.keys, *self.ids]
         last = last_places(self.operator, self.keys, self.known)
@@ -122,7 +127,7 @@ class RankedGroups:
         )
 
     def _rows(self, rows: str) -> str:
-        """What rows of the input, with a weight each, are in a ranking: what they are within, and which of them came."""
+        """Returns rows of the input (with weights) with their partition columns, and whether they are insertions."""
         made = over(self.operator.sql, [rows])
         listed = [f"{ROW}.{name}" for name in (*self.keys, *self.ids)]
         return (
@@ -131,38 +136,40 @@ class RankedGroups:
         )
 
     def _first(self, rows: str) -> str:
-        """The rows that are in the rankings, with their places."""
+        """Returns the rows that are in the rankings, with their ranks."""
         return first_of(rows, self.operator.top, self.keys, ROW)
 
     def _moving_up(self) -> list[Step]:
-        """The rankings in which groups that are no candidates may have moved up, and these as they are after the batch."""
+        """Returns the steps with the rankings in which other groups may have moved up, and all rankings after the
+        batch."""
         groups = f"select *, 1L as {WEIGHT} from (\n{self._groups()}\n)"
         for each in self.path:
             groups = over(each.sql, [groups])
         of_fallen = of_keys(f"({self._rows(groups)})", self.keys, self.fallen)
         anew = self._first(f"select {self.columns}, true as {_FRESH} from (\n{of_fallen}\n)")
         fallen = f"{self._fallen()}\nunion\n{self._with_room()}" if self.expires else self._fallen()
-        # Most times there are none, and then no groups are read.
+        # Usually there are none, and then no groups are read.
         step = Step(self.fallen, fallen, materialize=True)
         return with_fallen(self.front, step, self.now, anew, self.keys)
 
     @property
     def expires(self) -> bool:
-        """Whether groups are forgotten that were idle for long."""
+        """Whether idle groups expire."""
         return self.groups.generations.ttl is not None
 
     @property
     def _group_keys(self) -> list[str]:
-        """The columns of the groups' state that the ids are."""
+        """Columns of the groups' state that identify a member."""
         return [quote(name) for name in self.operator.of_ids]
 
     def _of_members(self, members: str) -> str:
-        """The groups of some members, a relation."""
+        """Returns the keys of the members' groups."""
         named = ", ".join(f"{own} as {key}" for own, key in zip(self.ids, self._group_keys, strict=True))
         return f"(select {named or 'true as anything'} from (\n{members}\n))"
 
     def _living(self, members: str, at: str, columns: str = "*") -> str:
-        """Members whose groups aren't forgotten at a watermark: one that came anew since is another."""
+        """Filters members whose groups haven't expired at a watermark. A group that has returned since is another
+        generation."""
         keys = self._group_keys
         by = ", ".join([*keys, SINCE])
         living = (
@@ -176,21 +183,21 @@ class RankedGroups:
         )
 
     def _with_room(self) -> str:
-        """The touched rankings with fewer members than places: where one was forgotten, a group that was none moves up,
-        whether the state still has the one that was or not."""
+        """Returns the touched rankings with fewer members than N: if a member expired, another group moves up,
+        whether or not the state still has the expired one."""
         listed = ", ".join(self.keys) or "true as anything"
         touched = "\nunion all\n".join(
             f"select {listed}, {n} as is_known from {rows}"
             for n, rows in ((0, self.candidates), (0, self.front), (1, self.known))
         )
-        # As many members as places needn't be as many values.
+        # Members with equal values share a dense rank.
         top = self.operator.top
         has_room = "count(*) > 0" if top.function == "dense_rank" else f"sum(is_known) < {top.rows}"
         by = f"\ngroup by {', '.join(self.keys)}" if self.keys else ""
         return f"select {listed} from (\n{touched}\n){by} having {has_room}"
 
     def _groups(self) -> str:
-        """The groups after the batch, of those that the fallen rankings are of."""
+        """Returns the groups after the batch that belong to the fallen rankings."""
         rows, of = self.groups.known_and_new(), self.operator.of_groups
         if of is None or not self.keys:
             return self.groups.of(rows, self.fallen, [])
@@ -199,7 +206,7 @@ class RankedGroups:
 
     def _fallen(self) -> str:
         if self.operator.top.function == "dense_rank":
-            # Where two values become one, another moves up.
+            # If two values become equal, another one moves up.
             return (
                 f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.known} as known\n"
                 f"left semi join {self.gone} as gone on {same('known', 'gone', [*self.keys, *self.ids])}"
@@ -208,19 +215,19 @@ class RankedGroups:
         return behind_the_last(self.known, self.front, self.operator.top, self.keys, self.ids, columns)
 
     def _moves(self) -> Step:
-        """The members that came, changed or went."""
+        """Returns the step with inserted, changed and removed members."""
         is_same = same("known", "now", [*self.keys, *self.ids])
         moved = (
             f"select coalesce(now.{ROW}, known.{ROW}) as {ROW}, now.{ROW} is not null as {_MEMBER}\n"
             f"from {self.members} as known full join {self.now} as now on {is_same}\n"
-            # A row with a MAP can't be compared with another.
+            # rows with a MAP can't be compared
             f"where known.{ROW} is null or now.{ROW} is null or now.{_FRESH}"
         )
         first = f"select {ROW}, true as {_MEMBER} from {self.now}"
         return Step(self.moved, moved, persist=True, initial=first)
 
     def change(self) -> Step:
-        """What changes in the result."""
+        """Returns the step with the change of the result."""
         after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
         before = self._first(f"select * from {self.known}")
         both = f"{after}\nunion all\nselect {ROW}, {PLACE}, -1L as {WEIGHT} from (\n{before}\n)"
@@ -231,7 +238,7 @@ class RankedGroups:
         return Step(self.name, shown(self.operator, net), persist=True, initial=shown(self.operator, after))
 
     def emit(self) -> list[Step]:
-        """After the commit, the rankings that changed."""
+        """Returns the steps with the changed rankings, after the commit."""
         listed = ", ".join(self.keys) or "true as anything"
         noted = f"select distinct {listed} from (\n{self._stored()}\n) where {STEP} = {now(STEP)}"
         moved = (
@@ -249,14 +256,14 @@ class RankedGroups:
     # -- state -------------------------------------------------------------------------------------
 
     def _stored(self) -> str:
-        """All rows of the state."""
+        """Returns all rows of the state table."""
         listed = [f"{self.kept_row}.{name}" for name in (*self.keys, *self.ids)]
         columns = [STEP, *listed, f"{self.kept_row} as {ROW}", f"{self.member} as {_MEMBER}"]
         columns += [f"{self.since} as {_LIFE}"] if self.expires else []
         return f"select {', '.join(columns)} from (\n{matching(self.part, [], None)}\n)"
 
     def _members(self, rows: str) -> str:
-        """Who is in the rankings, by the last that the state says of each."""
+        """Returns the current members, by the last state row of each."""
         by = ", ".join([*self.keys, *self.ids])
         own = [ROW, _LIFE] if self.expires else [ROW]
         last = f"max_by(struct({', '.join([_MEMBER, *own])}), coalesce({STEP}, -1L)) as last"
@@ -265,7 +272,7 @@ class RankedGroups:
         return f"select {listed} from (\n{found}\n) where last.{_MEMBER}"
 
     def state(self) -> StatePart:
-        """The members that came, changed or went."""
+        """Returns the state table with inserted, changed and removed members."""
         columns = f"{ROW} as {self.kept_row}, {_MEMBER} as {self.member}"
         append = f"select {now(STEP)} as {STEP}, {columns} from {self.moved}"
         folded = f"{NO_STEP}, {ROW} as {self.kept_row}, true as {self.member}"
@@ -279,7 +286,7 @@ class RankedGroups:
         return StatePart(self.part, append, fold, initial, closes=None, forgets=self.groups.generations.ttl)
 
     def _with_lives(self, groups: str) -> str:
-        """The members that came, changed or went, with the step in which their groups' lives began, by rows of these."""
+        """Returns the changed members with the step in which their groups' generation began."""
         ids = ", ".join(f"{ROW}.{name} as {name}" for name in self.ids)
         moved = f"select {', '.join(filter(None, [ids, ROW, _MEMBER]))} from {self.moved}"
         keys = self._group_keys
@@ -297,15 +304,15 @@ _FIRST = f"{ROW}.`{ORDER}0`"
 
 
 def last_places(operator: TopN, keys: Sequence[str], members: str) -> str:
-    """By what the last member of each full ranking is ordered first, in the column `_LAST`; NULL: it isn't full, or that
-    says nothing.
+    """Returns the first order column of each full ranking's last member, as `_LAST`. NULL if the ranking isn't full
+    or the column has NULLs.
 
     Args:
-        operator: the ranking, one with `descends`.
-        keys: what it is within.
-        members: a relation with those columns and the members' rows.
+        operator: a ranking with `descends`.
+        keys: its partition columns.
+        members: a relation with these columns and the members' rows.
     """
-    # A place that is NULL is before all others, or behind: then nobody is known to be.
+    # The order of NULL depends on the ranking, so with NULLs no row is known to be behind.
     is_full = f"count(*) >= {operator.top.rows} and count({_FIRST}) = count(*)"
     place = f"case when {is_full} then {'min' if operator.descends else 'max'}({_FIRST}) end as {_LAST}"
     by = f" group by {', '.join(keys)}" if keys else ""
@@ -313,23 +320,23 @@ def last_places(operator: TopN, keys: Sequence[str], members: str) -> str:
 
 
 def is_behind(operator: TopN) -> str:
-    """Whether a row of `own` can't be in its ranking, as the row of `last_places` beside it, `last`, says."""
+    """SQL predicate: a row of `own` can't be in its ranking, given the row ``last`` of `last_places`."""
     return f"coalesce(own.{_FIRST} {'<' if operator.descends else '>'} last.{_LAST}, false)"
 
 
 def behind_the_last(
     known: str, front: str, top: Top, keys: Sequence[str], ids: Sequence[str], columns: Sequence[str]
 ) -> str:
-    """The full rankings in which a row that is no candidate may have moved up: not as many candidates stand before where the
-    last member stood as there are places. (If so many do, they are the first.)
+    """Returns the full rankings in which a row that isn't a candidate may have moved up: fewer than N candidates rank
+    before the last member's old place. (With N of them, they are the first N.)
 
     Args:
-        known: the step with the members of before.
-        front: that with the first of the candidates.
+        known: the step with the previous members.
+        front: the step with the first candidates.
         top: the ranking.
-        keys: what it is within.
-        ids: what tells its rows apart, over those.
-        columns: of both steps, the last of them the row.
+        keys: its partition columns.
+        ids: columns that identify its rows within these.
+        columns: of both steps, the row last.
     """
     by = f"partition by {', '.join(keys)} " if keys else ""
     listed, row = ", ".join(columns), columns[-1]
@@ -349,14 +356,14 @@ def behind_the_last(
 
 
 def with_fallen(front: str, fallen: Step, now: str, anew: str, keys: Sequence[str]) -> list[Step]:
-    """The steps with the rankings in which others may have moved up, and with all as they are after the batch.
+    """Returns the steps with the rankings in which others may have moved up, and with all rankings after the batch.
 
     Args:
-        front: the step with the first of the candidates.
-        fallen: that with those rankings.
-        now: what the last step is called.
-        anew: the rows of those rankings, as `front` has its own.
-        keys: what rankings are within.
+        front: the step with the first candidates.
+        fallen: the step with those rankings.
+        now: name of the last step.
+        anew: the recomputed rows of those rankings, with the columns of `front`.
+        keys: partition columns of rankings.
     """
     stay = (
         f"select front.* from {front} as front\n"
@@ -364,7 +371,7 @@ def with_fallen(front: str, fallen: Step, now: str, anew: str, keys: Sequence[st
     )
     none = f"select {', '.join(keys) or 'true as anything'} from {front} where false"
     return [
-        # Of an empty state the candidates are all there is.
+        # If the state is empty, there are only candidates.
         replace(fallen, persist=True, initial=none),
         Step(
             now,
@@ -377,7 +384,7 @@ def with_fallen(front: str, fallen: Step, now: str, anew: str, keys: Sequence[st
 
 
 def shown(operator: TopN, rows: str) -> str:
-    """The query's columns of ranked rows, with their places and weights."""
+    """Returns the query's columns of ranked rows, with ranks and weights."""
     rank = quote(operator.rank)
     rows = f"select {ROW}.*, {PLACE} as {rank}, {WEIGHT} from (\n{rows}\n)"
     if operator.columns is not None:
@@ -388,5 +395,5 @@ def shown(operator: TopN, rows: str) -> str:
 
 
 def shown_as_it_is(operator: TopN, rows: str) -> str:
-    """The same of rankings as they are, which have no weights."""
+    """Returns the query's columns of current rankings, whose rows have no weights yet."""
     return shown(operator, f"select {ROW}, {PLACE}, 1L as {WEIGHT} from (\n{rows}\n)")

@@ -1,4 +1,4 @@
-"""SQL of a stage that keeps the rows of open windows, for what can't be kept as aggregates."""
+"""SQL of a window stage that stores the rows of open windows, for queries that can't be kept as partial aggregates."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from .window_trigger import WindowTrigger, window_columns
 
 
 def row_name(stage: str) -> str:
-    """What the column of the state with the rows that a stage keeps is called."""
+    """Name of the state column that holds the buffered rows."""
     return f"{stage}_row"
 
 
 def row_column(stage: str) -> str:
-    """The same as SQL."""
+    """SQL of the state column that holds the buffered rows."""
     return quote(row_name(stage))
 
 
 def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
-    """The rows that may be in a ranking, with their place.
+    """Returns the rows that may be in a ranking, with their ranks.
 
     Args:
         rows: SQL.
         top: the ranking.
-        partition: what they are ranked within.
-        row: the column that buckets are made of, where there are any.
+        partition: partition columns.
+        row: column whose hash assigns buckets, if there are any.
     """
 
     def ranked(rows: str, partition: Sequence[str], place: str) -> str:
@@ -40,14 +40,14 @@ def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
         return f"select *, {top.function}() {over} as {place} from (\n{rows}\n)"
 
     if top.buckets is not None:
-        # Who isn't among the first of a part isn't among the first of all.
+        # A row that isn't among the first of a bucket isn't among the first of all.
         parts = ranked(rows, [*partition, f"pmod(hash({row}), {top.buckets})"], "bucket_place")
         rows = f"select * except (bucket_place) from (\n{parts}\n) where bucket_place <= {top.rows}"
     return f"select * from (\n{ranked(rows, partition, 'place')}\n) where place <= {top.rows}"
 
 
 class WindowBuffer:
-    """The pieces of a `RowsStage`."""
+    """Steps and state of a `RowsStage`."""
 
     def __init__(self, stage: RowsStage, emission: Emission) -> None:
         self.stage = stage
@@ -55,23 +55,23 @@ class WindowBuffer:
         self.closing = WindowTrigger(stage.window, emission)
         self.part = f"{stage.name}_rows"
         self.windows_step = stage.name
-        # Rows of another stream may have other columns.
+        # Stages may have rows with different columns.
         self.kept_row = row_column(stage.name)
 
     def known(self) -> list[Step]:
-        """Nothing is to be known of the state."""
+        """Returns no steps: the rows don't depend on the state."""
         return []
 
     def rows_text(self, raw: str, clock: bool) -> str:
-        """The rows as they are."""
+        """Returns the rows unchanged."""
         return raw
 
     def ingest(self) -> list[Step]:
-        """Nothing is made before the rows are kept."""
+        """Returns no steps before the rows are stored."""
         return []
 
     def parts(self) -> list[StatePart]:
-        """The rows, each once however many windows it is in."""
+        """Returns the state table. Each row is stored once, though it may be in many windows."""
         columns, stored = f"{EXPIRES_AT}, {SLICE_END}, `row`", f"{EXPIRES_AT}, {SLICE_END}, {self.kept_row}"
         into_state = f"{EXPIRES_AT}, {SLICE_END}, `row` as {self.kept_row}"
         new = f"select {columns} from {self.part}"
@@ -87,17 +87,17 @@ class WindowBuffer:
         return [StatePart(self.part, append, fold, initial, time_zone=self.window.time_zone)]
 
     def _first(self, rows: str) -> str:
-        """The rows that may be in a ranking."""
+        """Returns the rows that may be in a ranking."""
         top = self.stage.top
         assert top is not None
         return first_of(rows, top, [SLICE_END, *top.partition], "`row`")
 
     def emit(self) -> list[Step]:
-        """The rows of the windows that have closed."""
+        """Returns the steps with the rows of the closed windows."""
         return [self._windows(clock=True)]
 
     def batch(self) -> list[Step]:
-        """The rows of all windows."""
+        """Returns the steps with the rows of all windows."""
         return [self._windows(clock=False)]
 
     def _windows(self, clock: bool) -> Step:
@@ -114,7 +114,7 @@ class WindowBuffer:
 
 
 class SessionBuffer(WindowBuffer):
-    """The same over sessions."""
+    """Steps and state of a `RowsStage` over sessions."""
 
     def __init__(self, stage: RowsStage, emission: Emission) -> None:
         super().__init__(stage, emission)
@@ -122,15 +122,15 @@ class SessionBuffer(WindowBuffer):
         self.own = [SLICE_END] if self.window.grows else []
 
     def known(self) -> list[Step]:
-        """The sessions that are open."""
+        """Returns the step with the open sessions."""
         return [self.sessions.known(self.stage.rows)]
 
     def rows_text(self, raw: str, clock: bool) -> str:
-        """The rows with their sessions."""
+        """Returns the rows with their sessions."""
         return self.sessions.rows(raw, clock)
 
     def parts(self) -> list[StatePart]:
-        """The rows, each with the bounds of its session when it came."""
+        """Returns the state table: rows with the bounds of their session when they arrived."""
         columns = [EXPIRES_AT, *self.sessions.columns, *self.own]
         of_session = [f"sessions.{column}" for column in (EXPIRES_AT, *self.sessions.columns)]
         fold = self.sessions.joined(self.part, [*of_session, *self.own, self.kept_row], self.sessions.alive())
@@ -138,7 +138,7 @@ class SessionBuffer(WindowBuffer):
         return [StatePart(self.part, append, fold, time_zone=self.window.time_zone)]
 
     def emit(self) -> list[Step]:
-        """The rows of the windows that have closed."""
+        """Returns the steps with the rows of the closed windows."""
         return [self.sessions.firing(), *super().emit()]
 
     def _windows(self, clock: bool) -> Step:

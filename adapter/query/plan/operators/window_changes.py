@@ -1,8 +1,8 @@
-"""SQL of windows whose results change: what was given of a window before is kept, and retracted by its next result.
+"""SQL of windows whose results change: previous results are stored, and retracted by the next ones.
 
-A micro-batch has all rows of the windows that have a result in it, as their stage says. What these windows gave before
-is in the state until they have put out their last result, so the change is exact whatever stands between stage and
-result. A session may have other bounds when more rows come: what lies within the new ones was of it.
+A micro-batch has all rows of the windows that emit a result in it. Their previous rows are stored until the windows
+have emitted their last result, so the change is exact whatever is between stage and result. A session may get other
+bounds when more rows arrive: previous rows within the new bounds belonged to it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .window_operators import operator_of
 
 
 class ChangedWindows:
-    """The pieces of a `WindowChanges`."""
+    """Steps and state of a `WindowChanges`."""
 
     def __init__(self, operator: WindowChanges) -> None:
         (below,) = operator.inputs
@@ -33,10 +33,10 @@ class ChangedWindows:
         self.sessions: Sessions | None = None
         if isinstance(pieces, SessionStage | SessionBuffer) and not self.stage.window.grows:
             self.sessions = pieces.sessions
-        """Of windows that go on: what they gave may be older than the end that it had."""
+        """Sessions can be extended: their previous results may have an earlier end."""
 
     def change(self) -> tuple[str, str]:
-        """What changes in a micro-batch, and the same with an empty state."""
+        """Returns the change of a micro-batch, and the same for an empty state."""
         came = packed(self.below)
         gone = (
             f"select own.{ROW}, -own.{TIMES} as {TIMES} from (\n{self._before()}\n) as own\n"
@@ -45,7 +45,7 @@ class ChangedWindows:
         return netted(f"{came}\nunion all\n{gone}"), netted(came)
 
     def state(self) -> StatePart:
-        """The part of the state."""
+        """Returns the state table."""
         append = f"select {self._columns()} from (\n{packed(self.operator)}\n)"
         rows = (
             f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{self._lasting()}\n)\n"
@@ -60,13 +60,13 @@ class ChangedWindows:
         return f"select {self.row} as {ROW}, {self.times} as {TIMES} from state where part = '{self.part}'"
 
     def _before(self) -> str:
-        """What windows gave before that may give something else."""
+        """Returns the previous rows of windows that may change."""
         if self.sessions is not None:
             return self._stored()
         return f"{self._stored()} and {lasts(EXPIRES_AT, 'watermark_before')}"
 
     def _lasting(self) -> str:
-        """The same after the micro-batch."""
+        """Returns the stored rows of windows that may still change after the micro-batch."""
         ends = f"{self._stored()} and {lasts(EXPIRES_AT)}"
         if self.sessions is None:
             return ends
@@ -82,7 +82,7 @@ class ChangedWindows:
         return [name for _, name in self.operator.by]
 
     def _fired(self) -> str:
-        """The windows that have a result."""
+        """Returns the windows that emit a result."""
         if self.sessions is not None:
             return self.sessions.bounds(self._names)
         columns = [quote(name) for _, name in self.operator.by]
@@ -90,15 +90,15 @@ class ChangedWindows:
         return f"select distinct {', '.join([*columns, *bounds])} from {self.windows_step}"
 
     def _same_window(self) -> str:
-        """Whether a row of ``own`` was of a window in ``fired``."""
+        """SQL predicate: a row of ``own`` belonged to a window in ``fired``."""
         end = f"own.{self.end}"
         if self.operator.start is None:
             return f"{end} = fired.window_end"
         by = [f"own.{ROW}.{quote(column)} <=> fired.{quote(name)}" for column, name in self.operator.by]
         by.append(f"own.{ROW}.{quote(self.operator.start)} >= fired.window_start")
-        # A step of dynamic_cumulate stays where it is; a session that goes on ends elsewhere.
+        # The ends of dynamic_cumulate's steps are fixed; an extended session ends later.
         by.append(f"{end} {'=' if self.stage.window.grows else '<='} fired.window_end")
         if self.sessions is not None:
-            # A session that had closed stays, though rows that come late may begin one around it.
+            # A closed session stays, though later rows may begin another one around it.
             by.append(f"{end} >= fired.merge_from")
         return " and ".join(by)

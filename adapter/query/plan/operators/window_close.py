@@ -1,7 +1,7 @@
-"""SQL of changes that are held back until their window closes: kept in the state till then, and let go by the watermark.
+"""SQL that holds changes back until their window closes: stored until then, and emitted when the watermark passes.
 
-A window that has closed may change again where rows under it do; such changes are passed on at once. Results of open
-windows that were retracted before their window closed never leave.
+Results of a closed window that change later are passed on at once. Results that are retracted before their window
+closes are never emitted.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from .key_generations import NO_STEP, lasts, later
 from .window_trigger import due, latest
 
 _CAME_AT = "__came_at"
-"""The watermark, in microseconds, after the micro-batch in which a change was held back."""
+"""The watermark, in microseconds, after the micro-batch in which a change was stored."""
 
 
 class OpenWindows:
-    """The pieces of a `WindowClose`.
+    """Steps and state of a `WindowClose`.
 
     Args:
         operator: the operator.
-        ttl: microseconds after which an idle key below is forgotten; None: never.
-        emission: when results come.
+        ttl: microseconds after which an idle key below expires. None for never.
+        emission: when results are emitted.
     """
 
     def __init__(self, operator: WindowClose, ttl: int | None, emission: Emission) -> None:
@@ -40,7 +40,7 @@ class OpenWindows:
         self.end = later(self.window_end, self.lasts) if self.lasts else self.window_end
         relation = self.below.relation
         self.changes = relation.changes
-        # A key that was forgotten and comes again gives a row without taking the one before away.
+        # A key that expired and returns inserts a row without retracting the previous one.
         self._key = (
             [f"{ROW}.{quote(column)}" for column in sorted(relation.key or ())]
             if ttl is not None and relation.changes
@@ -48,7 +48,7 @@ class OpenWindows:
         )
 
     def change(self) -> tuple[str, str]:
-        """What leaves in a micro-batch, and the same with an empty state."""
+        """Returns the emitted change of a micro-batch, and the same for an empty state."""
         if self.emission.changes:
             return self._change_of_results()
         open_before = lasts(self.end, "watermark_before")
@@ -64,7 +64,7 @@ class OpenWindows:
         return self._let_go(f"{held}\nunion all\n{closes}", closed), self._let_go(closes, closed)
 
     def state(self) -> StatePart:
-        """The part of the state."""
+        """Returns the state table."""
         if self.emission.changes:
             return self._state_of_results()
         append = (
@@ -95,7 +95,7 @@ class OpenWindows:
         return self._net(f"{held}\nunion all\n{came}"), self._net(came)
 
     def _net(self, rows: str) -> str:
-        """What is left of changes. A retraction may be of what was put out before, so each counts as it is."""
+        """Returns the net change. A retraction may refer to an emitted row, so all weights are kept."""
         if not self.changes:
             return f"select {ROW}.* from (\n{rows}\n)"
         return netted(rows)
@@ -115,13 +115,13 @@ class OpenWindows:
         return StatePart(self.part, append, fold)
 
     def _leaves(self) -> str:
-        """Whether a change is put out in the micro-batch, or came after the complete result."""
+        """SQL predicate: a change is emitted in this micro-batch, or arrived after the on-time firing."""
         end, after = _micros(self.window_end), _micros(now("now_after"))
         is_due = due(self.emission, end, _micros(now("now_before")), after)
         return f"({is_due} or coalesce({after} >= {end} + {self.emission.complete}, false))"
 
     def _has_left(self, at: str, came_at: str) -> str:
-        """Whether a change that was held back at a watermark has been put out at another one."""
+        """SQL predicate: a change that was stored at one watermark has been emitted by another one."""
         end = _micros(self.window_end)
         passed = latest(self.emission, end, at)
         return f"coalesce({passed} > {came_at}, {came_at} is null and {passed} is not null)"
@@ -135,7 +135,7 @@ class OpenWindows:
         return f"select {columns} from state where part = '{self.part}'"
 
     def _summed(self, rows: str) -> str:
-        """How often rows are there in all that came and went."""
+        """Returns the multiplicity of rows over all stored changes."""
         if self._key:
             return generations.newest(rows, [ROW], TIMES, self._key)
         return (
@@ -143,11 +143,11 @@ class OpenWindows:
         )
 
     def _let_go(self, closes: str, closed: str) -> str:
-        """The rows of windows that close, and changes of those that had."""
+        """Returns the rows of closing windows, and changes of windows that had closed."""
         if not self.changes:
             return f"select {ROW}.* from (\n{closes}\nunion all\n{closed}\n)"
         if self.lasts is not None:
-            # All that came of a window is there when it closes: what it was on the way isn't put out.
+            # All rows of the window are there when it closes; intermediate results aren't emitted.
             return spread(added_up(f"select {ROW}, {TIMES} from (\n{closes}\n)", True), True)
         return (
             f"select {ROW}.*, {TIMES} as {WEIGHT} from (\n{self._summed(closes)}\nunion all\n"

@@ -1,4 +1,4 @@
-"""What carries out a stage of windows."""
+"""Chooses the implementation of a window stage."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .window_buffer import SessionBuffer, WindowBuffer
 
 
 def operator_of(stage: AggregateStage | RowsStage, emission: Emission = FINAL) -> SlicedStage | WindowBuffer:
-    """The pieces of a stage's program.
+    """Returns the steps and state of a window stage.
 
     Args:
-        stage: with a window.
-        emission: when its results come.
+        stage: a stage with a window.
+        emission: when its results are emitted.
     """
     if isinstance(stage, AggregateStage):
         return SessionStage(stage, emission) if stage.window.merges else SlicedStage(stage, emission)

@@ -1,4 +1,4 @@
-"""SQL for the windows that put out a result in a micro-batch, and for what is cleared after it."""
+"""SQL predicates for the windows that fire in a micro-batch, and the state that is cleared after it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from ...windows.emission import FINAL, Emission
 from ...windows.windows import Window
 
 NOW_BEFORE, NOW_AFTER = "now_micros_before", "now_micros_after"
-"""The columns of rows with the watermark, in microseconds since 1970."""
+"""Columns with the watermark in microseconds since 1970."""
 
 
 class WindowTrigger:
-    """When windows fire and when their state goes, from the columns of ``clock``.
+    """Decides when windows fire and when their state is cleared, from the columns of ``clock``.
 
-    State goes `Emission.last` after a window's end, and ``watermark_before`` and ``watermark_after`` are
-    that much behind: what they have passed is gone. ``now_before`` and ``now_after`` are the watermark.
+    State is cleared `Emission.last` after a window's end. ``watermark_before`` and ``watermark_after`` are delayed by
+    that, so state with a time that they have passed is cleared. ``now_before`` and ``now_after`` are the undelayed
+    watermark.
     """
 
     def __init__(self, window: Window, emission: Emission = FINAL) -> None:
@@ -27,59 +28,59 @@ class WindowTrigger:
         self.after = now(clock_column("watermark_after", window.time_zone))
         self._now_before = f"unix_micros({now('now_before')})"
         self._now_after = f"unix_micros({now('now_after')})"
-        # As the clock shows them that windows are cut on.
+        # Local times in the window's time zone.
         self._shown_before = f"unix_micros({now(clock_column('now_before', window.time_zone))})"
         self._shown_after = f"unix_micros({now(clock_column('now_after', window.time_zone))})"
 
     @property
     def boundaries(self) -> tuple[Boundaries, ...] | None:
-        """When results may come; None: at any time."""
+        """The times at which results may be emitted. None for any time."""
         if self.emission.late_updates:
             return None
         first, update, complete = self.emission.first, self.emission.update, self.emission.complete
         step, phase = self.window.step, self.window.phase
         if zone := self.window.time_zone:
-            # An hour after a window's end needn't be an hour later on its clock.
+            # An hour after a window's end may be another local time than one hour later.
             return (Boundaries(step, phase, zone, complete),) if first is None else None
         found = [(step, phase + complete)]
         if first is not None:
-            # A window ends at each step, so the updates of all lie on one grid.
+            # A window ends at each step, so all updates are on one grid.
             found.append((gcd(step, update) if update else step, phase + first))
         return tuple(dict.fromkeys(Boundaries(length, at % length) for length, at in found))
 
     def live(self, column: str = "expires_at") -> str:
-        """Whether a row of state is still of use after the batch."""
+        """SQL predicate: a state row is still needed after the batch."""
         return f"({self.after} is null or {column} > {self.after})"
 
     def unfired(self) -> str:
-        """The first window end from which on a late row counts."""
+        """SQL of the first window end that a late row still counts for."""
         return self.window.end_after(f"unix_micros({self.before})")
 
     def cleared(self) -> str:
-        """The last window end that is gone after the batch."""
+        """SQL of the last window end that is cleared after the batch."""
         return self.window.end_until(f"unix_micros({self.after})")
 
     def fires(self, column: str) -> str:
-        """Whether a window that ends at a time puts out a result."""
+        """SQL predicate: a window with this end emits a result."""
         if not self.emission.changes:
             return f"{column} <= {self.after} and ({self.before} is null or {column} > {self.before})"
         return self._due(f"unix_micros({column})")
 
     def may_fire(self, column: str) -> str:
-        """What all that `fires` has in common; quicker to tell."""
+        """SQL predicate that is necessary for `fires` and cheaper."""
         return self.fires(column) if not self.emission.changes else self.overlaps(column, column)
 
     def overlaps(self, first: str, last: str) -> str:
-        """Whether one of several window ends, from `first` to `last`, may fire."""
+        """SQL predicate: a window end from `first` to `last` may fire."""
         if not self.emission.changes:
             return f"{first} <= {self.after} and ({self.before} is null or {last} > {self.before})"
         lasts = f"({self._shown_before} is null or unix_micros({last}) > {self._earliest()})"
         return lasts if self.emission.at_once else f"unix_micros({first}) <= {self._latest()} and {lasts}"
 
     def windows(self, relation: str, columns: str, clock: bool) -> str:
-        """Rows of slices, once for each window with them that fires, with its end as ``end_micros``.
+        """Returns rows of slices, one for each firing window that contains the slice, with its end as ``end_micros``.
 
-        `relation` has a column ``slice_end``; without a `clock` all windows fire.
+        `relation` has a column ``slice_end``. Without a `clock` all windows fire.
         """
         window, end = self.window, "unix_micros(slice_end)"
         if window.kind == "tumble":
@@ -91,9 +92,9 @@ class WindowTrigger:
     def exploded(
         self, relation: str, columns: Sequence[str], first: str, last: str, clock: bool, final: str
     ) -> str:
-        """`relation`, a row for each window end in [first, last] that fires, as ``end_micros``.
+        """Returns `relation` with a row for each firing window end in [first, last], as ``end_micros``.
 
-        `final` is the last end of the longest window: put out though the clock never shows it.
+        `final` is the last end of the longest window. It fires even if its local time doesn't exist.
         """
         window = self.window
         ends = f"sequence({first}, {last}, {window.step})"
@@ -102,7 +103,7 @@ class WindowTrigger:
         if window.grows and (shown := window.shown("each")):
             ends = f"filter({ends}, each -> {shown} or each = {final})"
         if clock and self.emission.changes:
-            # No subquery may stand within.
+            # Subqueries aren't allowed in a lambda.
             ends = f"filter({ends}, each -> {self._due('each', NOW_BEFORE, NOW_AFTER)})"
         rows = f"select {', '.join(columns)}, explode({ends}) as end_micros\nfrom "
         if not clock:
@@ -114,7 +115,7 @@ class WindowTrigger:
                 last if self.emission.at_once else window.end_until(f"({self._latest()})"),
             )
             more = f", {self._now_before} as {NOW_BEFORE}, {self._now_after} as {NOW_AFTER}"
-        # greatest() and least() pass over NULL: no watermark before means everything is new.
+        # greatest() and least() ignore NULL: without a watermark before, everything is new.
         return (
             f"{rows}(\n"
             f"  select *,\n"
@@ -126,26 +127,26 @@ class WindowTrigger:
         )
 
     def _earliest(self) -> str:
-        """All windows that end until then, on their clock, have put out their last result before the batch."""
+        """SQL of the local time until which all windows have emitted their last result before the batch."""
         return f"{self._shown_before} - {self.emission.last + self._slack}"
 
     def _latest(self) -> str:
-        """No window that ends later, on its clock, puts out anything yet."""
+        """SQL of the local time after which no window has fired yet."""
         return _less(self._shown_after, self._first - self._slack)
 
     @property
     def _first(self) -> int:
-        """When the first result of a window comes."""
+        """Time of a window's first result, relative to its end."""
         return self.emission.complete if self.emission.first is None else self.emission.first
 
     @property
     def _slack(self) -> int:
-        """How much more may go by on a clock than in time, or less."""
+        """Maximum difference between elapsed local time and elapsed time."""
         return DAY if self.window.time_zone else 0
 
     def _due(self, end: str, before: str | None = None, after: str | None = None) -> str:
-        """Whether one of a window's logical times has come in this batch; `before` and `after` are the watermark. These
-        are instants, whatever the clock shows meanwhile."""
+        """SQL predicate: a firing time of the window is passed in this batch. `before` and `after` are the watermark.
+        These are instants, not local times."""
         before, after = before or self._now_before, after or self._now_after
         if self.window.time_zone:
             end = f"unix_micros({self.window.latest_instant(end)})"
@@ -153,7 +154,7 @@ class WindowTrigger:
 
 
 def latest(emission: Emission, end: str, at: str) -> str:
-    """SQL of the last logical time of a window that the watermark `at` has passed; NULL: it hasn't passed any."""
+    """SQL of a window's last firing time that the watermark `at` has passed. NULL if none."""
     complete = f"{end} + {emission.complete}"
     passed = f"when {at} >= {complete} then {complete}"
     if emission.first is not None:
@@ -164,14 +165,14 @@ def latest(emission: Emission, end: str, at: str) -> str:
 
 
 def due(emission: Emission, end: str, before: str, after: str) -> str:
-    """SQL for whether one of a window's logical times has come between two watermarks. All are microseconds."""
+    """SQL predicate: one of a window's firing times is between two watermarks. All are microseconds."""
     if emission.at_once:
         return f"coalesce({end} + {emission.last} > {before}, true)"
     first = emission.complete if emission.first is None else emission.first
     is_due = f"coalesce({latest(emission, end, after)} > {before}, {before} is null and {end} <= {_less(after, first)})"
     if not emission.late_updates:
         return f"coalesce({is_due}, false)"
-    # What hasn't changed since is the same row again, and not written.
+    # Unchanged results give equal rows, which aren't written.
     late = f"{after} >= {end} + {emission.complete} and {end} + {emission.last} > {before}"
     return f"coalesce({is_due} or ({late}), false)"
 
@@ -181,7 +182,7 @@ def _less(micros: str, length: int) -> str:
 
 
 def window_columns(window: Window, start: str) -> list[str]:
-    """Select items for the window columns of the user's query, from its start and ``end_micros``."""
+    """Select items for the user's window columns, from the start and ``end_micros``."""
     end = window.latest_instant("end_micros")
     return [
         f"{window.instant(start)} as window_start",
