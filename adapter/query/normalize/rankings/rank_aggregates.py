@@ -1,5 +1,4 @@
-"""Finds rankings of which the GROUP BY above only reads the first ranks: each of its aggregates ignores all other
-rows.
+"""Finds rankings whose first ranks are all that the GROUP BY above reads: its aggregates ignore the other rows.
 
 >>> from ...sql.dialect import parse
 >>> ranked = "select k, v, row_number() over (partition by k order by v) as rn from t"

@@ -250,7 +250,7 @@ class Groups(Partials):
         by = f"\ngroup by {', '.join(of)}" if of else ""
         return f"select {', '.join([*of, *made])}\nfrom (\n{rows}\n){by}"
 
-    # -- folding -----------------------------------------------------------------------------------
+    # -- compaction --------------------------------------------------------------------------------
 
     def _fold(self) -> str:
         rows = self._together(

@@ -260,7 +260,7 @@ class SessionStage(SlicedStage):
         branches += [self._changes(members, True) for members in self.stage.distinct_sets]
         return f"(\n{self._unioned(branches)}\n)"
 
-    # -- folding -----------------------------------------------------------------------------------
+    # -- compaction --------------------------------------------------------------------------------
 
     def _refolded(self, part: str, columns: Sequence[str]) -> str:
         """Returns stored rows of open sessions, each with its session's bounds."""

@@ -283,7 +283,7 @@ class SlicedStage(Partials):
         """Returns the values in each slice."""
         return self._seen(members, self.slice)
 
-    # -- folding -----------------------------------------------------------------------------------
+    # -- compaction --------------------------------------------------------------------------------
 
     def _fold_slices(self) -> str:
         """Compacts to one row per key for all emitted slices, and one per slice and key after them."""
@@ -396,7 +396,7 @@ class SlicedStage(Partials):
         return f"select {', '.join([*keys, *made])}\nfrom {counted}\ngroup by {', '.join(keys)}"
 
     def _open_slices(self, clock: bool) -> str:
-        """Returns the slices of all windows that haven't emitted their last result."""
+        """Returns the slices of all windows that haven't reached the end of allowed lateness."""
         relation = self._state(self.slices, clock)
         if not clock:
             return relation

@@ -362,7 +362,7 @@ def with_fallen(front: str, fallen: Step, now: str, anew: str, keys: Sequence[st
         front: the step with the first candidates.
         fallen: the step with those rankings.
         now: name of the last step.
-        anew: the recomputed rows of those rankings, with the columns of `front`.
+        anew: recomputed rows of those rankings, with the columns of `front`.
         keys: partition columns of rankings.
     """
     stay = (

@@ -1,8 +1,8 @@
 """SQL of windows whose results change: previous results are stored, and retracted by the next ones.
 
-A micro-batch has all rows of the windows that emit a result in it. Their previous rows are stored until the windows
-have emitted their last result, so the change is exact whatever is between stage and result. A session may get other
-bounds when more rows arrive: previous rows within the new bounds belonged to it.
+A micro-batch has all rows of the windows that emit a result in it. Their previous rows are stored until the end
+of allowed lateness, so the change is exact whatever is between stage and result. A session may get other bounds when
+more rows arrive: previous rows within the new bounds belonged to it.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class WindowTrigger:
         )
 
     def _earliest(self) -> str:
-        """SQL of the local time until which all windows have emitted their last result before the batch."""
+        """SQL of the local time: windows that end until then had reached the end of allowed lateness before the batch."""
         return f"{self._shown_before} - {self.emission.last + self._slack}"
 
     def _latest(self) -> str:
