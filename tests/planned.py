@@ -11,7 +11,7 @@ from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.plan.base import Project, WindowResults, input_name
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
-from dbt.adapters.spark_streaming.query.planner.planner import Planner
+from dbt.adapters.spark_streaming.query.planner.planner import TreePlanner
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
 from dbt.adapters.spark_streaming.query.windows.emission import FINAL, Emission
 
@@ -23,7 +23,7 @@ def plan_of(
     ask: QueryRunner | None = None,
 ) -> Plan:
     """A query's plan, whether or not its state can grow for ever."""
-    with patch.object(Planner, "check_bounded"):
+    with patch.object(TreePlanner, "check_bounded"):
         return plan_query.plan(text, known, ttl, ask=ask)
 
 

@@ -13,7 +13,8 @@ from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import signature
 from dbt.adapters.spark_streaming.query.plan.base import GroupAggregate, Project, Recompute, Source, TopN
-from dbt.adapters.spark_streaming.query.plan.plan import Plan, RowsStage
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
+from dbt.adapters.spark_streaming.query.plan.stages import RowsStage
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql import functions, spark_functions
 from dbt.adapters.spark_streaming.query.sql.dialect import DIALECT, function_name, parse, sql

@@ -12,7 +12,8 @@ from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import signature
-from dbt.adapters.spark_streaming.query.plan.plan import Plan, RowsStage
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
+from dbt.adapters.spark_streaming.query.plan.stages import RowsStage
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of, windows_of

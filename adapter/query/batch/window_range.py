@@ -25,7 +25,7 @@ from ..frontend.streams import Stream
 from ..generation import generate
 from ..normalize.names import ctes, own_names
 from ..plan.base import WindowResults
-from ..plan.plan import RowsStage
+from ..plan.stages import RowsStage
 from ..planner import plan_query
 from ..program import EXPIRES_AT
 from ..sql.dialect import parse

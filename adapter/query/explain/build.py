@@ -9,7 +9,8 @@ from functools import partial
 from ...util.quoting import shown_time
 from ..generation.operators import OUTPUT
 from ..plan.base import ChangelogNormalize, Source, WindowResults
-from ..plan.plan import LookupTable, Plan, RowsStage
+from ..plan.plan import LookupTable, Plan
+from ..plan.stages import RowsStage
 from ..program import Program, Upsert
 from ..sql import intervals
 from ..windows.emission import FINAL, Emission

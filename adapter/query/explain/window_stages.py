@@ -9,7 +9,7 @@ from ..aggregates.model import AggregateStage, GroupStage
 from ..aggregates.model import Metric as PlanMetric
 from ..plan.operators.sliced import SlicedStage
 from ..plan.operators.window_operators import operator_of
-from ..plan.plan import RowsStage
+from ..plan.stages import RowsStage
 from ..sql import intervals
 from ..windows.emission import Emission
 from ..windows.windows import Window

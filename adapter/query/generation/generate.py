@@ -20,7 +20,8 @@ from ..plan.base import WindowResults
 from ..plan.operators.sliced import SlicedStage
 from ..plan.operators.window_buffer import WindowBuffer
 from ..plan.operators.window_operators import operator_of
-from ..plan.plan import LookupTable, Plan, Stage
+from ..plan.plan import LookupTable, Plan
+from ..plan.stages import Stage
 from ..planner.upsert_keys import replacing
 from ..program import Boundaries, Level, Program, Rows, Step, StreamInput, reading
 from ..sql import instants

@@ -67,8 +67,8 @@ from ..plan.base import (
 )
 from ..plan.hidden_items import ROW_TIME as OF_ROW
 from ..plan.operators.top_n import ROW
-from ..plan.plan import RowsStage
 from ..plan.relation import WEIGHT
+from ..plan.stages import RowsStage
 from ..sql.clauses import aggregate, conjuncts, filters, hands_on_columns, joined, relations
 from ..sql.dialect import DIALECT, canonical, parse
 from ..sql.functions import makes_rows

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ..aggregates.model import AggregateStage, GroupStage
     from ..normalize.rankings.ranks import Top as Ranking
     from ..windows.windows import Window
-    from .plan import RowsStage, Stage
     from .running import RunningValue
+    from .stages import RowsStage, Stage
 
 
 def input_name(number: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -12,9 +11,7 @@ from ..plan import column_origins, unbounded_state
 from ..plan.relation import Relation
 from ..sql.dialect import sql
 from ..sql.finite import is_finite
-
-if TYPE_CHECKING:
-    from .planner import Planner
+from .context import Planner
 
 
 def passed_end(select: exp.Select, alias: str, relation: Relation, keys: Sequence[exp.Expr]) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -12,10 +11,8 @@ from ..plan import column_origins
 from ..plan.base import LateRows, Operator, Project, UnionAll, WindowClose
 from ..plan.relation import WINDOW_END, comes_late
 from ..sql.names import digest
+from .context import Planner
 from .from_items import FromItem
-
-if TYPE_CHECKING:
-    from .planner import Planner
 
 
 def closed(planner: Planner, operator: Operator) -> Operator:

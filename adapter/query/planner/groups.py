@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -28,14 +27,12 @@ from ..windows.window_columns import Source as From
 from . import results
 from .bounds import fixed_keys, is_covered, passed_end
 from .closing import closed
+from .context import Planner
 from .from_items import FromItem
 from .inputs import with_inputs
 from .projections import local
 from .recomputing import is_repeatable, recomputed, refuse_chance, refuse_tables
 from .results import is_result
-
-if TYPE_CHECKING:
-    from .planner import Planner
 
 _GROUPING_ID = canonical(parse("select grouping_id()").selects[0])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -17,10 +16,8 @@ from ..sql.clauses import joined, relations
 from ..sql.dialect import of_around, sql
 from ..sql.nodes import every, standing_in
 from .closing import closed
+from .context import Planner
 from .from_items import FromItem, check_relation, table_of
-
-if TYPE_CHECKING:
-    from .planner import Planner
 
 
 def read_from(planner: Planner, select: exp.Select) -> list[FromItem]:

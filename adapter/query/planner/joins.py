@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -23,6 +22,7 @@ from ..sql.names import digest
 from ..sql.nodes import every
 from ..sql.tie_breaking import decide_extremes
 from .closing import closed_unless, late_counted
+from .context import Planner
 from .from_items import FromItem, reads_stream, times_of
 from .inputs import read_from, with_inputs
 from .join_conditions import (
@@ -35,9 +35,6 @@ from .join_conditions import (
 )
 from .projections import delays_of_computed, local, short
 from .recomputing import ends_among, is_repeatable, recomputed, refuse_chance, refuse_tables
-
-if TYPE_CHECKING:
-    from .planner import Planner
 
 _BY_WINDOW = (
     "; or compare window_start and window_end of both sides in its condition, so that rows of a window meet those of the "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -35,14 +34,12 @@ from ..sql.nodes import every
 from ..sql.tie_breaking import break_ties, decide_extremes, tie
 from . import rankings
 from .bounds import fixed_keys, passed_end
+from .context import Planner
 from .from_items import FromItem, filter_below
 from .inputs import with_inputs
 from .projections import local, multiplies
 from .recomputing import is_repeatable, recomputed, refuse_chance, refuse_tables
 from .results import is_result
-
-if TYPE_CHECKING:
-    from .planner import Planner
 
 
 def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operator:

@@ -7,23 +7,20 @@ all rows of the partitions that were touched, less what it gave before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from sqlglot import exp
 
 from ..errors import NotMeant, QueryError, Unbounded
 from ..frontend import hints
 from ..frontend.streams import Known, Streams
-from ..normalize import event_clock
-from ..normalize.rankings import limits, ranks
 from ..plan import unbounded_state, untimed_rows
 from ..plan.base import Dataflow, Operator, Recompute, TopN, WindowResults, in_order
 from ..plan.upserts import kept_root, replaced
 from ..rewrites.stream_rewrites import Rewrites
-from ..sql.nodes import shape
 from ..windows.emission import FINAL, Emission
 from . import results
-from .from_items import reads_stream, table_of
+from .context import Planner
 from .selects import plan_select
 from .set_operations import plan_set_operation
 from .sources import plan_source
@@ -68,8 +65,8 @@ def dataflow(
     """
     ranked = results.ranks_or_groups(tree) is not None
 
-    def planner_of(tree: exp.Query) -> Planner:
-        return Planner(tree, known, ttl, domains, rewrites, windows, emission)
+    def planner_of(tree: exp.Query) -> TreePlanner:
+        return TreePlanner(tree, known, ttl, domains, rewrites, windows, emission)
 
     planner = planner_of(tree.copy() if ranked else tree)
     flow = planner.plan(comes_once=ranked, may_grow=may_grow)
@@ -91,35 +88,8 @@ def dataflow(
     return flow, planner.streams, tuple(planner.ranks), tuple(dropped)
 
 
-class Planner:
-    """Makes operators of a tree: what is known of it, and the operators so far."""
-
-    def __init__(
-        self,
-        tree: exp.Query,
-        known: Mapping[str, Known],
-        ttl: int | None,
-        domains: Collection[str],
-        rewrites: Rewrites,
-        windows: Callable[[exp.Query, Streams, int, bool, bool], WindowResults],
-        emission: Emission,
-    ) -> None:
-        self.tree = limits.write_as_ranks(tree, reads_stream)
-        self.streams = Streams(self.tree, known)
-        if next(hints.windows_under(self.tree), None) is not None:
-            event_clock.show_watermark(self.tree)
-        self.ttl, self.rewrites, self.plan_windows = ttl, rewrites, windows
-        self.emission = emission
-        self.under_windows = 0
-        """How many windows stand above what is visited, and are made of its rows."""
-        self.domains = frozenset(name.lower() for name in domains)
-        self.operators: dict[str, Operator] = {}
-        self.visited: dict[Hashable, Operator] = {}
-        """What queries have become, by all that they say."""
-        self.ranks: dict[str, None] = {}
-        self.dropped: dict[str, tuple[untimed_rows.Dropped, ...]] = {}
-        """By operator where it drops rows without an event time."""
-        self.window_stages = 0
+class TreePlanner(Planner):
+    """The planner with all of its rules."""
 
     def plan(self, comes_once: bool = False, may_grow: bool = False) -> Dataflow:
         """Returns the operators of the whole tree.
@@ -154,30 +124,12 @@ class Planner:
             if each.growth is not None:
                 raise Unbounded(unbounded_state.refusal_of(each.growth, self.domains))
 
-    def visit(self, node: exp.Expr) -> Operator | None:
-        """The operator of a query or relation; None: it reads no stream."""
-        if (placed := hints.placed(node)) is not None:
-            return self.operators[placed]
-        if isinstance(node, exp.Subquery):
-            if any(reads_stream(join) for join in node.args.get("joins") or ()):
-                raise QueryError(
-                    f"'{hints.quoted(node)}' joins streams in brackets; write the joins one after another."
-                )
-            return self.visit(node.this)
-        if isinstance(node, exp.Table):
-            return plan_source(self, node) if hints.is_stream(node) else None
-        if not isinstance(node, exp.Query) or not reads_stream(node):
-            return None
-        # Of a ranking only the rows are kept that the filter around it lets through; read twice, it may end elsewhere.
-        ended = ranks.ended(node) if isinstance(node, exp.Select) else {}
-        as_it_comes = self.emission.changes and self.under_windows > 0
-        visited = (shape(node), *sorted(ended.items()), as_it_comes)
-        if visited not in self.visited:
-            self.visited[visited] = self.query(node)
-        return self.visited[visited]
+    def source(self, table: exp.Table) -> Operator:
+        """Returns the operator of a stream."""
+        return plan_source(self, table)
 
     def query(self, node: exp.Query) -> Operator:
-        """The operator of a query that is visited for the first time."""
+        """Returns the operator of a query that is visited for the first time."""
         if next(hints.windows_under(node), None) is not None:
             try:
                 return plan_window_results(self, node)
@@ -192,22 +144,6 @@ class Planner:
             return self.select(node)
         raise QueryError(f"'{hints.quoted(node)}' can't be kept up to date from a stream.")
 
-    def add(self, operator: Operator) -> Operator:
-        """An operator; the one of its name that is there, if there is one."""
-        return self.operators.setdefault(operator.name, operator)
-
-    def drops(self, operator: Operator, select: exp.Select, time: str = "", alias: str = "") -> Operator:
-        """Notes that an operator drops rows without an event time; arguments as of `untimed_rows.of`."""
-        found = (*self.dropped.get(operator.name, ()), *untimed_rows.of(select, time, alias))
-        self.dropped[operator.name] = tuple(dict.fromkeys(found))
-        return operator
-
-    def place(self, operator: Operator, alias: str) -> exp.Expr:
-        """What stands for an operator in a tree that is visited again."""
-        table = table_of(operator.name, alias)
-        hints.place(table, operator.name)
-        return table
-
     def select(self, select: exp.Select) -> Operator:
-        """The operator of a SELECT."""
+        """Returns the operator of a SELECT."""
         return plan_select(self, select)

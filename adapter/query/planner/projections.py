@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -33,11 +32,9 @@ from ..sql.clauses import filters, set_filters
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest, unmarked
 from ..sql.nodes import every, standing_in
+from .context import Planner
 from .from_items import FromItem
 from .inputs import with_inputs
-
-if TYPE_CHECKING:
-    from .planner import Planner
 
 _LABEL = 100
 """Characters of a label."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -17,9 +16,7 @@ from ..plan.relation import Relation
 from ..sql.dialect import DIALECT, canonical, sql
 from ..sql.names import digest
 from ..sql.nodes import holds
-
-if TYPE_CHECKING:
-    from .planner import Planner
+from .context import Planner
 
 
 def ends_among(

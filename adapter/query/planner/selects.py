@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -25,6 +24,7 @@ from ..plan.base import Operator, Project, Source, UnionAll, WindowResults, Wind
 from ..sql.clauses import filters, set_filters
 from ..windows.window_columns import Source as From
 from .closing import closed_unless
+from .context import Planner
 from .from_items import FromItem, filter_below
 from .groups import over_groups, plan_group
 from .inputs import read_from
@@ -33,9 +33,6 @@ from .over import plan_over
 from .projections import plan_projection, plan_temporal_filter
 from .row_level import check_joins
 from .set_operations import plan_distinct
-
-if TYPE_CHECKING:
-    from .planner import Planner
 
 
 def plan_select(planner: Planner, select: exp.Select) -> Operator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from sqlglot import exp
 
@@ -23,11 +23,9 @@ from ..sql.finite import is_finite
 from ..sql.names import digest
 from .bounds import is_covered
 from .closing import closed
+from .context import Planner
 from .projections import local, multiplies
 from .row_level import refuse_limit
-
-if TYPE_CHECKING:
-    from .planner import Planner
 
 _T = TypeVar("_T")
 _TIMES = {

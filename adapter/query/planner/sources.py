@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
 from ...util.quoting import is_path
@@ -12,9 +10,7 @@ from ..frontend.streams import Known
 from ..plan.base import ChangelogNormalize, Operator, Source, UnboundedState
 from ..plan.relation import Relation
 from ..sql.names import digest
-
-if TYPE_CHECKING:
-    from .planner import Planner
+from .context import Planner
 
 
 def plan_source(planner: Planner, table: exp.Table) -> Operator:

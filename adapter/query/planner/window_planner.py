@@ -40,8 +40,8 @@ from ..normalize import event_clock, on_change
 from ..normalize.rankings import ranks
 from ..plan import identity
 from ..plan.base import WindowAggregate, WindowBuffer, WindowResults
-from ..plan.plan import RowsStage
 from ..plan.relation import Relation
+from ..plan.stages import RowsStage
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.clauses import column_names, joined, relations
 from ..sql.dialect import canonical, function_name, sql, walk_same_query

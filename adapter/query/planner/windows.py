@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -32,10 +31,8 @@ from ..sql.nodes import every, shape
 from ..windows import expansion
 from ..windows.windows import Window
 from .closing import closed, counting_late
+from .context import Planner
 from .sources import plan_source
-
-if TYPE_CHECKING:
-    from .planner import Planner
 
 _SEVERAL_STAGES = "Results of several stages."
 

@@ -19,7 +19,8 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.aggregates.model import AggregateStage
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.plan.plan import Plan, RowsStage
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
+from dbt.adapters.spark_streaming.query.plan.stages import RowsStage
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource

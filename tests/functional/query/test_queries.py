@@ -11,7 +11,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.plan.plan import RowsStage
+from dbt.adapters.spark_streaming.query.plan.stages import RowsStage
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource

@@ -29,7 +29,7 @@ from ...aggregates.model import AggregateStage, DistinctSet
 from ...program import EXPIRES_AT, Step
 from ...sql.instants import is_usable
 from ...windows.emission import Emission
-from ..plan import RowsStage
+from ..stages import RowsStage
 from .sliced import SlicedStage
 from .window_trigger import WindowTrigger
 

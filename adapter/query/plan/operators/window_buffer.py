@@ -9,7 +9,7 @@ from ...aggregates.aggregate_stage import SESSION_END, SLICE_END, WINDOW_START
 from ...normalize.rankings.ranks import Top
 from ...program import EXPIRES_AT, StatePart, Step
 from ...windows.emission import Emission
-from ..plan import RowsStage
+from ..stages import RowsStage
 from .sessions import Sessions
 from .window_trigger import WindowTrigger, window_columns
 

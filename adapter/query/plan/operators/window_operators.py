@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...aggregates.model import AggregateStage
 from ...windows.emission import FINAL, Emission
-from ..plan import RowsStage
+from ..stages import RowsStage
 from .sessions import SessionStage
 from .sliced import SlicedStage
 from .window_buffer import SessionBuffer, WindowBuffer

@@ -1,0 +1,101 @@
+"""The planner as its rules know it: the query that is planned, what is known of it, and the operators so far."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Hashable, Mapping
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..frontend import hints
+from ..frontend.streams import Known, Streams
+from ..normalize import event_clock
+from ..normalize.rankings import limits, ranks
+from ..plan import untimed_rows
+from ..plan.base import Operator, WindowResults
+from ..rewrites.stream_rewrites import Rewrites
+from ..sql.nodes import shape
+from ..windows.emission import Emission
+from .from_items import reads_stream, table_of
+
+
+class Planner(ABC):
+    """Plans the queries of one tree. Each rule is a function that takes the planner and a node and returns an operator."""
+
+    def __init__(
+        self,
+        tree: exp.Query,
+        known: Mapping[str, Known],
+        ttl: int | None,
+        domains: Collection[str],
+        rewrites: Rewrites,
+        windows: Callable[[exp.Query, Streams, int, bool, bool], WindowResults],
+        emission: Emission,
+    ) -> None:
+        self.tree = limits.write_as_ranks(tree, reads_stream)
+        self.streams = Streams(self.tree, known)
+        if next(hints.windows_under(self.tree), None) is not None:
+            event_clock.show_watermark(self.tree)
+        self.ttl, self.rewrites, self.plan_windows = ttl, rewrites, windows
+        self.emission = emission
+        self.under_windows = 0
+        """How many windows stand above what is visited, and are made of its rows."""
+        self.domains = frozenset(name.lower() for name in domains)
+        self.operators: dict[str, Operator] = {}
+        self.visited: dict[Hashable, Operator] = {}
+        """What queries have become, by all that they say."""
+        self.ranks: dict[str, None] = {}
+        self.dropped: dict[str, tuple[untimed_rows.Dropped, ...]] = {}
+        """By operator where it drops rows without an event time."""
+        self.window_stages = 0
+
+    @abstractmethod
+    def source(self, table: exp.Table) -> Operator:
+        """Returns the operator of a stream."""
+
+    @abstractmethod
+    def query(self, node: exp.Query) -> Operator:
+        """Returns the operator of a query that is visited for the first time."""
+
+    @abstractmethod
+    def select(self, select: exp.Select) -> Operator:
+        """Returns the operator of a SELECT."""
+
+    def visit(self, node: exp.Expr) -> Operator | None:
+        """Returns the operator of a query or relation, or None if it reads no stream."""
+        if (placed := hints.placed(node)) is not None:
+            return self.operators[placed]
+        if isinstance(node, exp.Subquery):
+            if any(reads_stream(join) for join in node.args.get("joins") or ()):
+                raise QueryError(
+                    f"'{hints.quoted(node)}' joins streams in brackets; write the joins one after another."
+                )
+            return self.visit(node.this)
+        if isinstance(node, exp.Table):
+            return self.source(node) if hints.is_stream(node) else None
+        if not isinstance(node, exp.Query) or not reads_stream(node):
+            return None
+        # A ranking keeps only the rows that the filter around it passes: the same text may keep others elsewhere.
+        ended = ranks.ended(node) if isinstance(node, exp.Select) else {}
+        as_it_comes = self.emission.changes and self.under_windows > 0
+        visited = (shape(node), *sorted(ended.items()), as_it_comes)
+        if visited not in self.visited:
+            self.visited[visited] = self.query(node)
+        return self.visited[visited]
+
+    def add(self, operator: Operator) -> Operator:
+        """Returns an operator, or the equal one that was added before."""
+        return self.operators.setdefault(operator.name, operator)
+
+    def drops(self, operator: Operator, select: exp.Select, time: str = "", alias: str = "") -> Operator:
+        """Records that an operator drops rows without an event time; see `untimed_rows.of` for the arguments."""
+        found = (*self.dropped.get(operator.name, ()), *untimed_rows.of(select, time, alias))
+        self.dropped[operator.name] = tuple(dict.fromkeys(found))
+        return operator
+
+    def place(self, operator: Operator, alias: str) -> exp.Expr:
+        """Returns a table that refers to an operator in a tree that is visited again."""
+        table = table_of(operator.name, alias)
+        hints.place(table, operator.name)
+        return table
