@@ -1,4 +1,5 @@
-"""A file whose columns have other types, or names, than its source says: out of what Spark says of it."""
+"""A file whose columns have other types, or names, than its source says, or that ends too early: out of what Spark says of
+it."""
 
 from __future__ import annotations
 
@@ -35,6 +36,41 @@ _OF_NANOSECONDS = (
 )
 
 
+_NAMED = re.compile(r"reading file (?P<file>\S+?)\.(?:\s|$)")
+_CUT = re.compile(
+    r"[Uu]nexpected end of (?:\w+ )?(?:stream|file|input|block)|EOFException|Truncated|Premature EOF"
+)
+_NO_FOOTER = re.compile(r"is not a Parquet file|Malformed ORC file|Not a valid ORC file")
+_WHOLE = (
+    "Put files in place whole: write them elsewhere, or under a name that begins with '_' or '.', and move them in when "
+    "they are complete; the next run reads it once it is."
+)
+
+
+def _explain_end(text: str) -> str | None:
+    """Returns which file ends before it should, and what to do.
+
+    >>> said = "Encountered error while reading file file:/d/a.json.gz. Caused by: Unexpected end of input stream"
+    >>> print(_explain_end(said).partition(". ")[0])
+    the file file:/d/a.json.gz is cut short, or still being written
+    >>> said = "Encountered error while reading file file:/d/a.parquet. Caused by: a.parquet is not a Parquet file."
+    >>> print(_explain_end(said).partition(": ")[0])
+    the file file:/d/a.parquet doesn't end as a Parquet file does
+    """
+    if "FAILED_READ_FILE" not in text and "Encountered error while reading file" not in text:
+        return None
+    found = _NAMED.search(text)
+    file = f"the file {unquote(found['file'])}" if found else "a file"
+    if without := _NO_FOOTER.search(text):
+        kind = "Parquet" if "Parquet" in without[0] else "ORC"
+        return (
+            f"{file} doesn't end as a{'' if kind == 'Parquet' else 'n'} {kind} file does: it is cut short, or still being "
+            f"written, or can't be read as {kind.lower()} at all. {_WHOLE} If it is of another format, correct the source's "
+            "format."
+        )
+    return f"{file} is cut short, or still being written. {_WHOLE}" if _CUT.search(text) else None
+
+
 def _explain_header(text: str) -> str | None:
     """Returns how the header of a CSV file differs from the source's columns, and what to do.
 
@@ -65,6 +101,8 @@ def explain_type(text: str) -> str | None:
     """
     if (header := _explain_header(text)) is not None:
         return header
+    if (end := _explain_end(text)) is not None:
+        return end
     if _NANOSECONDS.search(text):
         return f"a file has a timestamp in nanoseconds. {_OF_NANOSECONDS}"
     if (found := _OTHER_TYPE.search(text)) is None:

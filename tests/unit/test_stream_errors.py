@@ -64,6 +64,50 @@ def test_a_file_that_is_not_what_the_source_says() -> None:
 
 
 @pytest.mark.parametrize(
+    "cause",
+    [
+        "java.io.EOFException: Unexpected end of input stream",  # gzip, deflate
+        "java.io.IOException: unexpected end of stream",  # bzip2
+        "java.io.EOFException: Unexpected end of block in input stream",  # snappy, lz4
+        "java.io.IOException: Truncated source",  # zstd
+    ],
+)
+def test_a_file_that_is_cut_short(cause: str) -> None:
+    said = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///data/events/a.json.gz.  SQLSTATE: KD001"
+    found = sentence(f"{said}\nCaused by: {cause}")
+    assert found == (
+        "Model curves: of its source raw.events the file file:///data/events/a.json.gz is cut short, or still being "
+        "written. Put files in place whole: write them elsewhere, or under a name that begins with '_' or '.', and move "
+        "them in when they are complete; the next run reads it once it is. No row of this micro-batch was taken in."
+    )
+    in_batch = readable(RuntimeError(f"{said}\nCaused by: {cause}"))
+    assert in_batch.startswith(
+        "The file file:///data/events/a.json.gz is cut short, or still being written. Put files in"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        ("a is not a Parquet file. Expected magic number at tail, but found [1, 2, 3, 4]", "a Parquet"),
+        ("a is not a Parquet file (length is too low: 1)", "a Parquet"),
+        ("Malformed ORC file file:/d/a. Invalid postscript.", "an ORC"),
+        ("Not a valid ORC file file:/d/a (maxFileLength= 9223372036854775807)", "an ORC"),
+    ],
+)
+def test_a_file_without_its_footer(cause: str, kind: str) -> None:
+    found = sentence(
+        f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///data/events/a.  SQLSTATE: KD001\n"
+        f"Caused by: java.lang.RuntimeException: {cause}"
+    )
+    assert (
+        f"the file file:///data/events/a doesn't end as {kind} file does: it is cut short, or still being"
+        in found
+    )
+    assert "Put files in place whole" in found and "Remove" not in found
+
+
+@pytest.mark.parametrize(
     "said",
     [
         '[DATATYPE_MISMATCH.INVALID_ORDERING_TYPE] Cannot resolve "max(x)" due to data type mismatch: The `max` does not '

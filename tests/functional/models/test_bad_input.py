@@ -219,7 +219,7 @@ BAD = {
     ),
     "not_parquet": (
         streaming(GOOD.replace("'events'", "'text'")),
-        ["Model not_parquet: the file", "can't be read as parquet", "source's format"],
+        ["Model not_parquet: of its source raw.text the file", "can't be read as parquet", "source's format"],
     ),
     "other_type": (
         streaming("select ts, amount from {{ stream(source('raw', 'doubles')) }}"),
