@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from dbt.adapters.spark_streaming.project import batch, stream_node, streaming
     from dbt.adapters.spark_streaming.stream.iceberg import ownership, replaced_tables
     from dbt.adapters.spark_streaming.stream.iceberg import table as iceberg
+    from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
     from dbt.adapters.spark_streaming.stream.lifecycle import batch_tables
     from dbt.adapters.spark_streaming.stream.lifecycle.batch_tables import Before
 else:
@@ -551,6 +552,25 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         view = self.quote(f"{relation.schema}__{relation.identifier}__seed")
         seeds.stage(table, view, self.environment.session())
         return view
+
+    @available
+    def note_seed(self, relation: BaseRelation, definition: str) -> None:
+        """Notes with a seed's table, which was just made, how it is defined."""
+        if (table := self._seed_table(relation)) is not None:
+            seeds.note(table, definition)
+
+    @available
+    def is_seed(self, relation: BaseRelation, definition: str, columns: Sequence[str]) -> bool:
+        """Returns whether a table was made for a seed that is defined this way, and its rows can be compared with others."""
+        table = self._seed_table(relation)
+        return table is not None and seeds.is_defined_as(table, definition, columns)
+
+    def _seed_table(self, relation: BaseRelation) -> IcebergTable | None:
+        if self.environment.is_remote:
+            return None
+        return iceberg.find(
+            self.environment.session(), stream_node.in_catalog(relation.render(), self.environment)
+        )
 
     # --- Python models --------------------------------------------------------------------------
 

@@ -1,14 +1,21 @@
-"""Seeds: a CSV file's rows as a temporary view."""
+"""Seeds: a CSV file's rows as a temporary view, and how their table was defined."""
 
 from __future__ import annotations
 
 import datetime
+import hashlib
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import agate
     from pyspark.sql import SparkSession
+
+    from ..stream.iceberg.table import IcebergTable
+
+_DEFINITION = "dbt_spark_streaming.seed"
+"""The property of a seed's table with a digest of its definition."""
 
 
 def stage(table: agate.Table, view: str, session: SparkSession) -> None:
@@ -22,6 +29,33 @@ def stage(table: agate.Table, view: str, session: SparkSession) -> None:
     schema = StructType([StructField(str(name), StringType()) for name in table.column_names])
     rows = [tuple(_text(value) for value in row) for row in table.rows]
     session.createDataFrame(rows, schema).createOrReplaceTempView(view)
+
+
+def note(table: IcebergTable, definition: str) -> None:
+    """Notes with a seed's table how it is defined."""
+    table.set_properties({_DEFINITION: _digest(definition)})
+
+
+def is_defined_as(table: IcebergTable, definition: str, columns: Sequence[str]) -> bool:
+    """Returns whether a seed's table was made by a definition and still has its columns, none of a type whose values can't
+    be compared."""
+    from ..stream.iceberg.table import columns_in_spark
+
+    if table.property(_DEFINITION) != _digest(definition):
+        return False
+    fields = columns_in_spark(table.spark, table.java).fields
+    return [field.name.lower() for field in fields] == [name.lower() for name in columns] and not any(
+        field.dataType.typeName() == "variant" for field in fields
+    )
+
+
+def _digest(definition: str) -> str:
+    """Returns a digest of a text, however its words are spaced.
+
+    >>> _digest("`a` int,  using iceberg") == _digest(" `a` int, using\\niceberg")
+    True
+    """
+    return hashlib.sha256(" ".join(definition.split()).encode()).hexdigest()
 
 
 def _text(value: Any) -> str | None:

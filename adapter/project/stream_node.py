@@ -75,6 +75,7 @@ def model(
         on_new_metric=settings.on_new_metric,
         on_schema_change=_on_schema_change(node),
         upstream=_upstream(node, graph),
+        seeds=frozenset(_upstream(node, graph, of="seed") or ()),
         catalog=_catalog(target, environment),
         # `dbt run` takes what is there and ends, whatever the trigger; `dbt-stream run` keeps going.
         trigger=None,
@@ -100,15 +101,21 @@ def _catalog(target: str, environment: Environment) -> dict[str, str] | None:
     return None if settings is None else catalog_of(settings, environment.storage, target)
 
 
-def _upstream(node: Mapping[str, Any], graph: Any) -> dict[str, str] | None:
-    """Returns the nodes that a model reads, by the names of their tables; None if the node doesn't say."""
+def _upstream(node: Mapping[str, Any], graph: Any, of: str | None = None) -> dict[str, str] | None:
+    """Returns the nodes that a model reads, by the names of their tables; None if the node doesn't say.
+
+    Args:
+        node: the model.
+        graph: dbt's graph.
+        of: the kind of nodes, as dbt calls it; None: all but sources.
+    """
     if "depends_on" not in node:
         return None
     known: Mapping[str, Mapping[str, Any]] = (graph or {}).get("nodes", {})
     found = {}
     for name in (node["depends_on"] or {}).get("nodes", ()):
         kind, _, own = name.split(".", 2)
-        if kind != "source":
+        if kind != "source" and of in (None, kind):
             there = known.get(name, {})
             found[str(there.get("alias") or own).lower()] = str(there.get("name") or own)
     return found

@@ -1,31 +1,82 @@
-{# Seeds: one insert, from a temporary view of the file's rows. #}
+{#-
+  Seeds: one insert, from a temporary view of the file's rows.
+
+  Streams may read a seed's table, and can't go on with one that is made anew. So the table stays while it is defined as
+  before and the file has all of its rows still: only rows that the file has besides are added then.
+-#}
 
 {% macro spark_streaming__create_csv_table(model, agate_table) %}
     {%- do adapter.check_column_names(this, agate_table.column_names, model, config) -%}
-    {{ return(spark__create_csv_table(model, agate_table)) }}
+    {%- set sql = spark__create_csv_table(model, agate_table) -%}
+    {%- do adapter.note_seed(this, _seed_definition(model, agate_table)) -%}
+    {{ return(sql) }}
 {% endmacro %}
 
 
 {% macro spark_streaming__reset_csv_table(model, full_refresh, old_relation, agate_table) %}
     {#- Before the old table is dropped. -#}
     {%- do adapter.check_column_names(this, agate_table.column_names, model, config) -%}
+    {%- if not full_refresh and _seed_table_stays(model, agate_table) -%}
+        {{ return('') }}
+    {%- endif -%}
     {{ return(spark__reset_csv_table(model, full_refresh, old_relation, agate_table)) }}
 {% endmacro %}
 
 
 {% macro spark_streaming__load_csv_rows(model, agate_table) %}
-    {% set overrides = model['config'].get('column_types', {}) %}
+    {%- set there = run_query('select count(*) from ' ~ this.render()).rows[0][0] | int -%}
+    {%- if there == agate_table.rows | length -%}
+        {{ return('') }}
+    {%- endif -%}
     {% set rows = adapter.stage_seed(this, agate_table) %}
     {% set sql %}
         insert into {{ this.render() }}
-        select
-            {%- for column in agate_table.column_names %}
-            cast({{ adapter.quote(column) }} as {{ overrides.get(column, adapter.convert_type(agate_table, loop.index0)) }})
-            {{- ',' if not loop.last }}
-            {%- endfor %}
-        from {{ rows }}
+        {{ _seed_rows(model, agate_table, rows) }}
+        {%- if there %}
+        except all select * from {{ this.render() }}
+        {%- endif %}
     {% endset %}
     {% do adapter.add_query(sql) %}
     {% do adapter.add_query('drop view ' ~ rows) %}
     {{ return(sql) }}
 {% endmacro %}
+
+
+{% macro _seed_table_stays(model, agate_table) %}
+    {%- if not adapter.is_seed(this, _seed_definition(model, agate_table), agate_table.column_names) -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- set rows = adapter.stage_seed(this, agate_table) -%}
+    {%- set gone = run_query(
+        'select * from ' ~ this.render() ~ ' except all ' ~ _seed_rows(model, agate_table, rows) ~ ' limit 1'
+    ) -%}
+    {%- do adapter.add_query('drop view ' ~ rows) -%}
+    {{ return(gone.rows | length == 0) }}
+{% endmacro %}
+
+
+{% macro _seed_rows(model, agate_table, view) -%}
+    select
+        {%- for column in agate_table.column_names %}
+        cast({{ adapter.quote(column) }} as {{ _seed_type(model, agate_table, loop.index0) }})
+        {{- ',' if not loop.last }}
+        {%- endfor %}
+    from {{ view }}
+{%- endmacro %}
+
+
+{% macro _seed_definition(model, agate_table) -%}
+    {%- for column in agate_table.column_names %}
+    {{ adapter.quote(column) }} {{ _seed_type(model, agate_table, loop.index0) }},
+    {%- endfor %}
+    {{ file_format_clause() }}
+    {{ partition_cols(label='partitioned by') }}
+    {{ clustered_cols(label='clustered by') }}
+    {{ location_clause() }}
+{%- endmacro %}
+
+
+{% macro _seed_type(model, agate_table, place) -%}
+    {%- set declared = model['config'].get('column_types', {}) -%}
+    {{- declared.get(agate_table.column_names[place], adapter.convert_type(agate_table, place)) -}}
+{%- endmacro %}

@@ -13,6 +13,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.identifiers import joined, parts
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, feed_of
 from dbt.adapters.spark_streaming.stream.evolution.output_schema import check_columns, check_same
+from dbt.adapters.spark_streaming.stream.sources.upstream import replaced
 
 MODEL = StreamModel("m", "lake.`dbt-dev`.`my-model`", "s", Storage("/root", lambda: None), ())
 APPENDS = Program(inputs=(), levels=(), output="", boundaries=None)
@@ -42,6 +43,18 @@ def test_advice_names_what_dbt_can_select() -> None:
     assert of_others.startswith(
         f"`dbt run --full-refresh --select {MODEL.name}+`, once who writes that table"
     )
+
+
+def test_advice_on_a_seed() -> None:
+    model = replace(MODEL, upstream={"given_rows": "given", "t": "t"}, seeds=frozenset(["given_rows"]))
+    assert model.make_anew("lake.db.Given_Rows") == "`dbt build --full-refresh --select given+`"
+    said = replaced(model, "lake.db.given_rows", from_scratch=True)
+    assert "the table lake.db.given_rows of the seed that it streams from was made anew" in said
+    assert (
+        f"Build this model anew too: {model.rebuild}; with all models that read the seed in turn: `dbt build"
+        in said
+    )
+    assert "the table lake.db.t that it streams from was built anew" in replaced(model, "lake.db.t", True)
 
 
 def test_names_of_files_differ_as_those_of_tables_do() -> None:

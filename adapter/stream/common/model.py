@@ -179,6 +179,8 @@ class StreamModel:
     """Microseconds for which `changes` has each change; older ones it has by their net effect. None: each one for ever."""
     upstream: Mapping[str, str] | None = None
     """By the name of their tables, in lower case, what dbt's `--select` calls the nodes that it reads; None: unknown."""
+    seeds: frozenset[str] = frozenset()
+    """Those of `upstream` that are seeds, by the same names."""
     catalog: Mapping[str, str] | None = field(default=None, compare=False)
     """What the target's settings say of the catalog of its table, as of `owner.catalog_of`; None: unknown before a session
     is there."""
@@ -191,8 +193,13 @@ class StreamModel:
         is the command for what reads it, and who has to do something before."""
         name = last(table).removesuffix(CHANGES)
         if self.upstream is None or name.lower() in self.upstream:
-            return f"`dbt run --full-refresh --select {(self.upstream or {}).get(name.lower(), name)}+`"
+            command = "build" if self.is_seed(table) else "run"
+            return f"`dbt {command} --full-refresh --select {(self.upstream or {}).get(name.lower(), name)}+`"
         return f"`dbt run --full-refresh --select {self.name}+`, once who writes that table has made it from scratch"
+
+    def is_seed(self, table: str) -> bool:
+        """Returns whether one of the tables that it reads is a seed's."""
+        return last(table).lower() in self.seeds
 
     def at_once(self) -> StreamModel:
         """Returns the model with no limit on its sources: all that they hold is one micro-batch."""

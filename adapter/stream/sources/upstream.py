@@ -262,13 +262,21 @@ def replaced(model: StreamModel, table: str, from_scratch: bool) -> str:
         table: its name.
         from_scratch: whether a stream can begin with it as it is now.
     """
+    is_seed = model.is_seed(table)
     if from_scratch:
         remedy = (
-            f"Build this model anew too: {model.rebuild}; with all models that read the table in turn: "
-            f"{model.make_anew(table)}."
+            f"Build this model anew too: {model.rebuild}; with all models that read the {'seed' if is_seed else 'table'} "
+            f"in turn: {model.make_anew(table)}."
         )
     else:
         remedy = f"Build both anew, the table from scratch: {model.make_anew(table)}."
+    if is_seed:
+        return (
+            f"Model {model.name}: the table {table} of the seed that it streams from was made anew, as it is where rows of "
+            "the seed's file were changed or taken out, where its columns or their types are others, and with "
+            f"--full-refresh. So new rows can't be told from those that are in already. {remedy} (Rows that are only added "
+            "to the file come as new rows.)"
+        )
     return (
         f"Model {model.name}: the table {table} that it streams from was built anew (or rolled back, or the last snapshot "
         f"read of it has expired), so new rows can't be told from those that are in already. {remedy} {_WHO_APPENDS}"
