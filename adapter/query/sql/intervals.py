@@ -18,6 +18,8 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 WEEK = 7 * DAY
+LONGEST = 3_652_059 * DAY
+"""From the first to the last TIMESTAMP, of the years 1 and 9999: the longest interval that means anything."""
 
 _UNITS = {
     "week": WEEK,
@@ -48,7 +50,7 @@ def parse(text: object, what: str = "interval") -> int:
     sizes in Flink).
 
     Raises:
-        QueryError: it doesn't parse, or has a unit without a fixed length.
+        QueryError: it doesn't parse, has a unit without a fixed length, or is longer than `LONGEST`.
 
     >>> parse("-4 minutes")
     -240000000
@@ -70,6 +72,10 @@ def parse(text: object, what: str = "interval") -> int:
         position = match.end()
     if not body or body[position:].strip():
         raise QueryError(f"{what} '{source}' is not an interval; write for example '10 minutes' or '1 day'.")
+    if not abs(total) <= LONGEST:
+        raise QueryError(
+            f"{what} '{source}' is longer than {LONGEST // DAY} days, from the year 1 to the year 9999; write a shorter one."
+        )
     return round(total)
 
 
