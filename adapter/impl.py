@@ -52,14 +52,29 @@ if TYPE_CHECKING:
     import agate
     from pyspark.sql.types import StructType
 
-    from dbt.adapters.spark_streaming.project import batch, stream_node, streaming
+    from dbt.adapters.spark_streaming.project import (
+        batch,
+        stream_config,
+        stream_node,
+        streaming,
+        table_configs,
+    )
     from dbt.adapters.spark_streaming.stream.iceberg import ownership, replaced_tables
     from dbt.adapters.spark_streaming.stream.iceberg import table as iceberg
     from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
     from dbt.adapters.spark_streaming.stream.lifecycle import batch_tables
     from dbt.adapters.spark_streaming.stream.lifecycle.batch_tables import Before
 else:
-    batch, stream_node, streaming = map(Lazily, ("project.batch", "project.stream_node", "project.streaming"))
+    batch, stream_config, stream_node, streaming, table_configs = map(
+        Lazily,
+        (
+            "project.batch",
+            "project.stream_config",
+            "project.stream_node",
+            "project.streaming",
+            "project.table_configs",
+        ),
+    )
     batch_tables, iceberg, ownership, replaced_tables = map(
         Lazily,
         (
@@ -168,17 +183,24 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         self.check_rewrite_configs(config.model)
         self._check_replaceable(config.model)
         self._check_grants(config.model)
+        self._check_table_configs(config.model)
         if node_config.get("file_format") is None:
             node_config["file_format"] = self.config.credentials.file_format
         if (
             node_config.get("materialized") == "incremental"
             and node_config.get("unique_key")
-            and not node_config.get("incremental_strategy")
+            and node_config.get("incremental_strategy") is None
         ):
             node_config["incremental_strategy"] = "merge"
         if node_config.get("materialized") == "snapshot":
             self._quote_snapshot_columns(config.model)
         return self._before(config.model)
+
+    def _check_table_configs(self, node: Any) -> None:
+        kind = node.config.get("materialized")
+        if kind != "view" and kind in (*_BATCH, *stream_config.MATERIALIZATIONS):
+            with streaming.sentences(), stream_node.named(node.to_dict()):
+                table_configs.check(node.config)
 
     def _quote_snapshot_columns(self, node: Any) -> None:
         """Quote the columns that a snapshot's configs name. dbt writes them into its SQL as they are, as they may be

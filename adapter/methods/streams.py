@@ -308,7 +308,8 @@ class StreamingMethods(metaclass=AdapterMeta):
         with streaming.sentences():
             described = stream_node.model(model, self.environment)
         made_as = ownership.properties(savepoints.TABLE, described.target)
-        listed = {str(name): value for name, value in (properties or {}).items()} | made_as
+        given = {str(name): value for name, value in (properties or {}).items() if value is not None}
+        listed = given | made_as
         return f"tblproperties ({', '.join(f'{literal(k)} = {text_literal(v)}' for k, v in listed.items())})"
 
     @available.parse(lambda *arguments, **named: False)

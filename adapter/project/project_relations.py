@@ -31,8 +31,10 @@ def said(graph: Any) -> dict[str, list[Said]]:
                 continue
             is_source = group == "sources"
             meta = (config.get("meta") or {}) if is_source else {}
-            key = (meta.get("stream") or {}).get("unique_key")
-            columns = (key,) if isinstance(key, str) else tuple(key or ())
+            stream = meta.get("stream")
+            # What is wrong with it is said to who reads it.
+            key = stream.get("unique_key") if isinstance(stream, Mapping) else None
+            columns = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, list) else ()
             time = config.get("event_time")
             says = Known(event_time=time and time_name(time), key=columns, lookup="lookup" in meta)
             name = f"{node.get('source_name')}.{node.get('name')}" if is_source else str(node.get("name"))

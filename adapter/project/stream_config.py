@@ -70,8 +70,12 @@ class StreamConfig:
     """What `dbt run` does with a model that ``dbt-stream run`` keeps up to date elsewhere: `SKIP` it, or `FAIL`."""
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _flag(value: Any) -> str | None:
+    return None if value is None or isinstance(value, bool) else f"is {value!r}; write true or false"
 
 
 def _any(value: Any) -> str | None:
@@ -87,31 +91,33 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
         else f"'{value}' is unknown; write 'append' or 'upsert', or leave it out"
     ),
     **dict.fromkeys(emission.CONFIGS, _any),
-    "changelog": lambda value: None if value in (None, True, False) else f"is {value!r}; write true or false",
+    "changelog": _flag,
     "changelog_retention": _any,
     "unique_key": lambda value: (
         None
-        if value is None or isinstance(value, str) or (isinstance(value, list) and all(map(_is_text, value)))
+        if value is None
+        or _is_name(value)
+        or (isinstance(value, list) and value and all(map(_is_name, value)))
         else f"is {value!r}; write a column or a list of columns"
     ),
     "state_ttl": _any,
     "constant_domains": lambda value: (
         None
-        if value is None or (isinstance(value, list) and all(isinstance(each, str) for each in value))
+        if value is None or (isinstance(value, list) and all(map(_is_name, value)))
         else f"is {value!r}; write a list of columns, as in ['city']"
     ),
-    "allow_recompute": lambda value: (
-        None if value in (None, True, False) else f"is {value!r}; write true or false"
-    ),
+    "allow_recompute": _flag,
     "idle_timeout": _any,
     "max_snapshot_age": _any,
     "max_snapshots": lambda value: (
         None
-        if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0)
+        if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 31)
         else f"is {value!r}; write how many snapshots are kept at most, as in 200"
     ),
     "target_file_size": lambda value: (
-        None if value is None or size(value) else f"is {value!r}; write a size, as in '64 MB'"
+        None
+        if value is None or 0 < (size(value) or 0) < 1 << 63
+        else f"is {value!r}; write a size, as in '64 MB'"
     ),
     "on_state_change": lambda value: (
         None if value in (None, MIGRATE, FAIL) else f"is {value!r}; write 'migrate' or 'fail'"
@@ -173,12 +179,12 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
                 f"config '{key}' is unknown for a streaming model{_near(key) or '.'} Its own are: "
                 f"{', '.join(sorted(_TABLE))}. What is only meant for readers goes under 'meta'."
             )
-    watermark = intervals.parse(config.get("watermark") or "0 seconds", "config 'watermark':")
+    watermark = intervals.parse(_said(config, "watermark", "0 seconds"), "config 'watermark':")
     if watermark < 0:
         raise QueryError(
             f"config 'watermark' '{config['watermark']}' is negative; write how far rows may be out of order."
         )
-    trigger = config.get("trigger") or "available_now"
+    trigger = _said(config, "trigger", "available_now")
     if trigger == "available_now":
         trigger = None
     elif intervals.parse(trigger, "config 'trigger' (other than 'available_now'):") <= 0:
@@ -203,8 +209,8 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
             "reads the table may take, as in '1 hour'."
         )
     retention = Retention(
-        max_snapshot_age=age or defaults.max_snapshot_age,
-        max_snapshots=config.get("max_snapshots") or defaults.max_snapshots,
+        max_snapshot_age=defaults.max_snapshot_age if age is None else age,
+        max_snapshots=_said(config, "max_snapshots", defaults.max_snapshots),
         target_file_size=size(config.get("target_file_size")) or defaults.target_file_size,
     )
     unique = config.get("unique_key")
@@ -219,19 +225,25 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         None if trigger is None else str(trigger),
         results,
         upsert=results.changes or config.get("output_mode") == "upsert",
-        changelog=bool(config.get("changelog")),
+        changelog=_said(config, "changelog", False),
         changelog_retention=_changelog_retention(config.get("changelog_retention")),
         idle_timeout=idle,
         state_ttl=ttl,
-        constant_domains=tuple(config.get("constant_domains") or ()),
+        constant_domains=tuple(_said(config, "constant_domains", ())),
         output_mode=config.get("output_mode"),
         unique_key=(unique,) if isinstance(unique, str) else tuple(unique or ()),
         retention=retention,
-        allow_recompute=config.get("allow_recompute") is not False,
-        on_state_change=config.get("on_state_change") or MIGRATE,
-        on_new_metric=config.get("on_new_metric") or FROM_NOW,
-        on_running=config.get("on_running") or SKIP,
+        allow_recompute=_said(config, "allow_recompute", True),
+        on_state_change=_said(config, "on_state_change", MIGRATE),
+        on_new_metric=_said(config, "on_new_metric", FROM_NOW),
+        on_running=_said(config, "on_running", SKIP),
     )
+
+
+def _said(config: Mapping[str, Any], key: str, default: Any) -> Any:
+    """Returns the value of a config, or its default where none is given. One that is empty is given."""
+    value = config.get(key)
+    return default if value is None else value
 
 
 def _changelog_retention(value: Any) -> int | None:

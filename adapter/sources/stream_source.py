@@ -106,12 +106,12 @@ class StreamSource:
                 raise DbtRuntimeError(
                     f"Source {name}: '{key}' is not a key of 'stream'. Known keys are: {', '.join(sorted(KEYS))}."
                 )
-        format = config.get("format", "iceberg")
+        format = "iceberg" if config.get("format") is None else config["format"]
         if not isinstance(format, str):
             raise DbtRuntimeError(f"Source {name}: 'format' must be a name such as parquet, not {format!r}.")
         if format.lower() not in (ICEBERG, KAFKA, *FILE_FORMATS):
             raise DbtRuntimeError(f"Source {name}: {_unknown(format)}")
-        options = config.get("options") or {}
+        options = {} if config.get("options") is None else config["options"]
         if not isinstance(options, Mapping):
             raise DbtRuntimeError(
                 f"Source {name}: 'options' must be a mapping of names to values, not {kind_of(options)}."
@@ -119,11 +119,11 @@ class StreamSource:
         profile_connections.warn_of_secrets(name, options)
         texts = profile_connections.below(
             profile_connections.options_of(name, config.get("connection")),
-            {str(key): _text(value) for key, value in options.items()},
+            {str(key): _text(value) for key, value in options.items() if value is not None},
         )
-        if "path" in config:
-            texts["path"] = str(config["path"])
-        if format.lower() in FILE_FORMATS and "path" not in texts:
+        if (path := config.get("path")) is not None:
+            texts["path"] = str(path)
+        if format.lower() in FILE_FORMATS and not texts.get("path", "").strip():
             raise DbtRuntimeError(
                 f"Source {name}: the format {format} needs a 'path' under 'options': the folder of its files."
             )
@@ -148,6 +148,10 @@ class StreamSource:
                 f"Source {name}: 'schema' is for files and Kafka's messages; an Iceberg table has its own columns. "
                 "Leave it out."
             )
+        if event_time is not None and not (isinstance(event_time, str) and event_time.strip()):
+            raise DbtRuntimeError(
+                f"Source {name}: config 'event_time' is {event_time!r}; write the name of its column, or leave it out."
+            )
         kind = value_format if format.lower() == KAFKA else format.lower()
         return cls(
             name=name,
@@ -157,7 +161,7 @@ class StreamSource:
             schema=schema,
             event_time=event_time,
             value_format=value_format,
-            unique_key=_names(config.get("unique_key")),
+            unique_key=_names(name, config.get("unique_key")),
             on_error=_on_error(name, kind, config.get("on_error"), texts),
         )
 
@@ -228,7 +232,7 @@ def _schema(name: str, schema: Any) -> str | None:
     """Columns as DDL, from DDL, a mapping, or dbt's list of columns."""
     if schema is None:
         return None
-    if isinstance(schema, str):
+    if isinstance(schema, str) and schema.strip():
         return _without_lengths(schema)
     columns: list[tuple[Any, Any]]
     if isinstance(schema, Mapping):
@@ -254,10 +258,20 @@ def _without_lengths(schema: str) -> str:
     return _OF_LENGTH.sub(lambda found: "STRING" if found[1] else found[0], schema)
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    """The columns of a source's key; none where it says none."""
     if value is None:
         return ()
-    return (value,) if isinstance(value, str) else tuple(value)
+    columns = [value] if isinstance(value, str) else value
+    if (
+        not isinstance(columns, list)
+        or not columns
+        or not all(isinstance(each, str) and each.strip() for each in columns)
+    ):
+        raise DbtRuntimeError(
+            f"Source {name}: 'unique_key' is {without_secrets(repr(value))}; write a column or a list of columns."
+        )
+    return tuple(columns)
 
 
 def _text(value: Any) -> str:

@@ -4,7 +4,7 @@
     {%- set properties = config.get('tblproperties') -%}
     {%- if properties %}
     tblproperties (
-        {%- for name, value in properties.items() %}
+        {%- for name, value in properties.items() if value is not none %}
         {{ adapter.text_literal(name) }} = {{ adapter.text_literal(value) }}{{ ',' if not loop.last }}
         {%- endfor %}
     )

@@ -11,7 +11,7 @@
 {% materialization incremental, adapter='spark_streaming', supported_languages=['sql', 'python'] %}
   {%- set language = model['language'] -%}
   {%- set file_format = dbt_spark_validate_get_file_format(config.get('file_format', default='iceberg')) -%}
-  {%- set strategy = config.get('incremental_strategy') or 'default' -%}
+  {%- set strategy = 'default' if config.get('incremental_strategy') is none else config.get('incremental_strategy') -%}
   {%- set strategy_macro = adapter.get_incremental_strategy_macro(context, strategy) -%}
   {%- do adapter.check_incremental(model, strategy, file_format) -%}
   {%- set on_schema_change = incremental_validate_on_schema_change(config.get('on_schema_change'), default='ignore') -%}

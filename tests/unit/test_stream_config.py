@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.project import stream_config, streaming
+from dbt.adapters.spark_streaming.project import stream_config, streaming, table_configs
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.query.rewrites import rewrite_configs
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import Retention
 
@@ -204,3 +205,106 @@ def test_upsert_where_rows_are_passed_on(text: str) -> None:
             "Model m: config 'output_mode' is 'upsert', but rows of this query never change once they are put out; leave "
             "output_mode out, or write 'append'."
         )
+
+
+INTERVALS = [
+    "watermark",
+    "trigger",
+    "idle_timeout",
+    "state_ttl",
+    "max_snapshot_age",
+    "changelog_retention",
+    "first_result_offset",
+    "update_rate",
+    "complete_result_offset",
+    "last_result_offset",
+]
+
+
+@pytest.mark.parametrize("config", INTERVALS)
+@pytest.mark.parametrize("text", ["999999999999 days", "-3652060 days", "9" * 400 + " seconds"])
+def test_no_interval_is_longer_than_all_of_time(config: str, text: str) -> None:
+    assert read(state_ttl="3652059 days").state_ttl == 3_652_059 * 86_400_000_000
+    with pytest.raises(
+        QueryError, match=f"config '{config}'.* is longer than 3652059 days, .*write a shorter one"
+    ):
+        read(**{config: text})
+
+
+@pytest.mark.parametrize(
+    ("kind", "lengths"),
+    [("tumble", ["X"]), ("hop", ["1 day", "X"]), ("cumulate", ["X", "X"]), ("session", ["X"])],
+)
+def test_nor_is_a_window(kind: str, lengths: list[str]) -> None:
+    found = [each.replace("X", "999999999999 days") for each in lengths]
+    with pytest.raises(QueryError, match=rf"{kind}\(\): \w+ '999999999999 days' is longer than 3652059 days"):
+        window_arguments.make(kind, "ts", *found)
+    with pytest.raises(QueryError, match=r"tumble\(\): offset '-999999999999 days' is longer"):
+        window_arguments.make("tumble", "ts", "1 hour", offset="-999999999999 days")
+
+
+EMPTY: list[Any] = ["", " ", [], {}, 0, False, 0.0, [""]]
+
+
+@pytest.mark.parametrize("config", [*INTERVALS, *stream_config._TABLE, "on_schema_change"])
+def test_what_is_empty_is_given(config: str) -> None:
+    """Only None means that a config isn't given. Anything else is a value, and a wrong one is refused."""
+    assert read(**{config: None}) == read()
+    if config in rewrite_configs.NAMES:
+        return
+    right: dict[str, list[Any]] = {
+        "constant_domains": [[]],
+        "late_updates": [False],
+        "changelog": [False],
+        "allow_recompute": [False],
+    }
+    for value in EMPTY:
+        if any(value is each or (value == each == []) for each in right.get(config, ())):
+            read(**{config: value})
+        else:
+            with pytest.raises(QueryError, match=f"config '{config}'"):
+                read(**{config: value})
+
+
+def test_flags_are_no_numbers() -> None:
+    for config in ("changelog", "late_updates", "allow_recompute"):
+        with pytest.raises(QueryError, match=f"config '{config}' is 1; write true or false"):
+            read(**{config: 1})
+
+
+@pytest.mark.parametrize(
+    ("config", "value"),
+    [
+        ("file_format", ""),
+        ("file_format", []),
+        ("location_root", " "),
+        ("partition_by", []),
+        ("partition_by", ""),
+        ("partition_by", {"a": 1}),
+        ("partition_by", ["a", None]),
+        ("clustered_by", 5),
+        ("buckets", 0),
+        ("buckets", True),
+        ("tblproperties", []),
+        ("tblproperties", "x"),
+        ("tblproperties", {"a": [1]}),
+        ("options", ""),
+    ],
+)
+def test_configs_of_any_table(config: str, value: Any) -> None:
+    with pytest.raises(QueryError, match=f"config '{config}' is .*; write .*, or leave it out"):
+        table_configs.check({config: value})
+    table_configs.check({config: None})
+
+
+def test_configs_of_any_table_that_are_right() -> None:
+    table_configs.check(
+        {
+            "file_format": "iceberg",
+            "partition_by": ["days(at)"],
+            "clustered_by": "a",
+            "buckets": 4,
+            "tblproperties": {"a": 1, "b": None, "c": True},
+            "options": {},
+        }
+    )

@@ -140,6 +140,38 @@ def test_what_means_nothing_is_refused(config: Any, sentence: str) -> None:
         source(config)
 
 
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("format", ["", [], False]),
+        ("options", ["", [], False, 0]),
+        ("schema", ["", " ", [], {}, False]),
+        ("unique_key", ["", " ", [], {}, False, 5, [""], {"a": 1}]),
+        ("on_error", ["", [], False]),
+        ("connection", ["", [], False]),
+        ("path", ["", " "]),
+    ],
+)
+def test_what_is_empty_is_given(key: str, values: list[Any]) -> None:
+    config = {"format": "csv", "path": "/in", "schema": "a int"}
+    without = {name: value for name, value in config.items() if name != key}
+    if key not in ("format", "path"):
+        assert source({**config, key: None}) == source(without)
+    for value in values:
+        with pytest.raises(DbtRuntimeError, match=f"Source raw.bid: .*{key}"):
+            source({**config, key: value})
+
+
+def test_an_option_or_a_format_that_is_none_is_not_given() -> None:
+    assert source({"format": None, "options": {"locality": None}}) == source({})
+
+
+@pytest.mark.parametrize("value", ["", [], 5, True, ["ts"]])
+def test_an_event_time_is_a_column(value: Any) -> None:
+    with pytest.raises(DbtRuntimeError, match=r"config 'event_time' is .*; write the name of its column"):
+        source({}, value)
+
+
 def test_messages_are_taken_apart_in_batch_too() -> None:
     made = source({**BIDS, "value_format": "json", "schema": "a INT"})
     assert create_table(made, "abc").startswith(

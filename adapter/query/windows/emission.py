@@ -85,12 +85,12 @@ def read(config: Mapping[str, Any]) -> Emission:
 
     first, update = interval("first_result_offset"), interval("update_rate")
     complete, last = interval("complete_result_offset") or 0, interval("last_result_offset")
-    late = config.get("late_updates") or False
-    if late not in (True, False):
+    late = False if config.get("late_updates") is None else config["late_updates"]
+    if not isinstance(late, bool):
         raise QueryError(f"config 'late_updates' is {late!r}; write true or false.")
 
     def said(key: str) -> str:
-        return f"{key} '{config.get(key) or '0 seconds'}'"
+        return f"{key} '{'0 seconds' if config.get(key) is None else config[key]}'"
 
     if complete < 0:
         raise QueryError(

@@ -64,9 +64,8 @@ class LookupSource:
                 raise DbtRuntimeError(
                     f"Source {name}: '{key}' is not a key of 'lookup'. Known keys are: {', '.join(sorted(KEYS))}."
                 )
-        profile_connections.warn_of_secrets(
-            name, {**_options(name, config.get("options") or {}), "url": config.get("url")}
-        )
+        options = _options(name, {} if config.get("options") is None else config["options"])
+        profile_connections.warn_of_secrets(name, {**options, "url": config.get("url")})
         connection = dict(profile_connections.options_of(name, config.get("connection")))
         # The connection says where the database is, too; the source says so for itself if it does.
         config = {**{key: connection.pop(key) for key in ("url", "driver") if key in connection}, **config}
@@ -83,7 +82,7 @@ class LookupSource:
         return cls(
             name,
             relation,
-            {**profile_connections.below(connection, _options(name, config.get("options") or {})), **texts},
+            {**profile_connections.below(connection, options), **texts},
             cache_ttl=_length(name, config.get("cache_ttl")),
             chunk_size=_number(name, config, "chunk_size", cls.chunk_size, 1),
             retries=_number(name, config, "retries", cls.retries, 0),
@@ -102,6 +101,7 @@ def _options(name: str, options: Any) -> dict[str, str]:
     return {
         str(key): str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in options.items()
+        if value is not None
     }
 
 
