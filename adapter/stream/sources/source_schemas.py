@@ -22,9 +22,9 @@ from ..common.errors import StreamError, TransientError
 from ..common.identifiers import joined, parts
 from ..common.model import StreamModel, StreamSource
 from ..iceberg.table import IcebergTable, load
-from ..storage.checkpoint import last_snapshot, read_by_place
+from ..storage.checkpoint import last_snapshot, read_by_place, read_checkpoint, read_offsets
 from ..storage.source_order import noted_sources
-from .upstream import can_begin, check_continues, replaced
+from .upstream import broken_off, can_begin, check_continues, replaced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,10 +134,11 @@ def check_fields(
     """Returns unless a column that a state was made from has been dropped and added again.
 
     Raises:
-        StreamError: one was; and what to run.
+        StreamError: one was, or its table was built anew or put back; and what to run.
     """
     path = checkpoint or model.checkpoint
     noted = noted_schemas(model.storage, path)
+    snapshots = _last_snapshots(model.storage, path)
     for place, name in enumerate(noted_sources(model.storage, path)):
         source = next((each for each in model.sources if parts(each.location) == parts(name)), None)
         if source is None or place not in noted:
@@ -145,6 +146,10 @@ def check_fields(
         table = load(spark, source.location)
         if table is None:
             continue
+        snapshot = snapshots.get(place)
+        if snapshot is not None and not table.follows(snapshot):
+            # Its columns have other ids because it is another table.
+            raise broken_off(model, place, table, snapshot)
         now = fields_of(table.schema_json(), columns_read(inputs, source))
         had = noted[place]
         others = [each for each in now if each in had and had[each][0] != now[each][0]]
@@ -157,6 +162,15 @@ def check_fields(
                 "added again, or another column has the name now. What the state has of it can't be taken back with the "
                 f"new column's values. Build this model anew: {model.rebuild}."
             )
+
+
+def _last_snapshots(storage: Storage, checkpoint: str) -> dict[int, int]:
+    """Returns by the places of tables the last snapshots of which a checkpoint has rows."""
+    found = read_checkpoint(storage, checkpoint)
+    planned = None if found is None else found.planned
+    offsets = [] if planned is None else read_offsets(storage, checkpoint, planned)
+    snapshots = {place: last_snapshot(offset) for place, offset in enumerate(offsets)}
+    return {place: snapshot for place, snapshot in snapshots.items() if snapshot is not None}
 
 
 def note_schemas(model: StreamModel, read: ReadTables, inputs: Sequence[StreamInput], begun: bool) -> None:

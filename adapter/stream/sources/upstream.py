@@ -69,7 +69,7 @@ def check_sources(spark: SparkSession, model: StreamModel, taken_in: int = -1) -
             if has_lost_its_beginning(spark, source):
                 raise StreamError(lost(spark, model, source))
         elif not table.follows(snapshot):
-            raise _broken_off(model, place, table, snapshot)
+            raise broken_off(model, place, table, snapshot)
         elif place in whole and table.snapshot_id is not None:
             _check_unchanged(
                 model, place, table, table.snapshot_id, table.between(snapshot, table.snapshot_id) or ()
@@ -97,7 +97,7 @@ def check_continues(
         end = last_snapshot(ends[place])
         between = None if end is None else table.between(start, end)
         if between is None:
-            raise _broken_off(model, place, table, start)
+            raise broken_off(model, place, table, start)
         _check_unchanged(model, place, table, end, between)
 
 
@@ -124,8 +124,8 @@ def _check_unchanged(
         raise StreamError(rows_changed(model, changes[-1], [source.location]))
 
 
-def _broken_off(model: StreamModel, place: int, table: IcebergTable, snapshot: int) -> StreamError:
-    """What to say of a table that doesn't come from the snapshot up to which it was read."""
+def broken_off(model: StreamModel, place: int, table: IcebergTable, snapshot: int) -> StreamError:
+    """Returns what to say of a table that doesn't come from the snapshot up to which it was read."""
     if not table.follows(snapshot) and table.left(snapshot):
         return StreamError(put_back(model, place, table))
     return StreamError(replaced(model, table.name, can_begin(table)))

@@ -56,6 +56,19 @@ def test_a_table_that_was_built_anew(counts: Stream, how: str, rows: int) -> Non
     assert counts.rows() == before
 
 
+@pytest.mark.parametrize(
+    "how", [pytest.param("create or replace", marks=pytest.mark.thorough), "drop table {0};create"]
+)
+def test_a_table_that_was_built_anew_with_its_columns_in_another_order(counts: Stream, how: str) -> None:
+    """Iceberg's ids of its columns are others then, which isn't what happened."""
+    columns = ", ".join(reversed(EVENTS.split(", ")))
+    for statement in f"{how} table {{0}} (more int, {columns}) using iceberg".split(";"):
+        counts.spark.sql(statement.format(counts.events))
+    with pytest.raises(StreamError, match="that it streams from was built anew") as raised:
+        counts.run()
+    assert "dropped and added again" not in raised.value.msg
+
+
 def test_a_table_that_only_grew(counts: Stream) -> None:
     counts.add((2000, "a", 1))
     assert counts.run().rows_in == 1
