@@ -14,10 +14,12 @@ from ..stream.common.model import StreamModel
 from ..stream.lifecycle import promoting
 from ..stream.lifecycle.promoting import Standing, Swapped
 from ..stream.progress.report import read_progress
+from ..stream.run.evolve import verdict
 from ..stream.run.lock import check_free
 from ..stream.run.runner import run_stream
-from ..stream.storage.deployments import PROMOTED, Deployment
+from ..stream.storage.deployments import PROMOTED, Deployment, version
 from ..util.text import counted
+from .planned import planned
 from .project import Project, ProjectError, owned_model, project_errors
 
 
@@ -100,7 +102,20 @@ def status(project: Project, name: str) -> dict[str, Any]:
         ProjectError: there is no deployment of it, or it is in the middle of something.
     """
     model, environment = owned_model(project, name)
-    return _told(_standing(environment, model))
+    standing = _standing(environment, model)
+    return {**_told(standing), "refused": _refused(project, name, standing)}
+
+
+def _refused(project: Project, name: str, standing: Standing) -> str | None:
+    """Returns why the new version can't take in what it lacks with the query as it is; None: it can, or lacks nothing."""
+    if standing.deployment.phase == PROMOTED or not standing.begun or not standing.behind:
+        return None
+    try:
+        session, model, program = planned(project, name)
+        with project_errors():
+            return verdict(session, version(model, standing.new.target), program).refused
+    except ProjectError as problem:
+        return str(problem)
 
 
 def _told(standing: Standing) -> dict[str, Any]:
@@ -146,6 +161,10 @@ def told(found: Mapping[str, Any]) -> str:
             f"{counted(each['count'], each['unit'].removesuffix('s'))} of {each['source']}"
             for each in found["behind"]
         )
+        if refused := found.get("refused"):
+            return (
+                f"{first} The old one has read {listed} more, and the new one can't take them in: {refused}"
+            )
         return f"{first} The old one has read {listed} more: `dbt-stream deploy await {name}` takes them in."
     return f"{first} It can't be told whether it has caught up: {found['unknown']}"
 
@@ -164,9 +183,20 @@ def promote(project: Project, name: str, force: bool) -> str:
         ProjectError: there is none, it has not caught up, or one of both is running.
     """
     model, environment = owned_model(project, name)
-    with project_errors():
-        check_free(model)
-        done = promoting.promote(environment.session(), model, force)
+    try:
+        with project_errors():
+            check_free(model)
+            done = promoting.promote(environment.session(), model, force)
+    except ProjectError as problem:
+        standing = None if force else _standing(environment, model)
+        refused = None if standing is None else _refused(project, name, standing)
+        if standing is None or refused is None:
+            raise
+        lags = ", ".join(map(str, standing.behind or ()))
+        raise ProjectError(
+            f"Model {name}: its new version has not caught up: the old one has read {lags} more, and the new one can't take "
+            f"them in: {refused} `dbt-stream deploy promote --force {name}` promotes it as it is."
+        ) from problem
     return "\n".join(
         [
             f"{name}: its new version has its name now. The old one is {done.deployment.previous}: `dbt-stream deploy "

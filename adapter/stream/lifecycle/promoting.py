@@ -280,7 +280,8 @@ def _check_caught_up(spark: SparkSession, model: StreamModel, new: StreamModel) 
     except StreamError as problem:
         raise StreamError(
             f"Model {model.name}: it can't be told whether its new version has caught up: "
-            f"{problem.msg.removeprefix(f'Model {model.name}: ')} {forced}."
+            f"{problem.msg.removeprefix(f'Model {model.name}: ')} {forced}, and `dbt-stream deploy cleanup {model.name}` "
+            "drops it."
         ) from problem
     if lags:
         raise StreamError(

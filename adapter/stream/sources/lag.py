@@ -56,7 +56,7 @@ def behind(spark: SparkSession, old: StreamModel, new: StreamModel) -> list[Lag]
         StreamError: that can't be told.
     """
     # What the old one has planned may be in its table; what the new one has planned has to be done again.
-    had, has = _read(old, planned=True), _read(new, planned=False)
+    had, has = _read(old, "old", planned=True), _read(new, "new", planned=False)
     return [
         lag
         for source in had
@@ -66,12 +66,19 @@ def behind(spark: SparkSession, old: StreamModel, new: StreamModel) -> list[Lag]
     ]
 
 
-def _read(model: StreamModel, planned: bool) -> dict[str, _Read]:
+def _read(model: StreamModel, which: str, planned: bool) -> dict[str, _Read]:
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
-    batch = None if checkpoint is None else checkpoint.planned if planned else checkpoint.done
+    if checkpoint is None:
+        command = "dbt-stream deploy await" if model.is_beside else "dbt run --select"
+        raise StreamError(
+            f"Model {model.name}: its {which} version {model.target} has no checkpoint: it was forgotten since "
+            f"(`dbt-stream reset {model.name}`), or its first run didn't begin. `{command} {model.name}` has it begin "
+            "at its sources' beginning."
+        )
+    batch = checkpoint.planned if planned else checkpoint.done
     offsets = [] if batch is None else read_offsets(model.storage, model.checkpoint, batch)
     sources = noted_sources(model.storage, model.checkpoint)
-    if checkpoint is None or not sources or (offsets and len(offsets) != len(sources)):
+    if not sources or (offsets and len(offsets) != len(sources)):
         raise StreamError(
             f"Model {model.name}: its checkpoint {model.checkpoint} doesn't say how far it has read its sources."
         )

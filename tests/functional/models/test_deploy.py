@@ -69,6 +69,13 @@ class TestDeploy(Commands):
         write_events(spark, events, "d", "('2024-03-04 01:06:00', 'p2', 'd5', 7)")
         write_file(BY_PAGE, project.project_root, "models", "views.sql")
         run_dbt(["run"])
+        # With it the new version can't go on.
+        for said in (self.done(project, "status"), self.refused(project, "promote")):
+            assert (
+                "more, and the new one can't take them in: its query has changed in what its state depends"
+                in said
+            )
+            assert "`dbt-stream deploy init --full-refresh views`" in said and "deploy await" not in said
         write_file(BY_DEVICE, project.project_root, "models", "views.sql")
         assert "has read 1 file of " in self.done(project, "status")
         assert "`dbt-stream deploy await views`" in self.refused(project, "promote")

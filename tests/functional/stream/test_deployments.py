@@ -371,6 +371,10 @@ def test_what_can_not_be_deployed(spark: Any, root: Path) -> None:
     old.forget_checkpoint()
     said = refused(promote, spark, model)
     assert "it can't be told whether its new version has caught up" in said and "--force" in said
+    assert (
+        f"its old version {model.target} has no checkpoint: it was forgotten since (`dbt-stream reset" in said
+    )
+    assert f"`dbt run --select {model.name}` has it begin" in said
     promote(spark, model, force=True)
     deploy.is_right(model, BY_V)
     said = refused(roll_back, spark, model)
