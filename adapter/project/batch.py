@@ -57,6 +57,7 @@ def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
     Raises:
         QueryError: it doesn't; what to write instead.
     """
+    _check_lists(node["config"])
     allowed = _IN_PLACE.get(strategy)
     if allowed and file_format not in allowed:
         raise QueryError(
@@ -76,6 +77,20 @@ def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
     lookback = node["config"].get("lookback")
     if lookback is not None and (not isinstance(lookback, int) or isinstance(lookback, bool) or lookback < 0):
         raise QueryError(f"config 'lookback' is {lookback!r}; write how many windows, 0 or more.")
+
+
+def _check_lists(config: Mapping[str, Any]) -> None:
+    """Raises QueryError where a config that is a list of columns or conditions is something else, or says nothing."""
+    for key in ("merge_update_columns", "merge_exclude_columns", "predicates", "incremental_predicates"):
+        value, is_columns = config.get(key), key.startswith("merge")
+        listed = [value] if is_columns and isinstance(value, str) else value
+        is_list = isinstance(listed, list | tuple) and all(
+            isinstance(each, str) and each.strip() for each in listed
+        )
+        # No column to update would be every column.
+        if value is not None and not (is_list and (listed or key != "merge_update_columns")):
+            instead = "a column or a list of columns" if is_columns else "a list of conditions"
+            raise QueryError(f"config '{key}' is {value!r}; write {instead}, or leave it out.")
 
 
 def unknown(strategy: str) -> QueryError:

@@ -84,6 +84,25 @@ def test_python_has_no_windows_to_plan() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("config", "values"),
+    [
+        ("merge_update_columns", ["", " ", [], {}, 5, False, [""], [None], {"a": 1}]),
+        ("merge_exclude_columns", ["", {}, 0, [None]]),
+        ("incremental_predicates", ["a = 1", "", {}, 5, [""]]),
+        ("predicates", ["a = 1", 0]),
+    ],
+)
+def test_lists_of_columns_and_conditions(config: str, values: list[Any]) -> None:
+    for value in values:
+        said = sentence(partial(batch.check, node(**{config: value}), "merge", "iceberg"))
+        assert f"config '{config}' is {value!r}; write a " in said
+    batch.check(node(**{config: None}), "merge", "iceberg")
+    batch.check(node(**{config: ["a"]}), "merge", "iceberg")
+    if config != "merge_update_columns":
+        batch.check(node(**{config: []}), "merge", "iceberg")
+
+
 def test_rewrites_are_for_a_text_as_it_stands() -> None:
     found = sentence(lambda: batch.overwrite(node(split_distinct=8), SQL, None, None, Answers()))
     assert found.startswith("config 'split_distinct' is for a text that is computed as it stands")
