@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from dbt.adapters.spark_streaming.cli import deploy
+from dbt.adapters.spark_streaming.cli.project import Project, ProjectError
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError, explain
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.lifecycle.promoting import Standing
 from dbt.adapters.spark_streaming.stream.sources.lag import Lag, behind
 from dbt.adapters.spark_streaming.stream.storage import deployments
 from dbt.adapters.spark_streaming.stream.storage.deployments import (
@@ -151,3 +155,31 @@ def test_how_far_folders_and_topics_are_read(model: StreamModel, staged: Deploym
     # What is planned and not done has to be done again.
     Path(new.checkpoint, "commits", "0").unlink()
     assert [str(each) for each in behind(SPARK, model, new)] == ["3 files of /in", "12 messages of topic"]
+
+
+def test_what_an_edited_query_can_not_take_in_is_told_at_once(
+    model: StreamModel, staged: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def behind_by_one(*arguments: Any) -> Any:
+        raise StreamError("Model m: its new version has not caught up. `dbt-stream deploy await m` …")
+
+    standing = Standing(staged, version(model, staged.new), model, True, (Lag("/in", 1, "files"),), None)
+    environment = SimpleNamespace(session=lambda: None)
+    monkeypatch.setattr(deploy, "owned_model", lambda project, name: (model, environment))
+    monkeypatch.setattr(deploy, "check_free", lambda model: None)
+    monkeypatch.setattr(deploy.promoting, "promote", behind_by_one)
+    monkeypatch.setattr(deploy, "_standing", lambda environment, model: standing)
+    for edited in (
+        None,
+        "its query has changed. To build it anew: `dbt-stream deploy init --full-refresh m`.",
+    ):
+        monkeypatch.setattr(deploy, "_refused", lambda project, name, standing, edited=edited: edited)
+        with pytest.raises(ProjectError) as raised:
+            deploy.promote(Project(Path(), Path(), None, None, None), "m", force=False)
+        told = deploy.told(deploy.status(Project(Path(), Path(), None, None, None), "m"))
+        if edited is None:
+            assert "deploy await" in str(raised.value) and "deploy await" in told
+        else:
+            said = f"the old one has read 1 file of /in more, and the new one can't take them in: {edited}"
+            assert said in str(raised.value) and said.removeprefix("the old") in told
+            assert "deploy await" not in f"{raised.value}{told}"
