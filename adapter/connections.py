@@ -1,4 +1,4 @@
-"""dbt's connections: each a group of statements in the environment's one session."""
+"""dbt's connections. All of them share the environment's one session; each is a job group in it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ logger = AdapterLogger("Spark")
 _numbers = itertools.count(1)
 
 _PAUSES = (0.1, 0.3, 1.0, 3.0)
-"""Seconds between the tries of a statement that others get in the way of."""
+"""Seconds between attempts of a statement whose commit conflicts with another one."""
 
 _CONFLICTS = (
     "Found conflicting files",
@@ -45,7 +45,7 @@ _CONFLICTS = (
 
 
 class Handle(SparkConnectionWrapper):
-    """What a connection of dbt holds: runs statements one after the other, and can be cancelled."""
+    """The handle of a dbt connection. Runs statements one after the other, and can be cancelled."""
 
     def __init__(self, environment: Environment, name: str, project_root: str) -> None:
         self.environment = environment
@@ -58,15 +58,15 @@ class Handle(SparkConnectionWrapper):
         self._rows: list[Row] | None = None
 
     def cursor(self) -> Handle:
-        """Ready for another statement."""
+        """Returns this handle, ready for another statement."""
         self._frame = self._rows = None
         return self
 
     def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
-        """Run a statement. A query's rows are computed when they are fetched.
+        """Runs a statement. A query's rows are computed when they are fetched.
 
         Raises:
-            DbtDatabaseError: Spark refuses it or fails.
+            DbtDatabaseError: Spark refuses the statement or fails.
         """
         if bindings:
             sql = sql % tuple(literal(value) for value in bindings)
@@ -77,46 +77,46 @@ class Handle(SparkConnectionWrapper):
             self._frame = self._run(sql)
 
     def _run(self, sql: str) -> DataFrame:
-        """Runs a statement, again where another one got in first: batches of a model that run at once may
-        touch the same file. Nothing of a statement that Iceberg turned away is in the table."""
+        """Runs a statement, and again if its commit conflicts with another one: concurrent batches of a microbatch model
+        may change the same file. A statement that Iceberg refused has changed nothing."""
         for pause in (*_PAUSES, None):
             try:
                 return self.environment.run(sql, self.group, self._name, self._project_root)
             except Exception as problem:
                 if pause is None or self.cancelled or not _got_in_first(problem):
                     raise
-                logger.debug(f"Another commit got in first; once more in {pause} s")
+                logger.debug(f"The commit conflicts with another one; trying again in {pause} s")
                 time.sleep(pause)
         raise AssertionError("unreachable")
 
     def prepare(self, text: str) -> None:
-        """Have the calling thread's work counted to this connection, and make the declared sources
-        that `text` names readable."""
+        """Assigns the calling thread's work to this connection, and creates tables of the declared sources that `text`
+        names."""
         self.environment.enter(self.group, self._name)
         self.environment.declared.make_mentioned(text, self._project_root)
 
     def fetchall(self) -> list[Row] | None:
-        """All rows of the last statement."""
+        """Returns all rows of the last statement."""
         if self._rows is None and self._frame is not None:
             with self.errors():
                 self._rows = self._frame.collect()
         return self._rows
 
     def fetchmany(self, size: int) -> list[Row]:
-        """The first rows of the last statement."""
+        """Returns the first `size` rows of the last statement."""
         if self._frame is None:
             return []
         with self.errors():
             return self._frame.take(size)
 
     def fetchone(self) -> Row | None:
-        """The next row of the last statement."""
+        """Returns the next row of the last statement, or None."""
         rows = self.fetchall()
         return rows.pop(0) if rows else None
 
     @property
     def description(self) -> list[tuple[str, str, None, None, None, None, bool]]:
-        """The columns of the last statement."""
+        """The columns of the last statement, as the DB API describes them."""
         if self._frame is None:
             return []
         return [
@@ -126,33 +126,33 @@ class Handle(SparkConnectionWrapper):
 
     @property
     def schema(self) -> StructType:
-        """The columns of the last statement, as Spark has them."""
+        """The columns of the last statement as a Spark schema."""
         from pyspark.sql.types import StructType
 
         return StructType() if self._frame is None else self._frame.schema
 
     def cancel(self) -> None:
-        """Stop what runs, and refuse what comes after it."""
+        """Cancels the running statement and refuses later ones."""
         self.cancelled = True
         self.environment.cancel(self.group)
         threading.Thread(target=self._insist, name=f"cancel-{self.group}", daemon=True).start()
 
     def _insist(self) -> None:
-        # A statement that was still being planned when it was cancelled starts its jobs all the same.
+        # A statement that was being planned when it was cancelled still starts its jobs afterwards.
         while self._running:
             time.sleep(0.5)
             self.environment.cancel(self.group)
 
     def close(self) -> None:
-        """Let go of the last result."""
+        """Releases the last result."""
         self._frame = self._rows = None
 
     def rollback(self) -> None:
-        """Nothing: each statement is a transaction of its own."""
+        """Does nothing: each statement is its own transaction."""
 
     @contextmanager
     def errors(self) -> Generator[None, None, None]:
-        """Turn what goes wrong inside into an error of dbt's, in words a user can read."""
+        """Raises exceptions inside as dbt errors with a readable message."""
         if self.cancelled:
             raise DbtDatabaseError("Cancelled.")
         self._running = True
@@ -169,7 +169,7 @@ class Handle(SparkConnectionWrapper):
 
 
 def _got_in_first(problem: Exception) -> bool:
-    """Whether Iceberg turned a commit away because of another that came before it."""
+    """Returns whether Iceberg refused a commit because of a conflicting one."""
     text = said(problem)
     return any(conflict in text for conflict in _CONFLICTS)
 
@@ -181,10 +181,10 @@ class SparkStreamingConnectionManager(SparkConnectionManager):
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:
-        """Start Spark if it doesn't run, and give the connection its handle.
+        """Starts Spark if needed, and gives the connection its handle.
 
         Raises:
-            DbtRuntimeError: Spark can't be had, and why.
+            DbtRuntimeError: Spark can't be started.
         """
         if connection.state == ConnectionState.OPEN:
             return connection
@@ -197,7 +197,7 @@ class SparkStreamingConnectionManager(SparkConnectionManager):
 
     @contextmanager
     def exception_handler(self, sql: str) -> Generator[None, None, None]:
-        """Turn whatever a statement raises into an error of dbt's."""
+        """Raises any exception of a statement as a dbt error."""
         try:
             yield
         except DbtRuntimeError:
@@ -209,5 +209,5 @@ class SparkStreamingConnectionManager(SparkConnectionManager):
 
     @classmethod
     def get_response(cls, cursor: Any) -> AdapterResponse:
-        """What a statement did: Spark doesn't say."""
+        """Returns a fixed response, because Spark doesn't report what a statement did."""
         return AdapterResponse(_message="OK")

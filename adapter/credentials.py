@@ -1,4 +1,4 @@
-"""What a profile may say, checked before anything starts."""
+"""The credentials of a profile, validated before anything starts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dbt.adapters.spark_streaming.util.redaction import kind_of, remember, witho
 
 METHODS = ("session", "connect")
 
-# The keys of dbt-spark's credentials that mean something here; the others are for thrift, odbc and
-# Databricks, and taking them in silence would leave the reader of a profile with a wrong idea.
+# The keys of dbt-spark's credentials that this adapter uses. The others are for thrift, odbc and Databricks, and are
+# refused, because ignoring them would mislead the reader of a profile.
 INHERITED_KEYS = ("host", "schema", "method", "database", "server_side_parameters")
 
 _URI_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
@@ -28,10 +28,10 @@ _COORDINATE = re.compile(r"^[^:\s]+:[^:\s]+:[^:\s]+$")
 
 @dataclass
 class SparkStreamingCredentials(SparkCredentials):
-    """One target of a profile. Only ``type`` and ``schema`` are needed.
+    """One target of a profile. Only ``type`` and ``schema`` are required.
 
     Raises:
-        DbtRuntimeError: a key or a value that means nothing, named.
+        DbtRuntimeError: a key is unknown or a value invalid.
     """
 
     method: Any = "session"
@@ -39,55 +39,53 @@ class SparkStreamingCredentials(SparkCredentials):
     Connect server at `host`."""
 
     host: str | None = "local"
-    """``sc://host:port`` for ``method: connect``. Means nothing with ``method: session``."""
+    """``sc://host:port`` for ``method: connect``. Not allowed with ``method: session``."""
 
     master: str = "local[*]"
     """Spark's master URL for ``method: session``."""
 
     storage_root: str = "./.spark"
-    """The folder, or Hadoop path, of everything that is kept: warehouse, catalog, checkpoints,
-    state. A relative path starts at the project."""
+    """The folder or Hadoop path of all persistent files: warehouse, catalog, checkpoints, state. A relative path starts at
+    the project."""
 
     catalog: str = "lakehouse"
     """The name of the Iceberg catalog that models are in."""
 
     catalog_options: dict[str, Any] = field(default_factory=dict)
-    """Options of that catalog, as Iceberg has them. With ``type`` or ``catalog-impl`` among them
-    they are all there is (any REST, Hive, Glue, Nessie … catalog), without they are added to
-    those of the embedded one, a SQLite file in `storage_root`."""
+    """Iceberg's options of that catalog. With ``type`` or ``catalog-impl`` they configure any catalog (REST, Hive, Glue,
+    Nessie …). Without, they are added to the options of the embedded catalog, a SQLite file in `storage_root`."""
 
     server_side_parameters: dict[str, Any] = field(default_factory=dict)
-    """Settings of Spark, over ours."""
+    """Spark settings that override those of this adapter."""
 
     packages: list[str] = field(default_factory=list)
-    """More Maven coordinates (``group:artifact:version``), fetched once."""
+    """Additional Maven coordinates (``group:artifact:version``), fetched once."""
 
     cache_dir: str | None = None
-    """Where fetched packages are kept, for all projects of a user. Default: the environment
-    variable DBT_SPARK_STREAMING_CACHE, else ``~/.cache/dbt-spark-streaming``."""
+    """Folder of fetched packages, shared by all projects of a user. Default: the environment variable
+    DBT_SPARK_STREAMING_CACHE, else ``~/.cache/dbt-spark-streaming``."""
 
     connections: dict[str, Any] = field(default_factory=dict)
-    """By name, options of sources and lookup tables that are no project's to know: secrets above all."""
+    """Options of sources and lookup tables that don't belong in the project, such as secrets, by name."""
 
     file_format: str = "iceberg"
-    """What tables, seeds, snapshots and incremental models are stored as, where their own config
-    says nothing."""
+    """Default storage format of tables, seeds, snapshots and incremental models."""
 
     _ALIASES: ClassVar[dict[str, str]] = {}
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
-        """The keys a profile may have (beside dbt's own ``type`` and ``threads``)."""
+        """Returns the keys that a profile may have (in addition to dbt's ``type`` and ``threads``)."""
         return (*INHERITED_KEYS, *(k for k in cls.__annotations__ if k not in (*INHERITED_KEYS, "_ALIASES")))
 
     @classmethod
     def validate(cls, data: Any) -> None:
-        """Refuse keys and values that mean nothing.
+        """Raises unless all keys are known and all values valid.
 
         Raises:
-            DbtRuntimeError: naming the key.
+            DbtRuntimeError: a key is unknown or a value invalid.
         """
-        # dbt also validates what it made of the profile, which has dbt-spark's keys at their defaults.
+        # dbt also validates its own copy of the profile, which has dbt-spark's keys with their default values.
         unset = {f.name: f.default for f in fields(SparkCredentials)}
         for key, value in data.items():
             if key not in cls.keys() and (key not in unset or value != unset[key]):
@@ -119,7 +117,7 @@ class SparkStreamingCredentials(SparkCredentials):
         if self.method not in METHODS:
             raise DbtRuntimeError(
                 f"'{self.method}' is not a method of a spark_streaming profile; it is 'session' (Spark "
-                "in a process of its own, the default) or 'connect' (a Spark Connect server)."
+                "in a separate process, the default) or 'connect' (a Spark Connect server)."
             )
         if self.method == "connect" and not str(self.host).startswith("sc://"):
             raise DbtRuntimeError(
@@ -140,10 +138,10 @@ class SparkStreamingCredentials(SparkCredentials):
                 raise DbtRuntimeError(
                     f"'{package}' in 'packages' is not a Maven coordinate; those look like group:artifact:version."
                 )
-        # dbt-spark turns ANSI off, also against the profile. It stays the default here (a stream
-        # should not stop for ever at one row that can't be cast), but the profile has the last word.
+        # dbt-spark turns ANSI mode off, even if the profile turns it on. Off stays the default here (one row that can't be
+        # cast should not stop a stream), but the profile can turn it on.
         ansi = self.server_side_parameters.get("spark.sql.ansi.enabled")
-        # Spark says true and false in small letters, YAML gives Python's.
+        # Spark writes booleans in lower case, str() of YAML's booleans doesn't.
         self.server_side_parameters = {
             str(key): str(value).lower() if isinstance(value, bool) else str(value)
             for key, value in self.server_side_parameters.items()
@@ -155,8 +153,8 @@ class SparkStreamingCredentials(SparkCredentials):
         self.connections = profile_connections.checked(self.connections)
         remember(self.connections)
         remember({**self.server_side_parameters, **self.catalog_options, **dict(self._places())})
-        # dbt-spark imports PySpark for its method `session`, to see whether it is there. This package brings it, and to
-        # import it takes a second.
+        # For `session` dbt-spark imports PySpark to check that it is installed. This package depends on it, and the import
+        # takes a second.
         method, self.method = self.method, "connect"
         super().__post_init__()
         self.method = method
@@ -165,7 +163,7 @@ class SparkStreamingCredentials(SparkCredentials):
             self.server_side_parameters["spark.sql.ansi.enabled"] = str(ansi).lower()
 
     def start_at(self, project_root: str | Path) -> None:
-        """Make relative paths start at the project, wherever dbt was called."""
+        """Resolves relative paths against the project's folder."""
         self.project_root = str(project_root)
         if not _URI_SCHEME.match(self.storage_root):
             root = Path(self.storage_root).expanduser()
@@ -173,7 +171,7 @@ class SparkStreamingCredentials(SparkCredentials):
 
     @property
     def is_local(self) -> bool:
-        """Whether Spark runs on this machine alone."""
+        """Whether Spark runs in local mode."""
         return self.method == "session" and self.master.startswith("local")
 
     @property
@@ -183,14 +181,14 @@ class SparkStreamingCredentials(SparkCredentials):
 
     @property
     def unique_field(self) -> str:
-        """What dbt counts installations by, hashed."""
+        """The field that dbt hashes to count installations."""
         return str(self.host)
 
     def _places(self) -> Iterable[tuple[str, Any]]:
         return ((key, getattr(self, key)) for key in ("host", "master", "storage_root"))
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[tuple[str, Any]]:
-        """What `dbt debug` shows."""
+        """Yields the keys and redacted values that `dbt debug` shows."""
         for key, value in super().connection_info(with_aliases=with_aliases):
             yield key, without_secrets(value) if isinstance(value, str) else value
 

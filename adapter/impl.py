@@ -1,4 +1,4 @@
-"""dbt's adapter: what dbt-spark does, with Iceberg as the default, in a session of our own."""
+"""dbt's adapter: extends dbt-spark with streaming models, with Iceberg as the default format and its own Spark session."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ logger = AdapterLogger("Spark")
 
 FULL = CapabilitySupport(support=Support.Full)
 _BATCH = ("table", "incremental", "snapshot", "seed", "view")
-"""Materializations of nodes that aren't streams, and may be built where one was."""
+"""Materializations of batch nodes, which may replace the table of a streaming model."""
 
 
 @dataclass
 class SparkStreamingConfig(SparkConfig):
-    """The configs of a model that mean something to this adapter."""
+    """The configs of batch models that this adapter adds."""
 
     file_format: str = "iceberg"
     enum_distinct: bool | None = None
@@ -122,7 +122,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     def __init__(self, config: Any, mp_context: Any) -> None:
         super().__init__(config, mp_context)
-        # `dbt debug` has no project in its hands; it runs in the project's folder then.
+        # `dbt debug` passes no project; it runs in the project's folder.
         root = getattr(config, "project_root", None) or os.getcwd()
         config.credentials.start_at(root)
         profile_connections.use(config.credentials.connections)
@@ -133,10 +133,10 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """Where Spark runs."""
         return get_environment(self.config.credentials)
 
-    # --- what dbt asks about the adapter --------------------------------------------------
+    # --- dbt's hooks and capabilities ------------------------------------------------------
 
     def debug_query(self) -> None:
-        """Show what runs and where things are kept (`dbt debug`).
+        """Prints the versions, the catalog and the storage root for `dbt debug`.
 
         Raises:
             DbtRuntimeError: Spark doesn't answer, or the storage root can't be written.
@@ -157,12 +157,13 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         fire_event(DebugCmdOut(msg=f"  Storage root: {root} (can be written)"))
 
     def valid_incremental_strategies(self) -> list[str]:
-        """The strategies that are built in."""
+        """Returns the built-in incremental strategies."""
         return list(batch.STRATEGIES)
 
     @classmethod
     def get_adapter_run_info(cls, config: RelationConfig) -> AdapterTrackingRelationInfo:
-        """For dbt's usage statistics. dbt derives a module's name from the class's, which isn't ours."""
+        """Returns the adapter's name and version for dbt's usage statistics. dbt's default derives the module's name from
+        the class's, which is wrong here."""
         return AdapterTrackingRelationInfo(  # type: ignore[abstract]
             adapter_name="spark_streaming",
             base_adapter_version="",
@@ -171,11 +172,11 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         )
 
     def pre_model_hook(self, config: Any) -> Before | None:
-        """Give a node what it leaves open, just before it is built. Returns what has its name, for `post_model_hook`.
+        """Checks a node and sets its default configs before it is built. Returns its existing table for `post_model_hook`.
 
-        dbt-spark's macros read ``file_format`` in a dozen places, each with another default
-        (parquet, delta, none). Set here, all of them see the same one. A ``unique_key`` without
-        a strategy would append there, and so make doubles; it means merge.
+        dbt-spark's macros read ``file_format`` in a dozen places with different defaults (parquet, delta, none). Setting it
+        here gives all of them the same value. In dbt-spark a ``unique_key`` without a strategy appends, which makes
+        duplicates; here the default is merge.
         """
         node_config = getattr(getattr(config, "model", None), "config", None)
         if node_config is None:
@@ -203,8 +204,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
                 table_configs.check(node.config)
 
     def _quote_snapshot_columns(self, node: Any) -> None:
-        """Quote the columns that a snapshot's configs name. dbt writes them into its SQL as they are, as they may be
-        expressions as well; those that are names of columns are told by the columns of its query."""
+        """Quotes the columns in a snapshot's configs, which dbt inserts into SQL as they are. They may be expressions, too;
+        only those that are columns of the snapshot's query are quoted."""
         configs = {name: node.config.get(name) for name in ("unique_key", "updated_at", "check_cols")}
         named = {name: [value] if isinstance(value, str) else value for name, value in configs.items()}
         odd = {
@@ -217,7 +218,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         try:
             columns = [column.name for column in self.query_columns(node.compiled_code)]
         except DbtRuntimeError as problem:
-            # A hook may make what it reads. What else is wrong with it dbt will say.
+            # A hook may create the tables it reads. dbt reports other errors when it runs the query.
             logger.debug(str(problem))
             return
         for name, values in odd.items():
@@ -228,7 +229,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             node.config[name] = quoted[0] if isinstance(configs[name], str) else quoted
 
     def _before(self, node: Any) -> Before | None:
-        """Returns what has the name of a batch node; None: it has no table that can be looked at."""
+        """Returns the existing table with the name of a batch node, or None if it has none or can't be inspected."""
         kind = node.config.get("materialized")
         if kind not in _BATCH or not node.relation_name or self.environment.is_remote:
             return None
@@ -244,13 +245,13 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         return bool(getattr(self.config.args, "FULL_REFRESH", False) if asked is None else asked)
 
     def post_model_hook(self, config: Any, context: Before | None) -> None:
-        """Notes that the table of a batch node is ours, and expires its old snapshots."""
+        """Marks the table of a batch node as made by this package, and expires its old snapshots."""
         if context is None:
             return
         name, table = config.model.name, None
         with _warned(
-            f"Node {name}: its table is built, but can't be noted as made by this package, or what is left of a stream of "
-            "its name can't be removed ({}). Its old snapshots and files are kept until it is built with --full-refresh."
+            f"Node {name}: its table is built, but can't be marked as made by this package, or the files of a stream of its "
+            "name can't be removed ({}). Its old snapshots and files are kept until it is built with --full-refresh."
         ):
             table = batch_tables.settle(self.environment.session(), context)
         if table is not None:
@@ -259,9 +260,9 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     @available.parse_none
     def drop_replaced(self, relation: SparkStreamingRelation) -> None:
-        """Drops the table in whose place a node builds its own.
+        """Drops the table that a node replaces.
 
-        Its files go with it if this package made it, and all of them are in its folder.
+        Its files are deleted, too, if this package made the table and all of its files are in its folder.
         """
         table, name = None, ""
         if relation.is_table and relation.is_iceberg and not self.environment.is_remote:
@@ -278,7 +279,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         self.execute_macro("drop_with_files", kwargs={"relation": relation})
 
     def _check_replaceable(self, node: Any) -> None:
-        """Raises where a node would be built in the place of a streaming model's state or changelog.
+        """Raises if a node would replace the state or the changelog of a streaming model.
 
         Raises:
             DbtRuntimeError: it would.
@@ -290,10 +291,10 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
                 ownership.check_replaceable(self.environment.session(), node.name, name)
 
     def _check_grants(self, node: Any) -> None:
-        """Raises where a node is to grant something, and the session's Spark has no statement for that.
+        """Raises if a node has the config `grants`, and the session's Spark can't parse such statements.
 
         Raises:
-            DbtRuntimeError: it hasn't; what to write instead.
+            DbtRuntimeError: it can't.
         """
         if not node.config.get("grants") or self.environment.is_remote:
             return
@@ -305,11 +306,10 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             )
 
     def set_macro_resolver(self, macro_resolver: MacroResolverProtocol) -> None:
-        """dbt hands over the manifest: the sources in it that are declared become known, and no others are. Names that clash
-        are refused.
+        """Registers the declared sources of dbt's manifest, instead of those of an earlier manifest.
 
         Raises:
-            DbtRuntimeError: a node has the name of a table that a streaming model keeps; what to write instead.
+            DbtRuntimeError: a node has the name of a streaming model's state or changelog.
         """
         super().set_macro_resolver(macro_resolver)
         name_clashes.check(getattr(macro_resolver, "nodes", {}).values())
@@ -319,20 +319,19 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             try:
                 relation = self.Relation.create_from(_NoQuoting(), source)
                 if relation.source_table:
-                    # What dbt read of an earlier run may name a folder that the project was in then.
+                    # A partially parsed manifest may have a path from when the project was in another folder.
                     source.relation_name = relation.source_table
             except DbtRuntimeError as problem:
-                # An error of the nodes that read it, and of them only.
+                # Only the nodes that read the source fail.
                 logger.debug(str(problem))
 
-    # --- what is there ------------------------------------------------------------------------
+    # --- relations and schemas ----------------------------------------------------------------
 
     def list_relations_without_caching(self, schema_relation: BaseRelation) -> list[BaseRelation]:
-        """The tables and views of a schema.
+        """Returns the tables and views of a schema, without temporary views.
 
-        In a catalog of Iceberg's two statements tell, whatever the number of tables; in any other
-        the format of each table is asked for. Temporary views are everyone's and no one's, and
-        are left out.
+        An Iceberg catalog needs two statements for any number of tables; in other catalogs the format of each table is
+        looked up.
         """
         if not self.environment.all_iceberg():
             found = super().list_relations_without_caching(schema_relation)
@@ -341,15 +340,17 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         views = self._names_in(f"show views in {schema}")
         tables = [name for name in self._names_in(f"show tables in {schema}") if name not in set(views)]
         return [
-            # `dbt_created`: found whatever the case of its name, as elsewhere in Spark.
+            # `dbt_created` makes dbt ignore the case of the name, as Spark does.
             self.Relation.create(schema=schema_relation.schema, identifier=name, type=kind, dbt_created=True)
             for kind, names in ((RelationType.Table, tables), (RelationType.View, views))
             for name in names
         ]
 
     def get_relation(self, database: str, schema: str, identifier: str) -> BaseRelation | None:
-        """The relation of that name. Where case counts for nothing in the catalog, a name that differs in case only is the
-        same; elsewhere it is another relation's, or nobody's."""
+        """Returns the relation of that name, or None.
+
+        In a case-insensitive catalog a name that differs only in case is the same relation; in others it isn't.
+        """
         found = super().get_relation(database, schema, identifier)
         if found is None or found.identifier == identifier:
             return found
@@ -361,7 +362,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         return found if self.environment.session().catalog.tableExists(name) else None
 
     def _build_spark_relation_list(self, row_list: Any, relation_info_func: Any) -> list[BaseRelation]:
-        """See dbt-spark's, which looks for words anywhere in what Spark prints of a table."""
+        """Overrides dbt-spark's method, which searches a table's whole description for keywords, comments included."""
 
         def told(row: Any) -> tuple[str, str, str]:
             schema, name, information = relation_info_func(row)
@@ -379,8 +380,10 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         return [name for _, name, temporary in rows if not temporary]
 
     def get_columns_in_relation(self, relation: BaseRelation) -> list[SparkStreamingColumn]:
-        """The columns of a relation; none if there is no such relation. Those that a source is declared to have are known
-        without its files, its broker and its connector: unit tests need none of them."""
+        """Returns the columns of a relation, or an empty list if it doesn't exist.
+
+        If a source can't be read, its declared columns are returned: unit tests need no files, broker or connector.
+        """
         try:
             schema = self._schema_of(relation)
         except DbtRuntimeError as problem:
@@ -393,7 +396,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         return [column for column in columns_of(schema) if column.name not in self.HUDI_METADATA_COLUMNS]
 
     def _schema_of(self, relation: BaseRelation) -> StructType:
-        """The schema of a relation. What DESCRIBE prints ends for its readers where a name begins with #.
+        """Returns the schema of a relation. DESCRIBE isn't used, as a column name with a leading # looks like its headings.
 
         Raises:
             DbtRuntimeError: Spark can't read it.
@@ -404,7 +407,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         return schema
 
     def list_schemas(self, database: str) -> list[str]:
-        """The schemas of the models' catalog; none where it is a folder (type: hadoop) that isn't there yet."""
+        """Returns the schemas of the models' catalog; empty if it is a folder (type: hadoop) that doesn't exist yet."""
         try:
             return super().list_schemas(database)
         except DbtRuntimeError as problem:
@@ -413,17 +416,17 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             raise
 
     def check_schema_exists(self, database: str, schema: str) -> bool:
-        """Whether the models' catalog has a schema."""
+        """Returns whether the models' catalog has a schema."""
         return schema in self.list_schemas(database)
 
     def drop_schema(self, relation: BaseRelation) -> None:
-        """Drop a schema and what is in it. Iceberg's catalogs drop only an empty one."""
+        """Drops a schema and all relations in it, as Iceberg's catalogs only drop an empty schema."""
         for child in self.list_relations_without_caching(relation):
             self.drop_relation(child)
         super().drop_schema(relation)
 
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
-        """What `dbt docs` says of one relation; None if there is no such relation."""
+        """Returns the entry of a relation in `dbt docs`, or None if it doesn't exist."""
         described = self._describe(relation)
         return catalog.table(relation, described) if described else None
 
@@ -461,14 +464,14 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         try:
             schema = self._schema_of(relation)
         except DbtRuntimeError as problem:
-            # A view over something that is gone is described all the same.
+            # A view over a dropped relation can be described, but has no schema.
             logger.debug(str(problem))
             return catalog.Description.of(rows)
         return catalog.Description.of(rows, columns_of(schema))
 
     @available
     def described_comments(self, relation: BaseRelation) -> dict[str, str]:
-        """The comments a relation has: its own under an empty name, its columns' under theirs."""
+        """Returns the comments of a relation's columns by name, and its own comment under an empty name."""
         described = self._describe(relation)
         if described is None:
             return {}
@@ -478,16 +481,21 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     # --- names and texts in SQL ---------------------------------------------------------------
 
     def quote(self, identifier: str) -> str:  # type: ignore[override]
-        """A name as SQL takes it, whatever is in it. Of a relation without a database dbt quotes None."""
+        """Returns a name as a quoted identifier. dbt passes None for a relation without a database."""
         return quote(str(identifier))
 
     def quote_seed_column(self, column: str, quote_config: bool | None) -> str:
-        """A seed's column. Quotes don't change what a name means in Spark, so `quote_columns` doesn't either."""
+        """Returns a seed's column, always quoted: quotes don't change a name's meaning in Spark."""
         return quote(column)
 
     @available
     def quote_name(self, name: str, reserved: bool = False) -> str:
-        """A name that a project's author wrote, quotes or not, as SQL takes it; `reserved`: as dbt's `quote` says."""
+        """Returns a user's name, quoted or not, as an identifier.
+
+        Args:
+            name: the name.
+            reserved: whether to always quote it, as dbt's column property `quote` says.
+        """
         return quote_name(name, reserved)
 
     @available.parse_none
@@ -498,16 +506,16 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         model: Mapping[str, Any] | None = None,
         config: Any = None,
     ) -> None:
-        """Returns if a table can have columns of some names.
+        """Raises if a table has a column with the name of one of Iceberg's metadata columns.
 
         Args:
             relation: the table.
-            columns: the names.
-            model: whose table it is.
-            config: that of a table that is still to be made.
+            columns: the names of its columns.
+            model: the table's model.
+            config: the config of a table that doesn't exist yet.
 
         Raises:
-            DbtRuntimeError: one of them is Iceberg's own.
+            DbtRuntimeError: it has one.
         """
         is_iceberg = relation.is_iceberg if config is None else _is_iceberg(config)
         if is_iceberg and (reserved := reserved_name(map(str, columns))) is not None:
@@ -516,18 +524,18 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     @available.parse_none
     def check_table_names(self, config: Any, sql: str, model: Mapping[str, Any] | None = None) -> None:
-        """Returns if a table can have the columns of the query that makes it.
+        """Raises if a query has a column with the name of one of Iceberg's metadata columns.
 
         Args:
-            config: the model's.
-            sql: the query.
+            config: the model's config.
+            sql: the query that creates its table.
             model: the model.
 
         Raises:
-            DbtRuntimeError: the name of one of them is Iceberg's own.
+            DbtRuntimeError: it has one.
         """
         text = sql.lower()
-        # A query that has neither a '*' nor such a name gives no such column.
+        # A query without a '*' and without such a name has no such column.
         if not _is_iceberg(config) or (
             "*" not in text and not any(name in text for name in METADATA_COLUMNS)
         ):
@@ -540,10 +548,10 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     @available
     def quote_configured(self, text: object) -> str:
-        """A column, or an expression over columns, that a config names (`partition_by`, …).
+        """Returns a config's column as an identifier, or its expression over columns unchanged (`partition_by`, …).
 
         Raises:
-            DbtRuntimeError: it is no text, or an empty one.
+            DbtRuntimeError: the config isn't a text, or is empty.
         """
         if not isinstance(text, str) or not text.strip():
             raise DbtRuntimeError(
@@ -554,12 +562,12 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     @available
     def text_literal(self, value: object) -> str:
-        """A value as a text in SQL, with its quotes, whatever is in it."""
+        """Returns a value as a SQL string literal."""
         return text_literal(value)
 
     @available.parse_list
     def contract_conditions(self, model: Mapping[str, Any]) -> list[str]:
-        """Conditions that end the query of a model at a row which breaks a constraint of its contract."""
+        """Returns SQL conditions that raise an error for a row that violates a constraint of the model's contract."""
         said = f", says the contract of {model['name']}."
         return [
             f"if({each.broken}, raise_error({text_literal(each.says + said)}), true)"
@@ -570,7 +578,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     @available
     def stage_seed(self, relation: BaseRelation, table: agate.Table) -> str:
-        """Make a seed's rows a temporary view; its name."""
+        """Creates a temporary view of a seed's rows, and returns its name."""
         view = self.quote(f"{relation.schema}__{relation.identifier}__seed")
         seeds.stage(table, view, self.environment.session())
         return view
@@ -597,7 +605,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     # --- Python models --------------------------------------------------------------------------
 
     def submit_python_job(self, parsed_model: dict[str, Any], compiled_code: str) -> AdapterResponse:
-        """Run a Python model in this process, on the session that runs everything else.
+        """Runs a Python model in this process, in the environment's session.
 
         Raises:
             DbtRuntimeError: the model's code fails.
@@ -611,7 +619,11 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
 @contextmanager
 def _warned(sentence: str) -> Iterator[None]:
-    """Warns of a problem instead of raising it: the node is built. `sentence`: what to say, with a place for the problem."""
+    """Logs an exception as a warning instead of raising it, because the node is built.
+
+    Args:
+        sentence: the warning, with ``{}`` for the exception.
+    """
     try:
         yield
     except Exception as problem:
@@ -623,7 +635,7 @@ def _is_iceberg(config: Any) -> bool:
 
 
 class _NoQuoting:
-    """dbt resolves sources without the project's quoting."""
+    """An empty quoting config: dbt resolves sources without the project's quoting."""
 
     quoting: dict[str, Any] = {}  # noqa: RUF012
 

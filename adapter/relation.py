@@ -1,4 +1,4 @@
-"""dbt's relation: also a source that is files, which SQL reads as a table of the session catalog."""
+"""dbt's relation, extended by declared sources, which SQL reads as tables of the session catalog."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class SparkStreamingRelation(SparkRelation):
     """A table, a view, or a declared source."""
 
     source_table: str = ""
-    """The table through which SQL reads a source that ``sources.yml`` declares: it is none of the models' catalog, and is
-    made in the built-in catalog of the session just before it is read."""
+    """The table through which SQL reads a source that ``sources.yml`` declares. It is created in the session's built-in
+    catalog just before it is read."""
 
     @classmethod
     def create_from(
         cls: type[Self], quoting: HasQuoting, relation_config: RelationConfig, **kwargs: Any
     ) -> Self:
-        """As dbt, and remember what a source says of itself under ``meta.stream`` or ``meta.lookup``.
+        """Creates a relation as dbt does, and registers what a source declares under ``meta.stream`` or ``meta.lookup``.
 
         Raises:
-            DbtRuntimeError: it says something that means nothing.
+            DbtRuntimeError: the declaration is invalid.
         """
         relation = super().create_from(quoting, relation_config, **kwargs)
         lookup = lookup_declaration(relation_config, relation)
@@ -61,45 +61,45 @@ class SparkStreamingRelation(SparkRelation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Macros make relations by name, put them into dbt's cache, and ask them again for their
-        # format later in the run. What isn't found to be something else is Iceberg's.
+        # Macros create relations by name, cache them, and read their format later in the run. A relation of unknown format
+        # is Iceberg.
         if self.is_iceberg is None and self.type in (None, RelationType.Table):
             object.__setattr__(self, "is_iceberg", not (self.is_delta or self.is_hudi))
 
     def _render_iterator(self) -> Iterator[tuple[ComponentName | None, str | None]]:
-        """See dbt's. A name that SQL couldn't read otherwise is quoted, whatever the project says of quoting."""
+        """Overrides dbt's method: a name that needs quotes is quoted, even if the project turns quoting off."""
         for component, part in super()._render_iterator():
-            # A schema may be named together with its catalog.
+            # A schema may be written as catalog.schema.
             names = part.split(".") if part and component == ComponentName.Schema else [part or ""]
             plain = not part or part.startswith("`") or all(map(is_plain, names))
             yield component, part if plain or part is None else self.quoted(part)
 
     def _render_event_time_filtered(self, event_time_filter: EventTimeFilter) -> str:
-        """The filter of a microbatch or a sample, in a text that is right for a DATE too."""
+        """Returns the filter of a microbatch or a sample, which also fits a column of type DATE."""
         found = event_time_filter
         name = found.field_name
         column = name if quote_configured(name) == name else quote_time(time_name(name))
         return event_time.condition(column, found.start, found.end)
 
     def quoted(self, identifier: str) -> str:
-        """A name as SQL takes it, whatever is in it."""
+        """Returns a name as a quoted identifier."""
         return quote(identifier)
 
     @staticmethod
     def add_ephemeral_prefix(name: str) -> str:
-        """The name of the CTE that an ephemeral model becomes. dbt writes it as it is."""
+        """Returns the name of an ephemeral model's CTE, quoted if needed: dbt inserts it as it is."""
         prefixed = SparkRelation.add_ephemeral_prefix(name)
         return prefixed if is_plain(prefixed) else quote(prefixed)
 
     def render(self) -> str:
-        """The name in SQL."""
+        """Returns the name in SQL."""
         if self.source_table and self.include_policy.identifier:
             return self.source_table
         return super().render()
 
 
 def declaration(config: Any, relation: SparkRelation) -> StreamSource | None:
-    """What a node of the manifest says under ``config.meta.stream`` (or the older ``meta.stream``)."""
+    """Returns a source's declaration under ``config.meta.stream`` (or the older ``meta.stream``), or None."""
     stream = _said(config, "stream")
     if stream is None:
         return None
@@ -108,7 +108,7 @@ def declaration(config: Any, relation: SparkRelation) -> StreamSource | None:
 
 
 def _with_own_table(source: StreamSource, config: Any, table: str) -> StreamSource:
-    """A source with the name of the table that is made for it, and with its path in full."""
+    """Returns a source with the name of its table in the session catalog, and with an absolute path."""
     root = project_root()
     located = source if root is None else at_project(source, root)
     schema = schema_name(str(config.source_name), located.identity, located.reads)
@@ -116,7 +116,8 @@ def _with_own_table(source: StreamSource, config: Any, table: str) -> StreamSour
 
 
 def _stands_for(config: Any) -> StreamSource | None:
-    """The declared source that a node stands for in a unit test: dbt makes a model of it, which has its names alone."""
+    """Returns the declared source that a node replaces in a unit test, or None: there dbt makes a model of a source, which
+    has only its name."""
     if getattr(config, "source_name", None) is None or getattr(config, "resource_type", None) != "model":
         return None
     return source_of(_identity(config))
@@ -127,13 +128,13 @@ def _identity(config: Any) -> str:
 
 
 def lookup_declaration(config: Any, relation: SparkRelation) -> LookupSource | None:
-    """What a node of the manifest says under ``config.meta.lookup``."""
+    """Returns a source's declaration under ``config.meta.lookup``, or None."""
     lookup = _said(config, "lookup")
     if lookup is None:
         return None
     if _said(config, "stream") is not None:
         raise DbtRuntimeError(
-            f"Source {_name(config)} says both 'stream' and 'lookup'; it is read as a stream, or asked for keys."
+            f"Source {_name(config)} has both 'stream' and 'lookup'; it is either read as a stream, or looked up by keys."
         )
     return LookupSource.from_config(_name(config), relation.render(), lookup, str(relation.identifier))
 
@@ -143,7 +144,7 @@ def _name(config: Any) -> str:
 
 
 def _said(config: Any, key: str) -> Any:
-    """What a source has under a key of its ``meta``; None: nothing, or it is no source."""
+    """Returns the value of a key in a source's ``meta``, or None if there is none or the node isn't a source."""
     if getattr(config, "source_name", None) is None:
         return None
     metas = (getattr(getattr(config, "config", None), "meta", None), getattr(config, "meta", None))

@@ -1,4 +1,4 @@
-"""``dbt-stream backfill``: computes closed windows of a model anew, from its sources."""
+"""``dbt-stream backfill``: recomputes closed windows of a model from its sources."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def backfill_model(project: Project, name: str, start: datetime, end: datetime) -> str:
-    """Computes the closed windows of a range anew, and says what came of it.
+    """Recomputes the closed windows of a time range and returns a sentence with the result.
 
     Raises:
-        ProjectError: the range is wrong, or can't be computed, and why.
+        ProjectError: the range is wrong or can't be computed.
     """
     with project_errors():
         span = batch.checked(TimeRange(ranges.micros(start), ranges.micros(end)))
@@ -66,32 +66,36 @@ def backfill_model(project: Project, name: str, start: datetime, end: datetime) 
 
 
 def closed_only(ends: WindowRange, closed: int) -> WindowRange:
-    """Those of some windows that have closed.
+    """Returns the part of a range of window ends that have closed.
+
+    Args:
+        ends: the range.
+        closed: windows that end until this time, in microseconds since 1970, have closed.
 
     Raises:
-        QueryError: none has.
+        QueryError: no window of the range has closed.
     """
     assert ends.after is not None and ends.until is not None
     if closed <= ends.after:
         raise QueryError(
             f"No window of the range has closed: those that end until {ranges.text(closed)} have, and later ones are "
-            "the stream's to put out."
+            "the stream's to emit."
         )
     return WindowRange(ends.after, min(ends.until, closed))
 
 
 def settled_before(ends: WindowRange, closed: int) -> WindowRange:
-    """The same, if all of them have closed.
+    """Returns the range of window ends unchanged if all of them have closed.
 
     Raises:
-        QueryError: a session that is computed anew goes on after what has closed.
+        QueryError: a recomputed session ends after `closed`.
     """
     assert ends.after is not None and ends.until is not None
     if ends.until > closed:
         raise QueryError(
-            f"A session that the table has until {ranges.text(closed)} at the latest goes on until "
-            f"{ranges.text(ends.until)} now, and the stream has put out no windows that end later. Compute it anew once "
-            "they have closed, or take a range that ends before it begins."
+            f"A session that ends in the table at {ranges.text(closed)} at the latest now ends at "
+            f"{ranges.text(ends.until)}, and the stream has emitted no windows that end later. Recompute it once they have "
+            "closed, or choose a range that ends before it begins."
         )
     return ends
 

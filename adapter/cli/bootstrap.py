@@ -1,4 +1,4 @@
-"""``dbt-stream state bootstrap``: builds a model anew, from the rows of a table and then from where its source is."""
+"""``dbt-stream state bootstrap``: rebuilds a model from the rows of a table and continues at its source's current offset."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .project import Project
 
 
 def bootstrap(project: Project, name: str, table: str) -> str:
-    """Builds a model from the rows of a table, and has it go on from where its source is.
+    """Rebuilds a model from the rows of a table; later runs continue at its source's current offset.
 
     Raises:
-        ProjectError: there is no such model or table, or the model can't begin so.
+        ProjectError: there is no such model or table, or the model can't be bootstrapped.
     """
     model = label(project.streaming_model(name))
     variables = {**project.parsed_variables(), "bootstrap": {model: table}}
     replace(project, variables=json.dumps(variables)).run([name], "--full-refresh")
-    return f"{name}: begun with the rows of {table}; it goes on from where its source is."
+    return f"{name}: begun with the rows of {table}; it continues from where its source is."

@@ -1,4 +1,4 @@
-"""``dbt-stream clean``: removes what killed runs and dropped models have left behind."""
+"""``dbt-stream clean``: removes files left behind by killed runs and dropped models."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .project import Project, ProjectError, Selection, project_errors
 def clean(
     project: Project, selection: Selection, older_than: str, dropped: bool, dry_run: bool, yes: bool
 ) -> Iterable[str]:
-    """Removes files that nothing refers to; a line for each thing found.
+    """Removes files that nothing refers to and yields a line for each.
 
     Args:
         project: the project.
-        selection: which models; empty: all streaming ones.
-        older_than: how old files of tables have to be.
-        dropped: whether what is left of models whose table is gone is looked at too.
-        dry_run: whether nothing is removed, only listed.
-        yes: whether what is left of these models is removed, not only listed.
+        selection: the models; an empty selection means all streaming models.
+        older_than: minimum age of files in the folders of tables, as an interval.
+        dropped: whether to list state and checkpoints of models whose table is gone.
+        dry_run: whether to list files only, without removing any.
+        yes: with `dropped`, whether to remove what is listed.
 
     Raises:
         ProjectError: the age is wrong, or the catalog or the storage root can't be read.

@@ -1,4 +1,4 @@
-"""``dbt-stream state clone``: a model goes on from where another one is, which may be another target's."""
+"""``dbt-stream state clone``: a model continues from the state of another one, in this target or another."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .project import Project, ProjectError, project_errors
 def clone(
     project: Project, name: str, original: str | None, target: str | None, savepoint: str | None
 ) -> str:
-    """Has a model that has nothing yet go on from where another one is, and says what came of it.
+    """Copies state, rows and offsets of another model into an empty one and returns sentences with the result.
 
     Args:
         project: the project.
-        name: the model.
-        original: the model that it goes on from; None: that of its name.
-        target: the target that that is of; None: this one.
-        savepoint: a savepoint of it; None: as it is now.
+        name: the model to fill.
+        original: the model to copy. Default: the model called `name`.
+        target: the target of the model to copy. Default: the current target.
+        savepoint: the savepoint to copy. Default: the current state.
 
     Raises:
-        ProjectError: it can't; why.
+        ProjectError: the model can't be cloned.
     """
     if original is None and target is None:
         raise ProjectError(
@@ -42,7 +42,7 @@ def clone(
         cloning.check(session, model, program, source, savepoint)
         there = session.catalog.tableExists(model.target)
     if not there:
-        # Its materialization makes the table, and takes nothing in.
+        # The materialization creates the table; with --empty it reads no rows.
         project.run([name], "--empty")
     with project_errors():
         done = cloning.clone(session, model, program, source, savepoint)
@@ -51,20 +51,20 @@ def clone(
     watermark = f"watermark {done.watermark}" if done.watermark else "no watermark yet"
     state = "no state" if done.state_rows is None else f"{counted(done.state_rows, 'row')} of state"
     told = [
-        f"{name}: goes on from {of}{where}, at micro-batch {done.batch}, {watermark}, with {state} and "
+        f"{name}: continues from {of}{where}, at micro-batch {done.batch}, {watermark}, with {state} and "
         f"{counted(done.table_rows, 'row')} of its table.",
         f"The next run (`dbt run --select {name}`) reads what came since.",
     ]
     if done.next_run is not None:
-        told.append(f"Its query is another one, and the state goes on with it then ({done.next_run}).")
+        told.append(f"Its query is another one; the next run migrates the state to it ({done.next_run}).")
     return "\n".join(told)
 
 
 def _original(project: Project, name: str, target: str | None) -> StreamModel:
-    """The model that is copied, as this target's session sees it.
+    """Returns the model to copy, as a model of this target's session.
 
     Raises:
-        ProjectError: there is none, or it is in a catalog that this session doesn't see.
+        ProjectError: there is no such model, or this session's catalog doesn't contain its table.
     """
     if target is None:
         node = project.streaming_model(name)

@@ -1,4 +1,4 @@
-"""``dbt-stream``: keep streaming models going, and look after them. Reads the same project and profile as dbt."""
+"""``dbt-stream``: runs streaming models and maintains them. It reads the same project and profile as dbt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Command = Callable[..., None]
 
 
 def _selects(command: Command) -> Command:
-    """Gives a command dbt's own ``--select`` and ``--exclude``, which take several words."""
+    """Decorates a command with dbt's ``--select`` and ``--exclude``, which take several words."""
 
     def with_selection(
         project: Project, select: Sequence[str], exclude: Sequence[str], **others: Any
@@ -42,8 +42,10 @@ def _selects(command: Command) -> Command:
 
 
 def _of_models(command: Command) -> Command:
-    """Gives a command a model's name, or in its place dbt's ``--select`` and ``--exclude``: it gets the names, and whether
-    they were selected."""
+    """Decorates a command with an argument MODEL, or ``--select`` and ``--exclude`` instead.
+
+    The command gets the names of the models, and whether they were selected.
+    """
 
     def with_names(
         project: Project, model: str | None, select: Sequence[str], exclude: Sequence[str], **others: Any
@@ -60,7 +62,7 @@ def _of_models(command: Command) -> Command:
     with_names.__name__, with_names.__doc__ = command.__name__, command.__doc__
     for option, what in (
         (("--exclude",), "What to leave out, as in dbt."),
-        (("--select", "-s"), "dbt's node selection, in the place of MODEL."),
+        (("--select", "-s"), "dbt's node selection, instead of MODEL."),
     ):
         with_names = click.option(*option, cls=Words, help=what)(with_names)
     return click.argument("model", required=False)(with_names)
@@ -69,7 +71,7 @@ def _of_models(command: Command) -> Command:
 @click.group(cls=Main, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version, package_name="dbt-spark-streaming")
 def main() -> None:
-    """Keep the streaming models of a dbt project going, and look after them."""
+    """Run the streaming models of a dbt project, and maintain them."""
 
 
 @main.command()
@@ -78,7 +80,7 @@ def main() -> None:
 @click.pass_obj
 @_of_models
 def explain(project: Project, names: Sequence[str], is_selected: bool, as_json: bool, sql: bool) -> None:
-    """The plan of MODEL: its tree of operators, their state, and the SQL of a micro-batch."""
+    """Show the plan of MODEL: its tree of operators, their state, and the SQL of a micro-batch."""
     from .explain import as_json as plan_as_json
     from .explain import print_plan
 
@@ -100,7 +102,7 @@ def explain(project: Project, names: Sequence[str], is_selected: bool, as_json: 
 @click.pass_obj
 @_selects
 def status(project: Project, selection: Selection, by_part: bool, as_json: bool) -> None:
-    """The last progress of each model: batches, rows, watermark, lag, state."""
+    """Show the last progress of each model: batches, rows, watermark, lag, state."""
     from .status import collect, print_state, print_table
 
     with _sentences():
@@ -118,12 +120,12 @@ def status(project: Project, selection: Selection, by_part: bool, as_json: bool)
     "--every",
     default="1 second",
     show_default=True,
-    help="From one micro-batch to the next, of models whose trigger is 'available_now'.",
+    help="Interval between micro-batches of models whose trigger is 'available_now'.",
 )
 @click.option(
     "--max-restarts",
     type=click.IntRange(min=0),
-    help="Give a model up that failed so often in a row. Default: restart it without end.",
+    help="Give up on a model after so many failures in a row. Default: never.",
 )
 @click.option("--fail-fast", "-x", is_flag=True, help="End all models when the first one fails for good.")
 @click.pass_obj
@@ -131,9 +133,9 @@ def status(project: Project, selection: Selection, by_part: bool, as_json: bool)
 def run(
     project: Project, selection: Selection, every: str, max_restarts: int | None, fail_fast: bool
 ) -> None:
-    """Keep the selected models up to date until Ctrl-C, each started and restarted by itself."""
+    """Keep the selected models up to date until Ctrl-C. Each is started and restarted on its own."""
     with _sentences(), interrupts() as signals:
-        # That takes seconds on a busy machine, in which a service manager may change its mind.
+        # The import takes seconds on a busy machine; a signal in that time ends the process at once.
         imported = threading.Thread(target=import_module, args=(f"{__package__}.run",), daemon=True)
         imported.start()
         while imported.is_alive():
@@ -150,11 +152,11 @@ def run(
 
 
 @main.command()
-@click.option("--timeout", type=float, default=60, show_default=True, help="Seconds to wait until it has.")
+@click.option("--timeout", type=float, default=60, show_default=True, help="Seconds to wait for the end.")
 @click.pass_obj
 @_of_models
 def stop(project: Project, names: Sequence[str], is_selected: bool, timeout: float) -> None:
-    """End a run of MODEL that is going on elsewhere, after the micro-batch it is in or without that."""
+    """Stop a run of MODEL in another process, after its current micro-batch."""
     from .stop import stop_model
 
     with _sentences():
@@ -182,7 +184,7 @@ def reset(project: Project, model: str, yes: bool) -> None:
     "--older-than",
     default="3 days",
     show_default=True,
-    help="How old files in the folders of tables have to be: others may be writing to a model's table too.",
+    help="Minimum age of files in the folders of tables: another process may be writing to a model's table.",
 )
 @click.option(
     "--dropped", is_flag=True, help="Also list what is left of models whose table is gone; --yes removes it."
@@ -194,7 +196,7 @@ def reset(project: Project, model: str, yes: bool) -> None:
 def clean(
     project: Project, selection: Selection, older_than: str, dropped: bool, dry_run: bool, yes: bool
 ) -> None:
-    """Remove files that killed runs have left behind. Models that are running are passed over."""
+    """Remove files that killed runs have left behind. Models that are running are skipped."""
     from .clean import clean as clean_models
 
     with _sentences():
@@ -220,7 +222,7 @@ def flush(project: Project, names: Sequence[str], is_selected: bool) -> None:
 @click.option("--end", type=click.DateTime(), required=True, help="The instant after the last one, in UTC.")
 @click.pass_obj
 def backfill(project: Project, model: str, start: datetime, end: datetime) -> None:
-    """Compute closed windows of MODEL anew from its sources. Its state stays as it is."""
+    """Recompute closed windows of MODEL from its sources. Its state stays as it is."""
     from .backfill import backfill_model
 
     with _sentences():
@@ -250,19 +252,19 @@ def verify(project: Project, names: Sequence[str], is_selected: bool, as_json: b
 
 @main.group()
 def state() -> None:
-    """Look into the state of a model, see what an edited query would make of it, keep it, and go back."""
+    """Inspect the state of a model, compare it with an edited query, save it, and restore it."""
 
 
 @state.command("show")
 @click.argument("model")
-@click.option("--sample", type=click.IntRange(min=0), default=0, help="So many rows of each part.")
+@click.option("--sample", type=click.IntRange(min=0), default=0, help="Rows to show of each part.")
 @click.option(
-    "--key", "keys", multiple=True, help="Only rows with this value: COLUMN=VALUE. May be given again."
+    "--key", "keys", multiple=True, help="Only rows with this value: COLUMN=VALUE. May be repeated."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def show_state(project: Project, model: str, sample: int, keys: Sequence[str], as_json: bool) -> None:
-    """What MODEL remembers: parts, columns, rows, bytes, files, age."""
+    """Show the state of MODEL: parts, columns, rows, bytes, files, age."""
     from .state import print_state, show
 
     with _sentences():
@@ -278,7 +280,7 @@ def show_state(project: Project, model: str, sample: int, keys: Sequence[str], a
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def diff_state(project: Project, model: str, as_json: bool) -> None:
-    """What the next run of MODEL would make of its state: kept, new, removed, or why it would stop."""
+    """Show how the next run of MODEL would migrate its state: kept, new, removed, or why it would stop."""
     from .state import diff, print_diff
 
     with _sentences():
@@ -292,14 +294,14 @@ def diff_state(project: Project, model: str, as_json: bool) -> None:
 @state.command("savepoint")
 @click.argument("model")
 @click.argument("name", required=False)
-@click.option("--list", "listing", is_flag=True, help="List those there are, as without a name.")
+@click.option("--list", "listing", is_flag=True, help="List the savepoints, as without a name.")
 @click.option("--delete", "gone", metavar="NAME", help="Delete a savepoint.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 @click.pass_obj
 def savepoint(
     project: Project, model: str, name: str | None, listing: bool, gone: str | None, as_json: bool
 ) -> None:
-    """Keep what MODEL is now under a NAME: state, table, changes, and how far it has read."""
+    """Save MODEL under a NAME: state, table, changelog, and how far it has read."""
     from . import savepoints
 
     with _sentences():
@@ -324,7 +326,7 @@ def savepoint(
 @click.argument("name")
 @click.pass_obj
 def restore_state(project: Project, model: str, name: str) -> None:
-    """Put MODEL back to its savepoint NAME. The next run reads again what came since."""
+    """Restore MODEL from its savepoint NAME. The next run reads again what came since."""
     from .savepoints import restore
 
     with _sentences():
@@ -333,14 +335,16 @@ def restore_state(project: Project, model: str, name: str) -> None:
 
 @state.command("clone")
 @click.argument("model")
-@click.option("--from", "original", metavar="MODEL", help="The model of the project that it goes on from.")
-@click.option("--from-target", "target", help="The target of the profile that that is of.")
-@click.option("--savepoint", help="From a savepoint of it; default: from where it is.")
+@click.option("--from", "original", metavar="MODEL", help="The model of the project to copy. Default: MODEL.")
+@click.option(
+    "--from-target", "target", help="The profile's target of the model to copy. Default: the current target."
+)
+@click.option("--savepoint", help="The savepoint to copy. Default: the current state.")
 @click.pass_obj
 def clone_state(
     project: Project, model: str, original: str | None, target: str | None, savepoint: str | None
 ) -> None:
-    """Have MODEL, which has nothing yet, go on from where another one is, with a copy of its state and its rows."""
+    """Start MODEL, which must be empty, from a copy of another model's state, rows and offsets."""
     from .clone import clone
 
     with _sentences():
@@ -355,7 +359,7 @@ def clone_state(
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @click.pass_obj
 def bootstrap(project: Project, model: str, table: str, yes: bool) -> None:
-    """Build MODEL anew from the rows of a table, and have it go on from where its source is."""
+    """Rebuild MODEL from the rows of a table, and continue at the current offset of its source."""
     from .bootstrap import bootstrap as bootstrap_model
 
     with _sentences():
@@ -372,17 +376,17 @@ def bootstrap(project: Project, model: str, table: str, yes: bool) -> None:
 @click.option(
     "--sql",
     "statement",
-    help="DELETE, UPDATE or INSERT of rows of state; or a SELECT of all that it is to have.",
+    help="DELETE, UPDATE or INSERT of rows of state; or a SELECT that gives all of its rows.",
 )
 @click.option(
     "--from",
     "source",
-    help="A CSV or Parquet file or a relation: new_rows in --sql; added, if there is none.",
+    help="A CSV or Parquet file or a relation, which --sql reads as new_rows. Without --sql its rows are added.",
 )
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would change, and change nothing.")
 @click.pass_obj
 def edit_state(project: Project, model: str, statement: str | None, source: str | None, dry: bool) -> None:
-    """Change rows of the state of MODEL, in one commit that `state undo` takes back."""
+    """Change rows of the state of MODEL, in one commit that `state undo` reverts."""
     from .state_edit import edit
 
     with _sentences():
@@ -393,7 +397,7 @@ def edit_state(project: Project, model: str, statement: str | None, source: str 
 @click.argument("model")
 @click.pass_obj
 def undo(project: Project, model: str) -> None:
-    """Put MODEL back to before its state was edited, restored, or went on with an edited query, the last time."""
+    """Revert the last edit, restore, or migration of the state of MODEL."""
     from .savepoints import restore
 
     with _sentences():
@@ -402,15 +406,17 @@ def undo(project: Project, model: str) -> None:
 
 @main.group()
 def deploy() -> None:
-    """Build a new version of a model beside the old one, and have it take over its name (blue/green)."""
+    """Build a new version of a model next to the old one, and swap them (blue/green)."""
 
 
 @deploy.command("init")
 @click.argument("model")
-@click.option("--full-refresh", "-f", "anew", is_flag=True, help="Begin the new version anew.")
+@click.option(
+    "--full-refresh", "-f", "anew", is_flag=True, help="Rebuild the new version from the beginning."
+)
 @click.pass_obj
 def deploy_init(project: Project, model: str, anew: bool) -> None:
-    """Build the new version of MODEL beside the old one, from its sources' beginning; or go on with it."""
+    """Build the new version of MODEL next to the old one, from its sources' beginning; or continue it."""
     from .deploy import init
 
     with _sentences():
@@ -422,7 +428,7 @@ def deploy_init(project: Project, model: str, anew: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def deploy_status(project: Project, model: str, as_json: bool) -> None:
-    """Where the old and the new version of MODEL are, and whether the new one has caught up."""
+    """Show the progress of the old and the new version of MODEL, and whether the new one has caught up."""
     from .deploy import status as status_of
     from .deploy import told
 
@@ -438,7 +444,7 @@ def deploy_status(project: Project, model: str, as_json: bool) -> None:
 @click.argument("model")
 @click.pass_obj
 def deploy_await(project: Project, model: str) -> None:
-    """Have the new version of MODEL take in what came, until it has read all that the old one has."""
+    """Run the new version of MODEL until it has read all that the old one has."""
     from .deploy import wait
 
     with _sentences():
@@ -447,7 +453,7 @@ def deploy_await(project: Project, model: str) -> None:
 
 @deploy.command("promote")
 @click.argument("model")
-@click.option("--force", is_flag=True, help="Also if the old version has read more.")
+@click.option("--force", is_flag=True, help="Promote even if the old version has read more.")
 @click.pass_obj
 def deploy_promote(project: Project, model: str, force: bool) -> None:
     """Give the new version the name of MODEL. The old one is kept until `deploy cleanup`."""
@@ -473,13 +479,13 @@ def deploy_rollback(project: Project, model: str) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @click.pass_obj
 def deploy_cleanup(project: Project, model: str, yes: bool) -> None:
-    """Drop the version that is beside MODEL: the old one once it is replaced, else the new one."""
+    """Drop the other version of MODEL: the old one after `deploy promote`, else the new one."""
     from .deploy import clean_up
 
     with _sentences():
         if not yes:
             click.confirm(
-                f"Drop the version beside {project.table_of(model)}, the table of {model}, its state and its checkpoint?",
+                f"Drop the other version of {project.table_of(model)}, the table of {model}, its state and its checkpoint?",
                 abort=True,
             )
         click.echo(clean_up(project, model))
@@ -491,7 +497,7 @@ def _print_json(value: Any) -> None:
 
 @contextmanager
 def _sentences() -> Iterator[None]:
-    """Ends the command with a sentence where a user's mistake was found."""
+    """Prints a `ProjectError` as a sentence and exits with code 2."""
     try:
         with without_trace():
             yield

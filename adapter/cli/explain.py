@@ -1,4 +1,4 @@
-"""``dbt-stream explain``: a model's streams, its tree of operators, when it has results, and the SQL of a micro-batch."""
+"""``dbt-stream explain``: a model's streams, its tree of operators, when windows fire, and the SQL of a micro-batch."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from ..util.quoting import shown_time
 from .project import ProjectError
 
 _LONGEST = 300
-"""Characters of a description on the terminal; the JSON has all of it."""
+"""Maximum length of an operator's description on the terminal. The JSON has the whole description."""
 
 
 @dataclass(frozen=True)
 class _Explained:
-    """A model, planned."""
+    """A planned model."""
 
     node: Mapping[str, Any]
     plan: Plan
@@ -57,7 +57,12 @@ def _explained(node: Mapping[str, Any], known: Mapping[str, Known]) -> _Explaine
 
 
 def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, Any]:
-    """The same as plain JSON."""
+    """Returns a model's plan as a JSON object.
+
+    Args:
+        node: the compiled node of the model.
+        known: relations that the project describes, by name.
+    """
     found = _explained(node, known)
     return {
         "model": label(node),
@@ -88,12 +93,12 @@ def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, An
 
 
 def print_plan(node: Mapping[str, Any], known: Mapping[str, Known], sql: bool = True) -> None:
-    """Shows a model's plan on the terminal.
+    """Prints a model's plan on the terminal.
 
     Args:
-        node: the model, compiled.
-        known: what the project says of relations.
-        sql: whether the SQL of a micro-batch is shown, too.
+        node: the compiled node of the model.
+        known: relations that the project describes, by name.
+        sql: whether to print the SQL of a micro-batch.
     """
     found = _explained(node, known)
     console = Console()
@@ -116,7 +121,8 @@ def print_plan(node: Mapping[str, Any], known: Mapping[str, Known], sql: bool = 
 
 
 def _shown_tree(root: Node) -> RenderableType:
-    """Each operator over its inputs; one that is read several times is shown once, and named by a number after that."""
+    """Renders each operator above its inputs. An operator that is read several times is shown once, with a number that
+    the other places refer to."""
     read = Counter(each.identity for node in in_order(root) for each in node.inputs)
     numbers: dict[str, int] = {}
     for node in in_order(root):
@@ -138,7 +144,13 @@ def _shown_tree(root: Node) -> RenderableType:
 
 
 def _lines(node: Node, number: int | None, again: bool) -> RenderableType:
-    """What is said of an operator."""
+    """Renders one operator: its description, changelog mode, state, metrics and notes.
+
+    Args:
+        node: the operator.
+        number: its number, if several operators read it.
+        again: whether it was shown before, so that the number suffices.
+    """
     head = Text()
     if number is not None:
         head.append(f"[{number}] ", style="cyan")
@@ -179,7 +191,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-# -- around it -------------------------------------------------------------------------------------
+# -- streams and sentences -------------------------------------------------------------------------
 
 
 def _watermark(found: _Explained) -> str:
@@ -207,7 +219,7 @@ def _streams(found: _Explained) -> Table:
 
 
 def _sentences(found: _Explained) -> Iterator[str]:
-    """What is said beside the tree."""
+    """Yields the sentences below the tree."""
     plan = found.plan
     yield ""
     yield from _results(found)
@@ -233,29 +245,29 @@ def _sentences(found: _Explained) -> Iterator[str]:
 
 
 def _results(found: _Explained) -> Iterator[str]:
-    """When there are results, and how they are computed, in sentences."""
+    """Yields sentences that say when the table changes and which operators recompute."""
     recomputing = [node for node in in_order(found.tree) if node.computing.how != FROM_CHANGES]
     flow = found.plan.dataflow
     if flow.windowed and flow.windows is not None:
         yield from _firing(found.settings.emission)
     elif flow.windowed:
         yield from _firing(found.settings.emission)
-        yield "What stands on windows changes in the micro-batch in which these fire."
+        yield "Operators above windows change their result in the micro-batch in which the windows fire."
     elif closes := [each for each in flow.operators if isinstance(each, WindowClose)]:
         waits = {each.lasts for each in closes if each.lasts is not None}
         for lasts in sorted(waits):
             at = _at(found.settings.emission.complete + lasts)
             yield (
-                f"On-time firing: when the watermark is at {at}; nothing of the window can come any more then, so its "
-                "result never changes."
+                f"On-time firing: when the watermark is at {at}; no row of the window can arrive after that, so its result "
+                "never changes."
             )
         if any(each.lasts is None for each in closes):
             yield from _on_time(found.settings.emission)
-            yield "After that a window's result changes in the micro-batch in which what it is made of does."
+            yield "After that a window's result changes in the micro-batch in which its input changes."
     elif not any(node.state for node in in_order(found.tree)):
-        yield "No state: each row goes to the table in the micro-batch that it comes in."
+        yield "No state: each row goes to the table in the micro-batch that it arrives in."
     else:
-        yield "No windows: the table changes in each micro-batch, by what came in it."
+        yield "No windows: the table changes in each micro-batch, by the rows that arrived in it."
     if recomputing:
         names = ", ".join(f"{node.operator} ({node.computing})" for node in recomputing)
         yield f"Recomputed: {names}. With allow_recompute: false this query is refused."
@@ -264,7 +276,7 @@ def _results(found: _Explained) -> Iterator[str]:
 
 
 def _on_time(emission: Emission) -> Iterator[str]:
-    """When a window fires until its result is complete, in sentences."""
+    """Yields sentences on the early and the on-time firing of a window."""
     if emission.first is not None:
         again = f", then every {intervals.format(emission.update)}" if emission.update else ""
         yield f"Early firing: when the watermark is at {_at(emission.first)}{again}, for windows that have rows."
@@ -277,7 +289,7 @@ def _at(offset: int) -> str:
 
 
 def _firing(emission: Emission) -> Iterator[str]:
-    """When a window over a stream fires, in sentences."""
+    """Yields sentences on all firings of a window: early, on-time and late."""
     yield from _on_time(emission)
     if emission.late_updates:
         yield (
@@ -289,7 +301,7 @@ def _firing(emission: Emission) -> Iterator[str]:
 
 
 def _mini_batch(found: _Explained) -> str:
-    """How long and how large micro-batches are, where something says so."""
+    """Returns a sentence with the configured interval and size of micro-batches, or an empty text."""
     limits = []
     if (interval := streaming.interval(found.settings, found.plan)) is not None:
         limits.append(f"one every {interval} while the stream keeps going")

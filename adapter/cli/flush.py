@@ -16,10 +16,10 @@ from .project import Project, project_errors
 
 
 def flush_model(project: Project, name: str) -> str:
-    """Closes a model's windows and says what came of it.
+    """Closes a model's windows and returns a sentence with the result.
 
     Raises:
-        ProjectError: the model can't be planned or flushed, and why.
+        ProjectError: the model can't be planned or flushed.
     """
     node, known = project.compiled_with_known(name, asking=True)
     environment = project.environment()
@@ -31,7 +31,7 @@ def flush_model(project: Project, name: str) -> str:
         described = stream_node.model(node, environment, program, folder)
         session, sql = environment.session(), str(node["compiled_code"])
         gives = None
-        # A source may be gone by now; nothing is read of it.
+        # A source may have been dropped; a flush doesn't read it.
         with suppress(QueryError, DbtRuntimeError):
             environment.declared.make_mentioned(sql, str(project.folder))
             gives = streaming.columns_of(session, sql, ask)
@@ -42,15 +42,15 @@ def flush_model(project: Project, name: str) -> str:
 
 
 def flushed(name: str, rows_out: int, plan: Plan) -> str:
-    """What came of a flush.
+    """Returns a sentence with the result of a flush.
 
     Args:
-        name: the model's.
-        rows_out: how many rows were put out.
-        plan: the model's.
+        name: the model.
+        rows_out: the number of rows that were emitted.
+        plan: the plan of the model.
     """
     if plan.dataflow.is_stateless:
-        left = "it puts its rows out as they come, so nothing was held back"
+        left = "it emits each row as it arrives, so nothing was held back"
     elif plan.dataflow.has_windows:
         left = "its windows are closed"
     else:

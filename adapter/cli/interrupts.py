@@ -1,4 +1,4 @@
-"""Ctrl-C, or a service manager's SIGTERM: the first one ends streams in order, the next one at once. SIGHUP ends nothing."""
+"""Handles Ctrl-C and SIGTERM: the first signal ends streams in order, the second the process at once. SIGHUP is ignored."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _SHOW_CURSOR = b"\x1b[?25h"
 _SENTENCE = b"Stopped at once. What wasn't committed yet is done by the next run.\n"
 
 PATIENCE = 8.5
-"""Seconds from SIGTERM to the end of the process, whatever it is in. Service managers kill after ten or more."""
+"""Maximum seconds from SIGTERM to the end of the process. Service managers kill it after ten or more."""
 
 
 class Signals(list[int]):
-    """The signals so far that ask the process to end."""
+    """The signals received so far."""
 
     exit_code = 0
-    """What the process ends with where it has to be ended."""
+    """Exit code of the process if it doesn't end within `PATIENCE`."""
 
     @property
     def is_urgent(self) -> bool:
-        """Whether a service manager waits for the end."""
+        """Whether a service manager waits for the end of the process."""
         return signal.SIGTERM in self
 
 
 @contextmanager
 def interrupts(patience: float = PATIENCE) -> Iterator[Signals]:
-    """Notes the first signal instead of being interrupted by it; the second one ends the process.
+    """Records the first signal instead of raising `KeyboardInterrupt`; the second signal ends the process.
 
-    After SIGTERM the process ends within `patience` seconds, wherever it is then.
+    After SIGTERM the process ends within `patience` seconds, whatever it is doing.
     """
     found = Signals()
     reader, writer = os.pipe()
@@ -49,12 +49,12 @@ def interrupts(patience: float = PATIENCE) -> Iterator[Signals]:
 
     before = _handle(note)
     hangup = _handle_hangup(lambda *_: None)
-    # Made before it is needed: where a signal comes in, nothing may wait for a lock.
+    # Started early: a signal handler must not wait for a lock, and starting a thread takes one.
     threading.Thread(target=_guard, args=(reader, patience, found), name="guard", daemon=True).start()
     try:
         yield found
     finally:
-        # After a signal the guard stays for all that is done before the process ends.
+        # After a signal the guard stays active until the process ends.
         if not found:
             for each, handler in before.items():
                 signal.signal(each, handler)
@@ -65,7 +65,7 @@ def interrupts(patience: float = PATIENCE) -> Iterator[Signals]:
 
 
 def _guard(reader: int, patience: float, signals: Signals) -> None:
-    """Ends the process some time after SIGTERM. What isn't committed by then is left to the next run."""
+    """Ends the process `patience` seconds after SIGTERM. The next run does what isn't committed by then."""
     select.select([reader], [], [])
     if os.read(reader, 1) == b"!":
         time.sleep(patience)
@@ -73,8 +73,8 @@ def _guard(reader: int, patience: float, signals: Signals) -> None:
 
 
 def end_now(code: int) -> NoReturn:
-    """Ends the process where it is, with what was printed. Spark ends with it."""
-    # Not for as long as a thread holds on to what they need.
+    """Ends the process at once, after flushing its output. Spark ends with it."""
+    # Each in a thread with a timeout: another thread may hold a lock that it needs.
     for last in (sys.stdout.flush, sys.stderr.flush, _delete_semaphores):
         done = threading.Thread(target=_tried, args=(last,), daemon=True)
         done.start()
@@ -83,7 +83,7 @@ def end_now(code: int) -> NoReturn:
 
 
 def _delete_semaphores() -> None:
-    """Deletes those that dbt has made, which Python would say of on the terminal."""
+    """Deletes dbt's semaphores, because Python would warn on the terminal that they leak."""
     util: Any = sys.modules.get("multiprocessing.util")
     if util is not None:
         util._run_finalizers(0)
@@ -96,26 +96,26 @@ def _tried(last: Callable[[], object]) -> None:
 
 @contextmanager
 def without_trace() -> Iterator[None]:
-    """Ends the command without a trace of Python's where it is interrupted elsewhere."""
+    """Exits without a stack trace on `KeyboardInterrupt`."""
     try:
         yield
     except KeyboardInterrupt:
-        _handle(_end)  # also while Spark is stopped
+        _handle(_end)  # a second Ctrl-C ends the process while Spark shuts down
         sys.exit(128 + signal.SIGINT)
 
 
 def _end(number: int, _: object) -> NoReturn:
-    """Ends the process where it stands. A micro-batch is in its table entirely or not at all, whenever that is, and
-    Spark ends with the process that started it."""
+    """Ends the process at once. That is safe at any time: a micro-batch is committed entirely or not at all, and Spark ends
+    with the process that started it."""
     os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + _SENTENCE)
     os._exit(128 + number)
 
 
 def _handle(handler: Callable[[int, Any], object]) -> dict[signal.Signals, Any]:
-    """Has signals handled; by whom they were so far."""
+    """Installs a handler for SIGINT and SIGTERM and returns the previous handlers."""
     try:
         return {each: signal.signal(each, handler) for each in _SIGNALS}
-    except ValueError:  # not in the main thread, where no signals come
+    except ValueError:  # outside the main thread, which gets no signals
         return {}
 
 

@@ -1,4 +1,4 @@
-"""What streams that keep going show: a table that follows them, or a line per micro-batch where nobody looks."""
+"""Shows the progress of running streams: a live table on a terminal, else a line per micro-batch."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..util.text import counted
 from .status import table_of
 
 _WINDOW = 10.0
-"""Seconds over which rows per second are counted."""
+"""Seconds over which rows per second are averaged."""
 
 
 class Board:
-    """Follows models while they run. A context manager."""
+    """Context manager that shows the progress of models while they run."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
         self._said: dict[str, Any] = {}
-        """By model the micro-batch of which was said last."""
+        """The micro-batch that was printed last, by model."""
         self._rates: dict[str, Rate] = {}
         self._live = (
             Live(console=self._console, auto_refresh=False, transient=False)
@@ -40,15 +40,16 @@ class Board:
 
     def __exit__(self, *_: object) -> None:
         if self._live:
-            # Of a terminal that is gone there is nothing to put right.
+            # The terminal may be gone.
             with suppress(OSError, ValueError):
                 self._live.stop()
 
     def show(self, found: Sequence[Mapping[str, Any]]) -> None:
-        """Shows how models are.
+        """Shows the health and progress of models.
 
         Args:
-            found: as `status.collect` has them, with ``is_new``: whether their figures are of this process.
+            found: an entry per model as `status.collect` returns it, with ``is_new``: whether its metrics are from this
+                process.
         """
         now = time.monotonic()
         shown = []
@@ -88,7 +89,7 @@ class Board:
 
 
 class Rate:
-    """How many rows come in a second, over the last moments.
+    """Rows per second over the last `_WINDOW` seconds.
 
     >>> rate = Rate()
     >>> for second, rows in ((0.0, 0), (5.0, 100), (10.0, 300)):
@@ -101,14 +102,14 @@ class Rate:
         self._points: deque[tuple[float, int]] = deque()
 
     def add(self, at: float, rows: int) -> None:
-        """Rows in all, at a time in seconds."""
+        """Adds a total number of rows, measured at a time in seconds."""
         self._points.append((at, rows))
         while len(self._points) > 2 and self._points[1][0] <= at - _WINDOW:
             self._points.popleft()
 
     @property
     def per_second(self) -> float | None:
-        """None as long as there is nothing to compare with."""
+        """None until two totals were added."""
         if len(self._points) < 2:
             return None
         (first, before), (last, after) = self._points[0], self._points[-1]

@@ -1,4 +1,4 @@
-"""A model as its next run would have it: planned, with its sources and the columns that its query gives now."""
+"""Loads a model as its next run would: compiled, planned, with its sources and the columns of its query."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Planned(NamedTuple):
-    """A model, and a session to look at it or change it in."""
+    """A planned model, and a session to inspect or change it in."""
 
     session: SparkSession
     model: StreamModel
@@ -30,35 +30,36 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True)
 class Query:
-    """A model's query."""
+    """The query of a model and its plan."""
 
     node: Mapping[str, Any]
-    """dbt's, compiled."""
+    """dbt's compiled node of the model."""
     known: Mapping[str, Known]
-    """What the project says of the relations it reads."""
+    """The relations that the model reads, as the project describes them."""
     plan: Plan
     ask: QueryRunner
+    """Runs the queries that planning needs."""
 
     @property
     def sql(self) -> str:
-        """Its compiled text."""
+        """The compiled SQL of the model."""
         return str(self.node["compiled_code"])
 
 
 def planned(project: Project, name: str) -> Planned:
-    """Plans a model. Spark is started, and its sources are made readable.
+    """Plans a model, in a Spark session in which its sources are declared.
 
     Raises:
-        ProjectError: the model can't be planned, or what it reads isn't there.
+        ProjectError: the model can't be planned, or a relation that it reads doesn't exist.
     """
     return planned_with_query(project, name)[0]
 
 
 def planned_with_query(project: Project, name: str) -> tuple[Planned, Query]:
-    """The same, with the query.
+    """Plans a model as `planned` does, and also returns its query.
 
     Raises:
-        ProjectError: as in `planned`.
+        ProjectError: the model can't be planned, or a relation that it reads doesn't exist.
     """
     node, known = project.compiled_with_known(name, asking=True)
     environment = project.environment()
@@ -75,16 +76,15 @@ def planned_with_query(project: Project, name: str) -> tuple[Planned, Query]:
 
 
 def check_types(session: SparkSession, model: StreamModel, gives: Mapping[str, str]) -> None:
-    """Passes a query whose values the model's table can hold: it may have been edited since the last run, which is what
-    else looks at that.
+    """Raises unless the model's table can hold the values of the query, which may have been edited since the last run.
 
     Args:
         session: a session.
         model: the model.
-        gives: the query's columns and their types.
+        gives: the types of the query's columns, by name.
 
     Raises:
-        StreamError: they would be cut off.
+        StreamError: a column of the table is too narrow.
     """
     if session.catalog.tableExists(model.target):
         fields = session.table(model.target).schema.fields

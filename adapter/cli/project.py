@@ -1,4 +1,4 @@
-"""A dbt project as ``dbt-stream`` sees it: its models, by dbt's own selection, and its target."""
+"""Reads a dbt project for ``dbt-stream``: its models, by dbt's own selection, and its target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..project import model_names
 from ..stream.common.identifiers import last, with_last
 
-# What reads and plans is imported where it is needed: help texts do without.
+# Slow imports are local to functions, so that `--help` is fast.
 if TYPE_CHECKING:
     from ..credentials import SparkStreamingCredentials
     from ..environment import Environment
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 _RAISED = ("CatchableExceptionOnRun", "InternalErrorOnRun", "GenericExceptionOnRun")
-"""Events with which dbt reports that a node has raised an exception."""
+"""Names of dbt's events for an exception that a node has raised."""
 
 
 class ProjectError(Exception):
-    """What is wrong with a project or a selection, as a sentence."""
+    """An error in a project or a selection, as a sentence for the user."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """dbt's node selection; empty: all."""
+    """dbt's node selection. An empty one selects all models."""
 
     select: Sequence[str] = ()
     exclude: Sequence[str] = ()
@@ -39,7 +39,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Project:
-    """Where a project is and with what it is read; nothing is read before it is asked for."""
+    """A dbt project and the options to read it with. Reading is lazy."""
 
     folder: Path
     profiles: Path | None
@@ -48,7 +48,7 @@ class Project:
     variables: str | None
 
     def compiled(self, name: str) -> Mapping[str, Any]:
-        """The node of one streaming model, compiled.
+        """Returns the compiled node of a streaming model.
 
         Raises:
             ProjectError: there is no such model, it isn't a stream, or it doesn't compile.
@@ -58,9 +58,16 @@ class Project:
     def compiled_with_known(
         self, name: str, asking: bool = False
     ) -> tuple[Mapping[str, Any], Mapping[str, Known]]:
-        """The same, and what the project says of the relations it reads.
+        """Returns the compiled node of a streaming model, and the relations it reads as the project describes them.
 
-        The rows of a model upstream may change; its own plan tells. `asking`: made in a session, which is started.
+        Streaming models upstream are planned, too: their plans say whether their rows change.
+
+        Args:
+            name: the model, as `streaming_model` takes it.
+            asking: whether planning may run queries in a Spark session, which is started.
+
+        Raises:
+            ProjectError: there is no such model, it isn't a stream, or it doesn't compile.
         """
         from ..project import streaming
         from ..project.stream_config import MATERIALIZATIONS
@@ -68,7 +75,7 @@ class Project:
         manifest = self._dbt("parse")
         chosen = _model_named(name, manifest)
         selected = model_names.selector(chosen)
-        # Other models upstream may ask the warehouse something while they are compiled.
+        # Batch models upstream are not compiled: they may run introspective queries.
         streams = [f"+{selected},config.materialized:{kind}" for kind in MATERIALIZATIONS]
         options = ("--no-populate-cache", "--no-introspect")
         result = self._dbt("compile", "--select", selected, *streams, *options, manifest=manifest)
@@ -88,15 +95,18 @@ class Project:
     def run(
         self, names: Sequence[str], *options: str, tables: Mapping[str, str] | None = None
     ) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
-        """Runs models as `dbt run` does: the nodes of those that weren't stopped meanwhile, compiled, and dbt's graph.
+        """Runs models as `dbt run` does.
 
         Args:
-            names: of the models, as `streaming_model` takes them.
-            options: more of that command's.
-            tables: by these names the table that a model has in this run, in full, where that isn't its own.
+            names: the models, as `streaming_model` takes them.
+            options: further options of `dbt run`.
+            tables: full names of the tables to write instead of the models' own, by name of the model.
+
+        Returns:
+            The compiled nodes of the models that were not stopped during the run, and dbt's graph.
 
         Raises:
-            ProjectError: one of them fails.
+            ProjectError: a model fails.
         """
         manifest = self._dbt("parse")
         chosen = [_model_named(name, manifest) for name in names]
@@ -106,7 +116,7 @@ class Project:
                 node.alias = last(table)
                 node.relation_name = with_last(node.relation_name, node.alias)
         if tables:
-            # Who reads target/ finds there what dbt's own commands have written.
+            # target/ keeps the files of the last dbt command, in which the models have their own tables.
             options = (*options, "--no-write-json")
         selected = map(model_names.selector, chosen)
         result = self._dbt("run", "--select", *selected, *options, manifest=manifest, quiet=False)
@@ -119,13 +129,13 @@ class Project:
         return ran, _graph(manifest)
 
     def streaming_model(self, name: str) -> Mapping[str, Any]:
-        """The node of a streaming model.
+        """Returns the node of a streaming model.
 
         Args:
-            name: its name; where that is ambiguous with its version or its package, as in `m.v2`, `package.m`.
+            name: its name, with its version or its package if the name is ambiguous: `m.v2`, `package.m`.
 
         Raises:
-            ProjectError: there is none of that name, or there are several.
+            ProjectError: no model has that name, or several have.
         """
         found = model_names.matching(name, self.streaming_models())
         if len(found) > 1:
@@ -137,10 +147,10 @@ class Project:
         return found[0]
 
     def table_of(self, name: str) -> str:
-        """The table of a streaming model, in full.
+        """Returns the full name of a streaming model's table.
 
         Raises:
-            ProjectError: as in `streaming_model`.
+            ProjectError: no model has that name, or several have.
         """
         from ..project import stream_node
 
@@ -161,24 +171,24 @@ class Project:
         note: Callable[[str, str, str, BaseException | None], None],
         quiet: bool,
     ) -> None:
-        """Runs models as `dbt run` does, whether or not others of them fail.
+        """Runs models as `dbt run --no-fail-fast` does.
 
         Args:
-            manifest: dbt's.
+            manifest: dbt's manifest.
             nodes: the models.
-            note: is told of each as soon as it is done: its unique id, dbt's status and message, and the exception
+            note: called for each model once it is done, with its unique id, dbt's status and message, and the exception
                 that made it fail.
-            quiet: whether dbt prints nothing and leaves target/ as it is.
+            quiet: whether dbt prints nothing and leaves target/ unchanged.
 
         Raises:
-            ProjectError: none of them could be run.
+            ProjectError: no model could be run.
         """
 
         problems: dict[str, BaseException] = {}
 
         def heard(event: Any) -> None:
             if event.info.name in _RAISED and (problem := sys.exc_info()[1]) is not None:
-                # dbt reports an exception where it handles it, and afterwards only has its text.
+                # dbt fires this event while it handles the exception; afterwards only its text is left.
                 problems[event.data.node_info.unique_id] = problem
             if event.info.name == "NodeFinished":
                 result, unique_id = event.data.run_result, event.data.node_info.unique_id
@@ -197,11 +207,11 @@ class Project:
     def streaming_models(
         self, selection: Selection = Selection(), manifest: Any = None
     ) -> list[Mapping[str, Any]]:
-        """Returns the nodes of the selected streaming models: those that others read first, and by name.
+        """Returns the nodes of the selected streaming models, by depth in the graph and then by name.
 
         Args:
-            selection: which; default: all.
-            manifest: dbt's, where it is there.
+            selection: the selection. Default: all streaming models.
+            manifest: dbt's manifest. Default: the project is parsed.
         """
         from ..project.stream_config import MATERIALIZATIONS
 
@@ -233,7 +243,7 @@ class Project:
         """Returns the names of the selected streaming models, as `streaming_model` takes them.
 
         Raises:
-            ProjectError: none is selected.
+            ProjectError: no model is selected.
         """
         found = [model_names.label(node) for node in self.streaming_models(selection)]
         if not found:
@@ -246,16 +256,16 @@ class Project:
         return found
 
     def environment(self) -> Environment:
-        """The target's environment, once dbt has read the project. Spark isn't started by asking for it."""
+        """Returns the environment of the target. This doesn't start Spark."""
         from ..environment import get_environment
 
         return get_environment(self.credentials())
 
     def credentials(self) -> SparkStreamingCredentials:
-        """What the profile says of the target.
+        """Returns the target's credentials from the profile.
 
         Raises:
-            ProjectError: there is no such target, or it is another adapter's.
+            ProjectError: there is no such target, or it is of another adapter.
         """
         from dbt.config.runtime import load_profile
 
@@ -271,7 +281,7 @@ class Project:
         return found
 
     def parsed_variables(self) -> dict[str, Any]:
-        """dbt's --vars."""
+        """Returns the variables of dbt's ``--vars``."""
         import yaml
 
         return dict(yaml.safe_load(self.variables or "") or {})
@@ -302,13 +312,13 @@ class Project:
         ):
             if value is not None:
                 options += [name, str(value)]
-        # Who only looks leaves in target/ what dbt's own commands have written there.
+        # Commands that only read the project leave target/ unchanged.
         looking = ["--quiet", "--log-level", "none", "--no-write-json"] if quiet else []
         return _runner(manifest, heard).invoke([*looking, command, *arguments, *options])
 
 
 def _depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Returns how many nodes stand one above the other up to each.
+    """Returns the number of nodes on the longest path to each node, including itself.
 
     >>> _depths({"c": ["b"], "a": ["raw"], "b": ["a"]})
     {'a': 1, 'b': 2, 'c': 3}
@@ -323,18 +333,17 @@ def _depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
 
 
 def _exactly(node: Mapping[str, Any]) -> str:
-    """Returns dbt's selection of one model: a folder may be called as a model is, and a name is another package's, too."""
+    """Returns dbt's selector of exactly one model, even if a folder or a model of another package has its name."""
     return f"fqn:{'.'.join(node['fqn'])},file:{PurePath(node['original_file_path']).name}"
 
 
 def has_failed(entry: Any) -> bool:
-    """Returns whether dbt's result of a node is a failure that it has a message for."""
+    """Returns whether dbt's result of a node is a failure with a message."""
     return bool(entry.message) and str(getattr(entry, "status", "")) in ("error", "fail", "runtime error")
 
 
 def _runner(manifest: Any, heard: Callable[[Any], None] | None = None) -> Any:
-    """dbt's entrance, as it is for programs. What its import makes stays, so nobody looks for garbage meanwhile: that is a
-    tenth of its time."""
+    """Returns dbt's programmatic runner. Garbage collection is off while it is imported, which saves a tenth of the time."""
     gc.disable()
     try:
         from dbt.cli.main import dbtRunner
@@ -344,10 +353,10 @@ def _runner(manifest: Any, heard: Callable[[Any], None] | None = None) -> Any:
 
 
 def _model_named(name: str, manifest: Any) -> Mapping[str, Any]:
-    """The node of a model.
+    """Returns the node of a model.
 
     Raises:
-        ProjectError: there is none of that name, or there are several.
+        ProjectError: no model has that name, or several have.
     """
     models = [node.to_dict() for node in manifest.nodes.values() if node.resource_type == "model"]
     found = model_names.matching(name, models)
@@ -367,7 +376,7 @@ def _graph(manifest: Any) -> dict[str, dict[str, Any]]:
 
 @contextmanager
 def project_errors() -> Iterator[None]:
-    """Has what is wrong with a query, or with what dbt or a stream was asked for, told as a `ProjectError`."""
+    """Raises errors in queries, of dbt and of streams as `ProjectError`."""
     from dbt_common.exceptions import DbtBaseException
 
     from ..query.errors import QueryError
@@ -379,10 +388,10 @@ def project_errors() -> Iterator[None]:
 
 
 def owned_model(project: Project, name: str) -> tuple[StreamModel, Environment]:
-    """Returns a streaming model, as of `owned`, and where it runs.
+    """Returns a streaming model whose files belong to this target, and the environment that it runs in.
 
     Raises:
-        ProjectError: there is none of that name, or its files belong to another target's table.
+        ProjectError: no model has that name, or its files belong to another target's table.
     """
     from ..project import stream_node
 
@@ -393,11 +402,12 @@ def owned_model(project: Project, name: str) -> tuple[StreamModel, Environment]:
 
 
 def owned(environment: Environment, model: StreamModel) -> StreamModel:
-    """Returns a model whose files are those of its table in this target's catalog. Spark is started only where the target's
-    settings leave doubt.
+    """Returns the model if its files belong to its table in this target's catalog.
+
+    Starts Spark only if the target's settings don't decide that.
 
     Raises:
-        StreamError: they belong to another target's table.
+        StreamError: the files belong to another target's table.
     """
     from ..stream.iceberg import owner
 

@@ -1,4 +1,4 @@
-"""``dbt-stream run``: streaming models that keep going, each looked after by itself, in one Spark."""
+"""``dbt-stream run``: runs streaming models continuously in one Spark application, each supervised on its own."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from .live import Board
 from .project import Project, ProjectError, Selection, project_errors
 
 _LOOK = 0.2
-"""Seconds from one look at the models to the next."""
+"""Seconds between two checks of the models."""
 _ASK = 10.0
-"""Seconds from one question to Spark to the next, of what a watchdog wants to know."""
+"""Seconds between two checks of Spark by the watchdog."""
 _ORDERLY = 5.0
-"""Seconds after SIGTERM in which models may come to an end by themselves."""
+"""Seconds that models have after SIGTERM to end in order."""
 
 Node = Mapping[str, Any]
 
@@ -50,11 +50,11 @@ def run_models(
 
     Args:
         project: the project.
-        selection: which models; empty: all streaming ones.
+        selection: the models; an empty selection means all streaming models.
         every: the interval between micro-batches of models whose trigger is 'available_now'.
-        policy: when a model that failed is started again.
+        policy: decides when a failed model is restarted.
         fail_fast: whether the first model that fails for good ends the others.
-        signals: those that have come, where they are handled already.
+        signals: the signals received so far, if the caller handles them.
 
     Returns:
         Whether no model failed.
@@ -82,7 +82,7 @@ def run_models(
 
 
 class _Loading:
-    """Reads the project in a thread, so that signals are heeded meanwhile."""
+    """Reads the project in a thread, so that signals are handled meanwhile."""
 
     def __init__(self, project: Project, selection: Selection) -> None:
         self._project, self._selection = project, selection
@@ -114,15 +114,15 @@ class _Loading:
 
 
 class Service:
-    """Models that are looked after by this process.
+    """The models that this process supervises.
 
     Args:
-        project: theirs.
-        manifest: dbt's.
+        project: their project.
+        manifest: dbt's manifest of it.
         nodes: the models.
         environment: where Spark runs.
-        every: the interval between micro-batches of models that don't say one.
-        policy: when a model that failed is started again.
+        every: the interval between micro-batches of models that don't configure one.
+        policy: decides when a failed model is restarted.
         fail_fast: whether the first model that fails for good ends the others.
     """
 
@@ -150,7 +150,7 @@ class Service:
         self._publisher: Publisher = publisher(environment.storage)
         self._published: dict[str, Health] = {}
         self._watch = _Watch(environment, streams, self.supervisor, self._streams, self._board.say)
-        # Of storage that is elsewhere it takes Spark to know.
+        # For remote storage this is only known once Spark runs.
         storage = environment.storage
         self._others = {
             name for name, model in self._models.items() if storage.is_local and owner.problem(model)
@@ -168,7 +168,7 @@ class Service:
         self._problem: str | None = None
 
     def run(self, signals: Signals) -> bool:
-        """Looks after the models until all are over, or a signal comes. Returns whether none failed."""
+        """Supervises the models until all have ended or a signal arrives. Returns whether none failed."""
         with self._board:
             self._watch.start()
             end: str | None = None
@@ -190,12 +190,12 @@ class Service:
             _print(without_secrets(end), sys.stderr)
         _print(self._said_at_the_end())
         if end is not None or (signals and (self._is_abandoned or self._preparer.is_busy)):
-            # Whatever is still at work there is waited for in vain, or too long.
+            # Threads that are still busy would delay the exit, perhaps without end.
             end_now(signals.exit_code)
         return not failed
 
     def _look_once(self) -> None:
-        """Looks after the models, and goes on whatever goes wrong with that."""
+        """Checks the models once. An exception is printed; the next check tries again."""
         try:
             self._look()
             self._problem = None
@@ -203,7 +203,7 @@ class Service:
             said = f"{type(problem).__name__}: {without_secrets(problem)}"
             if said != self._problem:
                 self._problem = said
-                self._board.say(f"Looking after the models failed, and is tried again: {said}")
+                self._board.say(f"The models couldn't be checked; this is tried again: {said}")
 
     def _look(self) -> None:
         self.supervisor.look()
@@ -217,7 +217,7 @@ class Service:
             self._say_up()
 
     def _show(self) -> None:
-        """Shows and publishes how the models are."""
+        """Shows and publishes the health of the models."""
         found = []
         for name, stream in self._streams.items():
             health = self.supervisor.health(name)
@@ -236,11 +236,11 @@ class Service:
         self._board.show(found)
 
     def _is_ours(self, name: str) -> bool:
-        """Returns whether this process looks after a model, and no other one does still."""
+        """Returns whether this process, and no other, supervises a model."""
         if name in self._others:
             if self._streams[name].running is None:
                 return False
-            # Its catalog is only reached in another way.
+            # It runs, so it is the same catalog under other settings.
             self._others.discard(name)
         if name not in self._ours:
             model = self.supervisor.models[name]
@@ -250,7 +250,7 @@ class Service:
         return name in self._ours
 
     def _stop(self, signals: Signals) -> None:
-        """Ends the models in order; after SIGTERM those that don't come to an end are left where they are."""
+        """Ends the models in order. After SIGTERM, models that don't end in time are abandoned."""
         self.supervisor.stop_all()
         began = time.monotonic()
         while not self.supervisor.is_over:
@@ -262,7 +262,7 @@ class Service:
             time.sleep(_LOOK)
 
     def _say_up(self) -> None:
-        """Says which models are up, once each of them has started, failed, or waits for another one."""
+        """Prints which models are up, once each of them has started, failed, or waits for another one."""
         up = sorted(name for name, each in self._streams.items() if each.running is not None)
         others = [each for name, each in self.supervisor.models.items() if name not in up]
         if any(each.state == WAITING and not each.lacks_table for each in others):
@@ -281,7 +281,7 @@ class Service:
         return "; ".join([*parts, *([f"failed: {', '.join(failed)}"] if failed else [])])
 
     def _upstream(self, name: str) -> frozenset[str]:
-        """Returns the service's models that a model reads, also through others."""
+        """Returns the service's models that a model reads, directly or through models outside the service."""
         by_id = {node["unique_id"]: each for each, node in self._nodes.items()}
         found: set[str] = set()
         seen: set[str] = set()
@@ -312,7 +312,7 @@ class Service:
 
 
 class _Watch:
-    """Asks Spark what a watchdog wants to know, in a thread of its own: Spark may not answer."""
+    """Collects Spark's status for the watchdog, in a separate thread because Spark may not answer."""
 
     def __init__(
         self,
@@ -337,7 +337,7 @@ class _Watch:
         threading.Thread(target=self._ask_always, name="watchdog", daemon=True).start()
 
     def look(self) -> None:
-        """Says so if Spark doesn't answer."""
+        """Prints a line if Spark doesn't answer."""
         asked_at = self._asked_at
         lasts = 0.0 if asked_at is None else time.monotonic() - asked_at
         if lasts > NO_ANSWER and not self._has_said:
@@ -350,7 +350,7 @@ class _Watch:
         while True:
             time.sleep(_ASK)
             self._asked_at = time.monotonic()
-            # Where the JVM has ended, the main loop learns of it by itself.
+            # If the JVM has ended, the main loop notices.
             with suppress(Exception):
                 self._ask()
             self._asked_at = None
@@ -377,8 +377,8 @@ class _Watch:
         context = session.sparkContext._jsc.sc()
         if context.isStopped():
             self.spark_ended = (
-                "Spark's context was shut down, so no model can go on: the cluster's master went away or somebody ended the "
-                "application. See the messages above and the log of the cluster."
+                "Spark's context was shut down, so no model can continue: the cluster's master went away or somebody ended "
+                "the application. See the messages above and the log of the cluster."
             )
             return
         local = str(session.sparkContext.master).startswith("local")

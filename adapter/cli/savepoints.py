@@ -1,4 +1,4 @@
-"""``dbt-stream state savepoint``, ``restore`` and ``undo``: keep what a model is, and go back to it."""
+"""``dbt-stream state savepoint``, ``restore`` and ``undo``: take savepoints of a model and restore them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .state import terminal
 
 
 def savepoint(project: Project, name: str, savepoint_name: str) -> str:
-    """Takes a savepoint of a model, and says what it is of.
+    """Takes a savepoint of a model, and returns a sentence with its micro-batch.
 
     Raises:
-        ProjectError: there is no such model, or no savepoint of it can be taken; why.
+        ProjectError: there is no such model, or no savepoint of it can be taken.
     """
     model, environment = owned_model(project, name)
     with project_errors():
@@ -45,10 +45,10 @@ def delete(project: Project, name: str, savepoint_name: str) -> str:
 
 
 def savepoints(project: Project, name: str) -> list[dict[str, Any]]:
-    """The savepoints of a model, the oldest first. Spark isn't started.
+    """Returns the savepoints of a model, the oldest first. This doesn't start Spark.
 
     Raises:
-        ProjectError: there is no such model, or one of them can't be read.
+        ProjectError: there is no such model, or a savepoint can't be read.
     """
     model, _ = owned_model(project, name)
     with project_errors():
@@ -69,7 +69,7 @@ def savepoints(project: Project, name: str) -> list[dict[str, Any]]:
 
 
 def print_savepoints(name: str, found: Sequence[Mapping[str, Any]]) -> None:
-    """Shows them on the terminal."""
+    """Prints a model's savepoints on the terminal."""
     if not found:
         terminal().print(f"{name} has no savepoints.")
         return
@@ -82,15 +82,15 @@ def print_savepoints(name: str, found: Sequence[Mapping[str, Any]]) -> None:
 
 
 def restore(project: Project, name: str, savepoint_name: str | None) -> str:
-    """Puts a model back to a savepoint, and says what came of it.
+    """Restores a model from a savepoint, and returns sentences with the result.
 
     Args:
         project: the project.
         name: the model.
-        savepoint_name: which; None: the newest that was taken without being asked for, which is deleted then.
+        savepoint_name: the savepoint. Default: the newest one that was taken automatically, which is then deleted.
 
     Raises:
-        ProjectError: it can't be; why.
+        ProjectError: the model can't be restored.
     """
     session, model, program = planned(project, name)
     with project_errors():
@@ -110,10 +110,10 @@ def restore(project: Project, name: str, savepoint_name: str | None) -> str:
         told.append(f"What was there is not kept: {done.not_kept}")
     told.append("The next run reads the rows that came since.")
     if done.next_run is not None:
-        told.append(f"The query was edited since, and the state goes on with it then ({done.next_run}).")
+        told.append(f"The query was edited since; that run migrates the state to it ({done.next_run}).")
     for reader in done.readers:
         told.append(
-            f"{reader} has read rows that are gone now: its next run stops, until it is put back as well, or built anew."
+            f"{reader} has read rows that are gone now: its next run stops, until it is restored as well, or rebuilt."
         )
     return "\n".join(told)
 

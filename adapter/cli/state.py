@@ -1,4 +1,4 @@
-"""``dbt-stream state``: look into a model's state, and see what an edited query would make of it."""
+"""``dbt-stream state show`` and ``diff``: print a model's state, and how an edited query would migrate it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,16 @@ from .status import bytes_text
 
 
 def show(project: Project, name: str, sample: int, keys: Sequence[str]) -> dict[str, Any]:
-    """What is in a model's state.
+    """Returns the parts and columns of a model's state and a sample of its rows, as a JSON object.
+
+    Args:
+        project: the project.
+        name: the model.
+        sample: the number of rows to return of each part.
+        keys: filters on these rows, as ``column=value``.
 
     Raises:
-        ProjectError: there is no such model or no state, or a key that it hasn't; what is wrong.
+        ProjectError: there is no such model, no state, or no such key column.
     """
     node = project.streaming_model(name)
     asked = {}
@@ -64,10 +70,10 @@ def _shown(name: str, found: Inspected) -> dict[str, Any]:
 
 
 def diff(project: Project, name: str) -> dict[str, Any]:
-    """What the next run of a model would make of its state and its table.
+    """Returns how the next run of a model would migrate its state and its table, as a JSON object.
 
     Raises:
-        ProjectError: the model can't be planned, or what it reads isn't there.
+        ProjectError: the model can't be planned, or a relation that it reads doesn't exist.
     """
     session, model, program = planned(project, name)
     with project_errors():
@@ -109,13 +115,13 @@ _VERDICTS = {
     "refused": "[red]The next run stops[/red], and changes nothing.",
     "no state": "Its query keeps no state.",
     "no state yet": "There is no state yet: the next run begins it.",
-    "migrated": "The state goes on with the changed query: columns come and go in one commit.",
-    "goes on": "The state goes on as it is.",
+    "migrated": "The state is migrated to the changed query: columns are added and dropped in one commit.",
+    "goes on": "The state is kept as it is.",
 }
 
 
 def print_diff(found: Mapping[str, Any]) -> None:
-    """Shows a verdict on the terminal."""
+    """Prints the result of `diff` on the terminal."""
     console = terminal()
     console.print(f"[bold]{found['model']}[/bold]  {_VERDICTS[found['verdict']]}")
     if found["reason"]:
@@ -125,8 +131,8 @@ def print_diff(found: Mapping[str, Any]) -> None:
         ("kept", "kept"),
         ("new", f"computed from {found['history']}" if found["history"] else "new, from the next row on"),
         ("removed", "removed"),
-        ("made_anew", "made anew from the state, in a step of its own"),
-        ("shortened", "kept, and no more than that"),
+        ("made_anew", "rebuilt from the state, in a separate step"),
+        ("shortened", "kept, and shortened"),
     ):
         for text in found[what]:
             table.add_row(text, said)
@@ -136,8 +142,8 @@ def print_diff(found: Mapping[str, Any]) -> None:
         console.print(sentence, markup=False)
     if found["undo"]:
         console.print(
-            f"Before the query was edited last, its state had more of this: `dbt-stream state undo {found['model']}` goes "
-            f"back to that (savepoint {found['undo']}).",
+            f"Before the last edit of the query, its state had more of this: `dbt-stream state undo {found['model']}` "
+            f"restores it (savepoint {found['undo']}).",
             markup=False,
         )
 
@@ -158,7 +164,7 @@ def _changes(found: Mapping[str, Any]) -> list[str]:
 
 
 def print_state(found: Mapping[str, Any]) -> None:
-    """Shows a state on the terminal."""
+    """Prints the result of `show` on the terminal."""
     terminal().print(Group(*_tables(found)))
 
 
@@ -191,6 +197,6 @@ def _tables(found: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def terminal() -> Console:
-    """Where tables are shown."""
+    """Returns a console to print tables on; 200 columns wide if the output is a file or a pipe."""
     console = Console()
-    return console if console.is_terminal else Console(width=200)  # a file or a pipe has no width to fit in
+    return console if console.is_terminal else Console(width=200)

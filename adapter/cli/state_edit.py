@@ -10,21 +10,21 @@ from .project import Project, ProjectError, project_errors
 
 
 def edit(project: Project, name: str, statement: str | None, source: str | None, dry: bool) -> str:
-    """Changes rows of a model's state, and says what came of it.
+    """Changes rows of a model's state, and returns sentences with the result.
 
     Args:
         project: the project.
         name: the model.
-        statement: what is done, in SQL; None: the rows of `source` are added.
-        source: a file or a relation with rows that the statement can read, as ``new_rows``.
-        dry: whether it is only told what would change.
+        statement: the change in SQL. Default: add the rows of `source`.
+        source: a file or a relation that the statement can read as ``new_rows``.
+        dry: whether to only report what would change.
 
     Raises:
-        ProjectError: it can't be, and why; nothing was changed.
+        ProjectError: the state can't be changed so; nothing was changed.
     """
     if statement is None and source is None:
         raise ProjectError(
-            'Say what to change: --sql "DELETE FROM state WHERE …", or --from with a file or a relation whose rows come in.'
+            'Say what to change: --sql "DELETE FROM state WHERE …", or --from with a file or a relation of rows to add.'
         )
     with project_errors():
         change = state_edit.edit(statement or f"INSERT INTO state SELECT * FROM {editing.ROWS}")
@@ -35,8 +35,8 @@ def edit(project: Project, name: str, statement: str | None, source: str | None,
             editing.show_rows(session, model, source)
         done = editing.edit(session, model, program, change.rows, change.more, dry)
     if not done.removed and not done.added:
-        return f"{name}: no row of its state is another then; nothing was changed."
-    told = [f"{name}: rows of its state that {'would go and come' if dry else 'went and came'}:"]
+        return f"{name}: this changes no row of its state; nothing was written."
+    told = [f"{name}: rows of its state that {'would be' if dry else 'were'} removed and added:"]
     for part in sorted({*done.removed, *done.added}):
         told.append(f"  {part}: {done.removed.get(part, 0)} removed, {done.added.get(part, 0)} added")
     if done.kept_as is not None:

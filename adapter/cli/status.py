@@ -24,7 +24,7 @@ from .project import Project, Selection, project_errors
 
 
 def collect(project: Project, selection: Selection) -> list[dict[str, Any]]:
-    """Returns the health and the last figures of each selected model; no figures for one that has not run."""
+    """Returns the health and the last progress of each selected model; progress is None for one that has not run."""
     found = []
     nodes = project.streaming_models(selection)
     environment = project.environment()
@@ -47,7 +47,7 @@ def collect(project: Project, selection: Selection) -> list[dict[str, Any]]:
 
 
 def print_table(found: Sequence[dict[str, Any]], selection: Selection) -> None:
-    """Shows the progress of the models that are selected on the terminal."""
+    """Prints the progress of the selected models on the terminal."""
     if not found:
         click.echo(_none(selection))
         return
@@ -61,7 +61,7 @@ def print_table(found: Sequence[dict[str, Any]], selection: Selection) -> None:
 
 
 def _remarks(entry: Mapping[str, Any]) -> list[str]:
-    """Returns what is to be said of a model below the table."""
+    """Returns the sentences on a model below the table: its error, its note, its unreadable rows."""
     lines = []
     if entry["last_error"] and entry["state"] in (FAILED, RESTARTING, WAITING):
         lines.append(str(entry["last_error"]))
@@ -73,7 +73,7 @@ def _remarks(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _none(selection: Selection) -> str:
-    """That there is nothing to show, and why."""
+    """Returns a sentence that says why there is nothing to show."""
     asked = [
         f"{option} {' '.join(words)}"
         for option, words in (("--select", selection.select), ("--exclude", selection.exclude))
@@ -86,15 +86,15 @@ def _none(selection: Selection) -> str:
 
 _NUMBERS = ("batches", "rows in", "rows/s", "dropped", "rows out")
 _LESS = ("state reads", "last batch", "batches", "state", "dropped", "lookups", "rows/s")
-"""What is left out first where there is no room."""
+"""Columns to drop if the terminal is too narrow, in this order."""
 
 
 def table_of(found: Sequence[Mapping[str, Any]], width: int) -> Table:
-    """The progress of models as a table.
+    """Returns the progress of models as a table.
 
     Args:
-        found: as `collect` gives it; of models that are running also ``rows_per_second``.
-        width: columns of the terminal.
+        found: the result of `collect`; entries of running models may have ``rows_per_second``.
+        width: width of the terminal in characters.
     """
     rows = [_row(entry) for entry in found]
     columns = [
@@ -130,7 +130,7 @@ def table_of(found: Sequence[Mapping[str, Any]], width: int) -> Table:
 
 
 def _row(entry: Mapping[str, Any]) -> dict[str, str]:
-    """The cells of a model, by column."""
+    """Returns the cells of a model's row, by column."""
     progress = entry["progress"]
     status = _status(entry)
     if progress is None:
@@ -179,7 +179,7 @@ def _status(entry: Mapping[str, Any]) -> str:
 
 
 def _state_reads(parts: Sequence[Mapping[str, Any]]) -> str:
-    """What the last step read of the state, and how its lookups went."""
+    """Returns the rows that the last micro-batch read from the state, and its hits and misses."""
     last = [part["last"] for part in parts]
     rows, lookups, hits = (sum(each[name] for each in last) for name in ("rows_read", "lookups", "hits"))
     lines = [counted(rows, "row")] if last else []
@@ -188,7 +188,7 @@ def _state_reads(parts: Sequence[Mapping[str, Any]]) -> str:
 
 
 def print_state(found: Sequence[Mapping[str, Any]]) -> None:
-    """Shows what the last step of each model did with each part of its state."""
+    """Prints what the last micro-batch of each model did with each part of its state."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)
@@ -199,7 +199,7 @@ def print_state(found: Sequence[Mapping[str, Any]]) -> None:
 
 
 def state_table(model: str, parts: Sequence[Mapping[str, Any]]) -> Table:
-    """The parts of a model's state as a table: by operator, what they are and what the last step did with them."""
+    """Returns a table of the parts of a model's state: operator, size, and the reads and writes of the last micro-batch."""
 
     def done(what: str, last: Mapping[str, Any]) -> str:
         rows, size = last[f"rows_{what}"], last[f"bytes_{what}"]
@@ -250,7 +250,11 @@ def _duration(seconds: float) -> str:
 
 
 def bytes_text(value: float) -> str:
-    """A size as people read it."""
+    """Returns a size in bytes with a decimal unit.
+
+    >>> bytes_text(512), bytes_text(12_345_678)
+    ('512 B', '12.3 MB')
+    """
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:
             return f"{value:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""``dbt-stream stop`` and ``reset``: end a model's run from elsewhere; forget a model."""
+"""``dbt-stream stop`` and ``reset``: end a model's run in another process; drop a model's table and state."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LOOK, _LOOK_AWAY = 0.2, 1.0
 
 
 def stop_model(project: Project, name: str, patience: float) -> str:
-    """Asks the run of a model to end, and waits until it has; says what came of it.
+    """Requests the run of a model to end, waits for it, and returns a sentence with the result.
 
     Args:
         project: the project.
         name: the model.
-        patience: seconds to wait at most.
+        patience: maximum seconds to wait.
 
     Raises:
         ProjectError: there is no such model, or it hasn't ended in time.
@@ -45,10 +45,10 @@ def stop_model(project: Project, name: str, patience: float) -> str:
 
 
 def reset_model(project: Project, name: str) -> str:
-    """Forgets a model: its table, its changes, its state and how far it has read.
+    """Drops a model's table, changelog, state and checkpoint, and returns a sentence with the result.
 
     Raises:
-        ProjectError: there is no such model, or a run of it is going on.
+        ProjectError: there is no such model, or it is running.
     """
     model, environment = owned_model(project, name)
     with project_errors():
@@ -67,7 +67,7 @@ def reset_model(project: Project, name: str) -> str:
 
 
 def _is_going_on(model: StreamModel) -> bool:
-    """Returns whether a process writes a model, or is about to."""
+    """Returns whether a process runs a model, or is about to start it."""
     if is_held(model):
         return True
     health = read_health(model)

@@ -23,10 +23,10 @@ from .project import Project, project_errors
 
 
 def verify(project: Project, name: str) -> dict[str, Any]:
-    """What the table of a model and a batch run have in common.
+    """Compares the table of a model with a batch run, and returns the result as a JSON object.
 
     Raises:
-        ProjectError: they can't be compared, and why.
+        ProjectError: they can't be compared.
     """
     (session, model, program), query = planned_with_query(project, name)
     with project_errors():
@@ -83,7 +83,7 @@ def _told(name: str, found: Verified) -> dict[str, Any]:
 
 
 def print_verified(found: Mapping[str, Any]) -> None:
-    """Shows what was compared, and what differs, on the terminal."""
+    """Prints the result of `verify`, with a sample of the rows that differ, on the terminal."""
     console = Console()
     if not console.is_terminal:  # a file or a pipe has no width to fit in
         console = Console(width=200)
@@ -97,7 +97,7 @@ def print_verified(found: Mapping[str, Any]) -> None:
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
-    """What was compared, in sentences."""
+    """Returns the verdict and the notes as sentences."""
     rows = found["rows"]
     if found["equal"] and not rows["only_in_batch"]:
         verdict = (

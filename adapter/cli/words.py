@@ -1,6 +1,6 @@
-"""An option of several words, ``--select one two``, as dbt's own are.
+"""A click option that takes several words, ``--select one two``, as dbt's options do.
 
-`dbt.cli.options.MultiOption` is the same; to import it imports all of dbt, which no help text needs.
+It replaces `dbt.cli.options.MultiOption`, because importing that imports all of dbt, which makes `--help` slow.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import click
 
 
 class Words(click.Option):
-    """An option that takes all words up to the next option; given again, the words of both. Its value: a tuple."""
+    """An option that takes all words up to the next option. Its value is a tuple; a repeated option adds to it."""
 
     def __init__(self, names: Sequence[str], **settings: Any) -> None:
         super().__init__(names, multiple=True, **settings)
@@ -33,5 +33,5 @@ class Words(click.Option):
         option.process = all_words
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> tuple[str, ...]:
-        """See `click.Parameter.type_cast_value`. Words in quotes are several, too."""
+        """See `click.Parameter.type_cast_value`. A quoted argument is split into words."""
         return tuple(word for text in super().type_cast_value(ctx, value) or () for word in text.split())

@@ -1,4 +1,4 @@
-"""Where Spark runs: one small idea, with an implementation per method of the profile."""
+"""The environment that Spark runs in, with an implementation per ``method`` of the profile."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ DESCRIBED = ("type", "catalog-impl", "uri", "warehouse")
 
 
 class Environment(ABC):
-    """A place where Spark runs, for one target of a profile, with one session in it.
+    """Spark for one target of a profile, with one session.
 
-    `get_environment` gives the one that fits; nothing is started before `session` is asked for.
+    `get_environment` returns the environment of a target. Spark starts with the first call of `session`.
     """
 
     is_remote = False
-    """Whether Spark is on a server, so that Iceberg's tables can be asked in SQL only."""
+    """Whether Spark runs on a server, so that Iceberg tables can only be read with SQL."""
 
     def __init__(self, credentials: SparkStreamingCredentials) -> None:
         self.credentials = credentials
@@ -45,23 +45,23 @@ class Environment(ABC):
 
     @abstractmethod
     def session(self) -> SparkSession:
-        """The Spark session of this process, started at the first call. Safe from any thread.
+        """Returns the Spark session of this process, which the first call starts. Thread-safe.
 
         Raises:
-            DbtRuntimeError: Spark can't be had, and why.
+            DbtRuntimeError: Spark can't be started.
         """
 
     @property
     def settings(self) -> Mapping[str, str] | None:
-        """Spark's settings of the target, whether or not a session has started; None: they are a server's.
+        """Spark's settings of the target, without starting a session. None if a server has them.
 
         Raises:
-            DbtRuntimeError: the profile is wrong; what to write instead.
+            DbtRuntimeError: the profile is wrong.
         """
         return None
 
     def run(self, sql: str, group: str, description: str, project_root: str) -> DataFrame:
-        """Run a statement in the calling thread, as part of a group that can be cancelled."""
+        """Runs a statement in the calling thread, as part of a job group that can be cancelled."""
         self.enter(group, description)
         self.declared.make_mentioned(sql, project_root)
         try:
@@ -79,15 +79,15 @@ class Environment(ABC):
 
     @abstractmethod
     def enter(self, group: str, description: str = "") -> None:
-        """Count what the calling thread does from here on to a group that can be cancelled."""
+        """Assigns the calling thread's later work to a job group that can be cancelled."""
 
     @abstractmethod
     def cancel(self, group: str) -> None:
-        """Stop what runs in a group, and what it would still run."""
+        """Cancels the running and future jobs of a group."""
 
     @abstractmethod
     def versions(self) -> dict[str, str]:
-        """What runs: Spark, Iceberg, Java."""
+        """Returns the versions of Spark, Iceberg and Java."""
 
     @property
     def catalog(self) -> str:
@@ -95,12 +95,12 @@ class Environment(ABC):
         return self.credentials.catalog
 
     def all_iceberg(self) -> bool:
-        """Whether whatever is in the models' catalog is Iceberg's."""
+        """Returns whether the models' catalog only contains Iceberg tables."""
         implementation = self.session().conf.get(f"spark.sql.catalog.{self.catalog}", None)
         return implementation == "org.apache.iceberg.spark.SparkCatalog"
 
     def describe_catalog(self) -> str:
-        """The models' catalog, for `dbt debug`. Leaves out what may be secret."""
+        """Describes the models' catalog for `dbt debug`, without secrets."""
         prefix = f"spark.sql.catalog.{self.catalog}"
         conf = self.session().conf
         told = [
@@ -112,19 +112,19 @@ class Environment(ABC):
         return f"{self.catalog} ({what})"
 
     def ended(self) -> str | None:
-        """Returns how the JVM that this process started has ended, or None if it runs. Doesn't wait."""
+        """Returns how the JVM of this process ended, or None if it is running. Doesn't block."""
         return None
 
     @abstractmethod
     def close(self) -> None:
-        """Stop streams and Spark. The next `session` starts anew."""
+        """Stops all streams and Spark. The next call of `session` starts Spark again."""
 
     def hurry(self) -> None:
-        """Has `close` do what is necessary, and nothing for the next start."""
+        """Makes `close` skip work that only speeds up the next start."""
         return
 
     def stop_streams(self) -> None:
-        """Stop all streams of the session."""
+        """Stops all streams of the session."""
         for query in self.session().streams.active:
             query.stop()
 
@@ -134,22 +134,26 @@ _environments: dict[str, Environment] = {}
 
 
 def get_environment(credentials: SparkStreamingCredentials) -> Environment:
-    """The environment of a target. The same target gives the same one, in all of the process."""
+    """Returns the environment of a target. There is one per target in a process."""
     relevant = {
         k: v for k, v in asdict(credentials).items() if k not in ("schema", "file_format", "connections")
     }
-    # In whatever order a profile says it.
     key = json.dumps(relevant, sort_keys=True, default=repr)
     with _lock:
         if key not in _environments:
-            # A process has one Spark at most, so another target's ends here.
+            # A process can only run one Spark, so that of another target is closed.
             close_environments()
             _environments[key] = _new(credentials)
         return _environments[key]
 
 
 def places(credentials: SparkStreamingCredentials, session: Callable[[], SparkSession]) -> Environment:
-    """The environment of another target, for its places. It isn't to be started; a session of this process reads them."""
+    """Returns the environment of another target, to find its files and tables. It must not be started.
+
+    Args:
+        credentials: the other target.
+        session: returns the session of this process, which reads the other target's storage.
+    """
     found = _new(credentials)
     found.storage = Storage(credentials.storage_root, session)
     return found
@@ -166,7 +170,7 @@ def _new(credentials: SparkStreamingCredentials) -> Environment:
 
 
 def close_environments() -> None:
-    """End all that this process has started."""
+    """Closes all environments of this process."""
     with _lock:
         while _environments:
             _environments.popitem()[1].close()

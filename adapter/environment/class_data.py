@@ -1,9 +1,8 @@
-"""Classes that the JVM has loaded and checked before, kept for the next start.
+"""Class data sharing: an archive of loaded classes that speeds up the next start of the JVM.
 
-Starting Spark is mostly loading ten thousand classes. Java can write what came of it to an archive
-(class data sharing) and map that the next time, which saves two fifths of the CPU time of a start.
-The archive fits one Java with one class path; where it doesn't fit, Java goes without and says
-nothing.
+Starting Spark mostly means loading ten thousand classes. Java can write them to an archive and map it at the next start,
+which saves two fifths of the CPU time of a start. An archive fits one Java with one class path; Java silently ignores one
+that doesn't fit.
 """
 
 from __future__ import annotations
@@ -22,22 +21,23 @@ from dbt.adapters.spark_streaming.environment.java import Java
 logger = AdapterLogger("Spark")
 
 KEPT = 3
-"""Archives, of a good 100 MB each. There is one per installed Spark."""
+"""Number of archives to keep, of more than 100 MB each. There is one per installed Spark."""
 
 WORTH_KEEPING = 18_000
-"""Classes that a JVM has loaded when it has built a model. `dbt debug` and `dbt show` end with 16,000 to 17,000; the first
-run of a small table with 20,000, of a small stream with 27,000. The archive isn't made again, so it waits for these."""
+"""Minimum number of loaded classes to write an archive of. `dbt debug` and `dbt show` load 16,000 to 17,000, the first run
+of a small table 20,000, that of a small stream 27,000. An archive is written once, so it has to contain the classes of a
+run."""
 
 QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off")
 
 
 class ClassData:
-    """The archive for a Java and a class path."""
+    """The archive of a Java and a class path."""
 
     def __init__(self, java: Java, jars: Sequence[Path], cache: Path) -> None:
         self._java = java
         self._folder = cache / "classes"
-        # The archive is of an order of jars, too: Spark's come first.
+        # An archive depends on the order of the class path: Spark's jars come first.
         digest = hashlib.sha256(f"{java.executable.resolve()} {java.version} Spark first".encode())
         for jar in jars:
             state = jar.stat()
@@ -48,11 +48,11 @@ class ClassData:
 
     @property
     def wanted(self) -> bool:
-        """Whether there is none and one could be of use. It isn't where all is thrown away after the run."""
+        """Whether there is no archive yet and one would be useful. In CI it isn't: the cache is lost after the run."""
         return not (self.archive.exists() or self._failed.exists() or os.environ.get("CI"))
 
     def flags(self) -> list[str]:
-        """JVM flags to use the archive, or to be able to write one."""
+        """Returns JVM flags to use the archive, or to be able to write one."""
         try:
             base = self._base_flags()
         except (OSError, subprocess.SubprocessError) as problem:
@@ -64,7 +64,8 @@ class ClassData:
         return [*base, "-XX:+RecordDynamicDumpInfo", *QUIET] if self.wanted else []
 
     def _base_flags(self) -> list[str]:
-        """A JRE from a wheel lacks the archive of its own classes, which ours builds upon."""
+        """Returns JVM flags for the archive of Java's own classes, which ours extends. A JRE from a wheel lacks it, so it is
+        written first."""
         if not self._java.from_wheel:
             return []
         if not self._base.exists():
@@ -80,7 +81,7 @@ class ClassData:
         return [f"-XX:SharedArchiveFile={self._base}"]
 
     def write(self, session: Any) -> None:
-        """Write the archive of what a session's JVM has loaded by now, if that is worth it. It takes some seconds, once."""
+        """Writes an archive of the classes that a session's JVM has loaded, if there are enough. Takes some seconds."""
         partial = self.archive.with_suffix(f".{os.getpid()}")
         try:
             if _loaded(session) < WORTH_KEEPING:
@@ -106,7 +107,7 @@ def _loaded(session: Any) -> int:
 
 
 def _diagnostic_command(session: Any, name: str, *arguments: str) -> str:
-    """What ``jcmd`` does from outside, which a JRE hasn't got."""
+    """Runs a diagnostic command inside the JVM, as ``jcmd``, which a JRE lacks, does from outside."""
     jvm, gateway = session._jvm, session.sparkContext._gateway
 
     def array(of: Any, values: Sequence[Any]) -> Any:
@@ -118,7 +119,7 @@ def _diagnostic_command(session: Any, name: str, *arguments: str) -> str:
     strings, objects = jvm.java.lang.String, jvm.java.lang.Object
     server = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
     bean = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
-    # By reflection on the interface: the class of the server itself is closed to py4j.
+    # Uses reflection on the interface, because py4j can't access the server's own class.
     methods = jvm.java.lang.Class.forName("javax.management.MBeanServer").getMethods()
     invoke = next(method for method in methods if method.getName() == "invoke")
     call = [bean, name, array(objects, [array(strings, arguments)]), array(strings, ["[Ljava.lang.String;"])]

@@ -1,4 +1,4 @@
-"""Spark on a Spark Connect server."""
+"""The environment of ``method: connect``: a session on a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_CATALOG = "lakehouse"
 
 
 class ConnectEnvironment(Environment):
-    """A session on a server that others started, with the catalogs that it has."""
+    """A session on a running server, with the server's catalogs."""
 
     is_remote = True
 
@@ -51,7 +51,7 @@ class ConnectEnvironment(Environment):
         host = str(self.credentials.host)
         try:
             session = RemoteSession.builder.remote(host).create()
-            session.version  # noqa: B018  the first question to the server
+            session.version  # noqa: B018  the first request to the server
         except Exception as problem:
             raise DbtRuntimeError(
                 f"There is no Spark Connect server at {without_secrets(host)}: {readable(problem).splitlines()[0]}"
@@ -70,7 +70,7 @@ class ConnectEnvironment(Environment):
 
     @property
     def catalog(self) -> str:
-        """The catalog that models are in: the server's, unless the profile names one."""
+        """The catalog that models are in: the server's current one, unless the profile names one."""
         return self.session().catalog.currentCatalog()
 
     def enter(self, group: str, description: str = "") -> None:

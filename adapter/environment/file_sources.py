@@ -1,4 +1,4 @@
-"""Declared sources as tables of the session catalog, made when a statement reads them."""
+"""Creates tables in the session catalog for the declared sources that a statement reads."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _MISSING = re.compile(
 )
 
 OURS = "dbt_spark_streaming.source"
-"""The property of a table or view that this adapter made for a source: which of the two it is, and a digest of the statement
-that made it."""
+"""Property of a table or view that this adapter created for a source: its kind, and a digest of the statement that created
+it."""
 
 
 class DeclaredSources:
@@ -44,29 +44,29 @@ class DeclaredSources:
         self._lock = threading.Lock()
 
     def make_mentioned(self, sql: str, project_root: str) -> bool:
-        """Make the tables of all declared sources that a text names. True if any was new.
+        """Creates the tables of all declared sources that a text names. Returns whether any was new.
 
         Raises:
-            DbtRuntimeError: one can't be read, with its name and path.
+            DbtRuntimeError: a source can't be read.
         """
         return any([self.make(source, project_root) for source in sources_in(sql)])
 
     def look_again(self, sql: str) -> None:
-        """Have the tables of all declared sources that a text names looked at when they are read next: files may have come
-        with other columns."""
+        """Forgets the tables of all declared sources that a text names, so that the next read checks them again: new files
+        may have other columns."""
         with self._lock:
             for source in sources_in(sql):
                 self._made.pop(source.relation, None)
 
     def make(self, source: StreamSource, project_root: str) -> bool:
-        """Make one. True if it is new.
+        """Creates the table of a source. Returns whether it is new.
 
         Raises:
-            DbtRuntimeError: it can't be read, with its name and path.
+            DbtRuntimeError: the source can't be read.
         """
         located = at_project(source, project_root)
         with self._lock:
-            # Another run has registered another object, and its files may have other columns by now.
+            # Compared by identity: each run registers a new object, and the files may have changed between runs.
             if self._made.get(source.relation) is source:
                 return False
             session = self._session()
@@ -86,7 +86,7 @@ class DeclaredSources:
                     raise DbtRuntimeError(
                         f"Source {source.name} can't be read, for there is no JDBC driver for its 'url'. Name the driver's "
                         "Maven coordinates under 'packages' in the profile, as in org.postgresql:postgresql:42.7.7, "
-                        "and its class as 'driver' beside the 'url' if it isn't found by that alone."
+                        "and its class as 'driver' next to the 'url' if that isn't enough."
                     ) from cause_of(problem)
                 cause = advice(readable(problem)) if source.format == KAFKA else readable(problem)
                 raise DbtRuntimeError(
@@ -97,7 +97,7 @@ class DeclaredSources:
 
 
 def _make(session: Any, source: StreamSource) -> None:
-    """Make the table of a source, and above a table of messages the view of what is in them."""
+    """Creates the table of a source. If its records need parsing, it is a view over a table of raw records."""
     session.sql(f"create schema if not exists {source.relation.rpartition('.')[0]}")
     records = records_of(session, source)
     if records is None or not (records.differs or source.format == KAFKA):
@@ -111,10 +111,10 @@ def _make(session: Any, source: StreamSource) -> None:
 
 
 def _make_one(session: Any, source: StreamSource, kind: str, statement: Callable[[str], str]) -> None:
-    """Make a table or view, unless it is there as it would be made. Only one that carries our property is dropped.
+    """Creates a table or view unless an identical one exists. An outdated one is only dropped if it has the property `OURS`.
 
     Raises:
-        DbtRuntimeError: something of this name is there that the adapter didn't make.
+        DbtRuntimeError: a relation of this name exists that the adapter didn't create.
     """
     name, made_by = source.relation, f"{kind} {hashlib.sha256(statement('').encode()).hexdigest()}"
     found = _properties(session, name)
@@ -131,7 +131,7 @@ def _make_one(session: Any, source: StreamSource, kind: str, statement: Callable
 
 
 def _properties(session: Any, name: str) -> dict[str, str] | None:
-    """The properties of a table or view; None if there is none of that name."""
+    """Returns the properties of a table or view, or None if it doesn't exist."""
     try:
         return {row[0]: row[1] for row in session.sql(f"show tblproperties {name}").collect()}
     except Exception as problem:
@@ -141,7 +141,7 @@ def _properties(session: Any, name: str) -> dict[str, str] | None:
 
 
 def _has_other_columns(session: Any, source: StreamSource) -> bool:
-    """Whether files, whose columns nobody says, have others than when the table was made."""
+    """Returns whether files without declared columns have other columns than when the table was created."""
     if source.schema is not None or not source.is_files:
         return False
     options = {key: value for key, value in source.options.items() if key != "path"}
@@ -150,7 +150,7 @@ def _has_other_columns(session: Any, source: StreamSource) -> bool:
 
 
 def create_table(source: StreamSource, made_by: str) -> str:
-    """The statement that makes a declared source readable.
+    """Returns the statement that creates the table of a declared source.
 
     Args:
         source: the source.
@@ -173,7 +173,7 @@ def create_table(source: StreamSource, made_by: str) -> str:
 
 
 def create_view(source: StreamSource, raw: str, records: Records, made_by: str) -> str:
-    """The statement that makes the rows readable that the records of `raw` become."""
+    """Returns the statement that creates the view of a source's rows, parsed from the records of the table `raw`."""
     inner = raw
     if source.format == KAFKA:
         first, then = map(", ".join, records.of_messages())
@@ -182,7 +182,7 @@ def create_view(source: StreamSource, raw: str, records: Records, made_by: str) 
 
 
 def records_of(session: Any, source: StreamSource) -> Records | None:
-    """How records of a source become rows; None: they are rows as Spark reads them."""
+    """Returns the parser of a source's records, or None if Spark reads them as rows."""
     if source.format == KAFKA and source.value_format is None:
         return None
     if source.format != KAFKA and source.format not in FORMATS:
@@ -200,13 +200,13 @@ def _ours(made_by: str) -> str:
 
 
 def _exists(session: Any, name: str, path: str) -> bool:
-    """Returns whether there is a folder, or one that a pattern matches.
+    """Returns whether a folder exists, or one that matches a pattern.
 
     Raises:
-        DbtRuntimeError: the name of a folder is a pattern.
+        DbtRuntimeError: a folder exists whose name contains the characters of a pattern.
     """
     if not hasattr(session, "_jvm"):
-        return True  # a server's files; it says itself what it lacks
+        return True  # the files of a Spark Connect server, which reports itself if they are missing
     hadoop_path = session._jvm.org.apache.hadoop.fs.Path(path)
     files = hadoop_path.getFileSystem(session._jsc.hadoopConfiguration())
     if is_pattern(path) and files.exists(hadoop_path):

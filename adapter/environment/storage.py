@@ -1,7 +1,6 @@
-"""Where things are kept: folders under the storage root, and small files in them.
+"""The storage root: its folders, and access to small files in them.
 
-A local root is handled with `pathlib`, so that files can be looked at without a JVM; any other
-through Hadoop's file systems, which Spark has.
+A local root is accessed with `pathlib`, which needs no JVM, any other with Hadoop's file systems.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from ..util.redaction import cause_of, without_secrets
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 _WHOLE = "fs.capability.outputstream.abortable"
-"""Hadoop's word for a file system on which nothing is seen of a file until it is closed."""
+"""Hadoop's capability of a file system in which a file isn't visible until it is closed."""
 
 
 def is_local(path: str) -> bool:
-    """Whether a path is on this machine's file system.
+    """Returns whether a path is on this machine's file system.
 
     >>> is_local("/a/b"), is_local("s3a://bucket/a")
     (True, False)
@@ -35,7 +34,7 @@ def is_local(path: str) -> bool:
 
 
 class StorageError(DbtRuntimeError):
-    """A storage root that can't be reached."""
+    """The storage root can't be reached."""
 
 
 class Storage:
@@ -43,7 +42,7 @@ class Storage:
 
     Args:
         root: an absolute local path or any Hadoop path.
-        session: gives a Spark session; called only where `root` isn't local.
+        session: returns a Spark session. Only called if `root` isn't local.
     """
 
     def __init__(self, root: str, session: Callable[[], Any]) -> None:
@@ -57,55 +56,55 @@ class Storage:
 
     @property
     def warehouse(self) -> str:
-        """Tables' files."""
+        """Folder of the tables' files."""
         return self.path("warehouse")
 
     @property
     def catalog(self) -> str:
-        """The embedded catalog's file."""
+        """File of the embedded catalog."""
         return self.path("catalog.db")
 
     @property
     def checkpoints(self) -> str:
-        """Structured Streaming's own record of each stream's progress."""
+        """Folder of Structured Streaming's checkpoints."""
         return self.path("checkpoints")
 
     @property
     def locks(self) -> str:
-        """One file per model that is being written."""
+        """Folder with a file per running model."""
         return self.path("locks")
 
     @property
     def progress(self) -> str:
-        """The last progress of each model."""
+        """Folder of the models' last progress."""
         return self.path("progress")
 
     @property
     def savepoints(self) -> str:
-        """What the savepoints of each model name, beside the snapshots of its tables."""
+        """Folder of the savepoints' metadata and checkpoints. Their rows are in snapshots of the models' tables."""
         return self.path("savepoints")
 
     @property
     def deployments(self) -> str:
-        """What is noted of new versions of models that are built beside the old ones."""
+        """Folder with a file per blue/green deployment."""
         return self.path("deployments")
 
     @property
     def tables(self) -> str:
-        """A note for each model: which table its files belong to."""
+        """Folder with a file per model that names the table its files belong to."""
         return self.path("tables")
 
     @property
     def cleaned(self) -> str:
-        """A note for each model whose sources' files are moved or removed once they are read."""
+        """Folder with a file per model whose sources move or delete files that were read (cleanSource)."""
         return self.path("cleaned")
 
     def path(self, *parts: str) -> str:
-        """A path under the root."""
+        """Returns a path under the root."""
         return posixpath.join(self.root, *parts)
 
     def read_text(self, path: str) -> str | None:
-        """The content of a file; None if there is none."""
+        """Returns the content of a file, or None if it doesn't exist."""
         if is_local(path):
             try:
                 return Path(path).read_text(encoding="utf-8")
@@ -121,10 +120,10 @@ class Storage:
             stream.close()
 
     def write_text(self, path: str, text: str) -> None:
-        """Write a file, all or nothing: a reader sees the old text or the new one.
+        """Writes a file atomically: a reader sees either the old text or the new one.
 
-        An object store shows a file when it is whole, and the old one until then. To rename it there would be to delete the
-        old one, and to copy.
+        On an object store a write is atomic, while a rename would be a delete and a copy. Elsewhere a temporary file is
+        renamed.
         """
         partial = f"{path}.{uuid.uuid4().hex}.partial"
         if is_local(path):
@@ -142,7 +141,7 @@ class Storage:
             return
         _, partial_path = self._hadoop(partial)
         _write(files, partial_path, text)
-        # FileContext replaces in one step where the file system can; FileSystem.rename can't.
+        # Unlike FileSystem.rename, FileContext can replace a file atomically.
         jvm = self._session()._jvm
         rename = jvm.org.apache.hadoop.fs.Options.Rename
         options = self._session().sparkContext._gateway.new_array(rename, 1)
@@ -151,14 +150,14 @@ class Storage:
         context.rename(partial_path, target_path, options)
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder."""
+        """Returns whether a file or folder exists."""
         if is_local(path):
             return os.path.exists(path)
         files, hadoop_path = self._hadoop(path)
         return bool(files.exists(hadoop_path))
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a folder with all that is in it. Nothing there is no error."""
+        """Deletes a file, or a folder with its content, if it exists."""
         if is_local(path):
             if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path)
@@ -169,7 +168,7 @@ class Storage:
         files.delete(hadoop_path, True)
 
     def list(self, path: str) -> list[str]:
-        """The names in a folder, sorted; none if there is no such folder."""
+        """Returns the sorted names in a folder; empty if it doesn't exist."""
         if is_local(path):
             try:
                 return sorted(os.listdir(path))
@@ -181,13 +180,15 @@ class Storage:
         return sorted(status.getPath().getName() for status in files.listStatus(hadoop_path))
 
     def files(self, path: str) -> dict[str, int]:
-        """All files under a folder, however deep (or the one file), and when each was written last, in milliseconds since
-        1970."""
+        """Returns the modification times, in milliseconds since 1970, of all files under a folder at any depth.
+
+        If the path is a file, it is the only one.
+        """
         if is_local(path):
             files = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
             found = {}
             for file in files if os.path.isdir(path) else [path]:
-                with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                     found[file] = os.stat(file).st_mtime_ns // 1_000_000
             return found
         files, hadoop_path = self._hadoop(path)
@@ -200,10 +201,10 @@ class Storage:
         return found
 
     def problem(self) -> str | None:
-        """Why the root can't be written; None if it can.
+        """Returns why the root can't be written, or None if it can.
 
         Raises:
-            StorageError: it can't be reached.
+            StorageError: the root can't be reached.
         """
         probe = self.path(f".probe-{uuid.uuid4().hex}")
         try:
@@ -225,13 +226,13 @@ class Storage:
         try:
             return hadoop_path.getFileSystem(session._jsc.hadoopConfiguration()), hadoop_path
         except Exception as problem:
-            # Only here: what is built in batch needs no root, and its tables may have a way of their own to the bucket.
+            # Raised only on access, because batch models don't need the root; their tables may have other credentials.
             cause = str(getattr(problem, "java_exception", problem)).splitlines()[0]
             version = hadoop.util.VersionInfo.getVersion()
             raise StorageError(
                 f"The storage root {without_secrets(self.root)} can't be reached: {without_secrets(cause)}. "
-                "Where it is classes that are missing, name the Java packages of its file system under 'packages' in the "
-                f"profile, as org.apache.hadoop:hadoop-aws:{version} for s3a, of the Hadoop that Spark has ({version})."
+                "If classes are missing, name the Java packages of its file system under 'packages' in the profile, such as "
+                f"org.apache.hadoop:hadoop-aws:{version} for s3a, in the version of Spark's Hadoop ({version})."
             ) from cause_of(problem)
 
 

@@ -1,1 +1,1 @@
-"""What macros ask of the adapter, a module for each part of it."""
+"""Methods of the adapter that macros call, a module per topic."""

@@ -1,4 +1,4 @@
-"""What Spark's DESCRIBE EXTENDED says, in the words of `dbt docs`."""
+"""Converts Spark's DESCRIBE EXTENDED to the catalog of `dbt docs`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dbt.adapters.spark.column import SparkColumn
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
 
 _DETAILS = ("# Detailed Table Information", "# Detailed View Information")
-"""Headings of what follows the columns."""
+"""Headings of the details that follow the columns."""
 
 
 @dataclass(frozen=True)
 class DescribedColumn:
-    """A column."""
+    """A column of a described relation."""
 
     name: str
     type: str
@@ -25,19 +25,20 @@ class DescribedColumn:
 
 @dataclass(frozen=True)
 class Description:
-    """A table or view."""
+    """A described table or view."""
 
     columns: tuple[DescribedColumn, ...]
     details: dict[str, str]
-    """The named values of the part that follows the columns: Owner, Comment, Statistics …"""
+    """The details that follow the columns, by name: Owner, Comment, Statistics …"""
 
     @classmethod
     def of(cls, rows: Sequence[tuple[Any, ...]], columns: Sequence[SparkColumn] | None = None) -> Description:
-        """From the rows of the statement: columns, how they are partitioned, details.
+        """Parses the rows of DESCRIBE EXTENDED: columns, partitioning, details.
 
         Args:
             rows: the rows.
-            columns: the relation's, where its schema is known: a name may look like a heading. None: they end there.
+            columns: the columns of the relation, if its schema is known. Default: the rows before the first heading, which
+                is wrong if a column's name looks like a heading.
         """
         if columns is None:
             ends = (place for place, (name, *_) in enumerate(rows) if not name or name.startswith("#"))
@@ -63,18 +64,18 @@ class Description:
 
     @property
     def owner(self) -> str | None:
-        """Whose it is."""
+        """The owner of the relation."""
         return self.details.get("Owner") or None
 
     @property
     def statistics(self) -> dict[str, int]:
-        """``bytes`` and ``rows``, where Spark knows them."""
+        """The numbers of ``bytes`` and ``rows``, if Spark knows them."""
         parts = (part.split() for part in self.details.get("Statistics", "").split(",") if part.strip())
         return {unit: int(number) for number, unit in parts}
 
 
 def facts(information: str) -> str:
-    """The lines of SHOW TABLE EXTENDED that say what a table is, without its columns and comments, which may say anything.
+    """Returns the lines of SHOW TABLE EXTENDED on owner, type, provider and statistics, without columns and comments.
 
     >>> print(facts("Type: MANAGED\\nProvider: iceberg\\nComment: Type: VIEW\\nSchema: root\\n |-- Type: VIEW: int"))
     Type: MANAGED
@@ -89,7 +90,7 @@ def facts(information: str) -> str:
 
 
 def table(relation: BaseRelation, described: Description) -> CatalogTable:
-    """One relation."""
+    """Returns a relation's entry in dbt's catalog."""
     return CatalogTable(
         metadata=TableMetadata(
             type=_kind(relation, described),
@@ -110,7 +111,7 @@ def table(relation: BaseRelation, described: Description) -> CatalogTable:
 
 
 def rows(relation: BaseRelation, described: Description) -> list[dict[str, Any]]:
-    """One relation as the rows of a catalog query, one per column."""
+    """Returns a relation as rows of dbt's catalog query, one per column."""
     shared: dict[str, Any] = {
         "table_database": None,
         "table_schema": relation.schema,

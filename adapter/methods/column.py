@@ -1,4 +1,4 @@
-"""Columns of relations, as Spark's schema has them."""
+"""Columns of relations, from Spark's schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
 _DECLARED_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
-"""The key of a field's metadata under which Spark notes CHAR and VARCHAR, which are texts to queries."""
+"""The key of a field's metadata that has the declared type of CHAR and VARCHAR columns, which are STRING in queries."""
 
 
 @dataclass(repr=False)
@@ -23,12 +23,12 @@ class SparkStreamingColumn(SparkColumn):
 
     @property
     def quoted(self) -> str:
-        """The name as SQL takes it."""
+        """The name as a quoted identifier."""
         return quote(self.column)
 
 
 def columns_of(schema: StructType) -> list[SparkStreamingColumn]:
-    """The columns of a relation, from its schema and not from a text that prints it."""
+    """Returns the columns of a schema."""
     return [SparkStreamingColumn(column=field.name, dtype=_type_of(field)) for field in schema.fields]
 
 

@@ -1,4 +1,4 @@
-"""What macros ask of the adapter about incremental models."""
+"""Methods of the adapter for incremental models."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ else:
 
 
 class BatchMethods(metaclass=AdapterMeta):
-    """The methods of the adapter that macros/incremental calls."""
+    """Methods of the adapter that macros/incremental calls."""
 
     config: Any
     connections: Any
 
     @available.parse_none
     def get_incremental_strategy_macro(self, model_context: Any, strategy: str) -> Any:
-        """The macro of a strategy, as dbt finds it.
+        """Returns the macro of a strategy, as dbt finds it.
 
         Raises:
-            CompilationError: there is none; which there are.
+            CompilationError: there is no such strategy.
         """
         model = model_context["model"]
         if f"get_incremental_{strategy.replace('+', '_')}_sql" not in model_context:
@@ -54,10 +54,10 @@ class BatchMethods(metaclass=AdapterMeta):
 
     @available.parse_none
     def check_incremental(self, model: Mapping[str, Any], strategy: str, file_format: str) -> None:
-        """Passes an incremental model whose configs go together. Touches nothing.
+        """Raises unless the configs of an incremental model are consistent. Changes nothing.
 
         Raises:
-            CompilationError: they don't; what to write instead.
+            CompilationError: they aren't.
         """
         with streaming.sentences(), stream_node.named(model):
             batch.check(model, strategy, file_format)
@@ -66,16 +66,16 @@ class BatchMethods(metaclass=AdapterMeta):
     def plan_incremental(
         self, model: Mapping[str, Any], sql: str, strategy: str, existing: BaseRelation | None
     ) -> Incremental:
-        """What a run computes, and which rows of the table that replaces.
+        """Returns the query of a run, and the rows of the table that its result replaces.
 
         Args:
             model: the model's node.
             sql: its compiled text.
-            strategy: of two, `window_overwrite` and `microbatch`, a range is recomputed.
-            existing: the model's table; None if it isn't there, or is made anew.
+            strategy: the strategy. `window_overwrite` and `microbatch` recompute a range of time.
+            existing: the model's table. None if it doesn't exist or is rebuilt.
 
         Raises:
-            CompilationError: the range can't be recomputed, and why.
+            CompilationError: the range can't be recomputed.
         """
         if strategy not in (batch.WINDOW_OVERWRITE, batch.MICROBATCH):
             return batch.Incremental(sql)
@@ -93,7 +93,7 @@ class BatchMethods(metaclass=AdapterMeta):
         return replace(found, sql=self.typed(found.sql, sql))  # type: ignore[attr-defined]
 
     def _asked(self, sample: Any) -> TimeRange | None:
-        """The range that the command line names."""
+        """Returns the range of the command line or of a sample, or None."""
         start = getattr(self.config.args, "EVENT_TIME_START", None)
         end = getattr(self.config.args, "EVENT_TIME_END", None)
         if sample is not None:
@@ -112,8 +112,11 @@ class BatchMethods(metaclass=AdapterMeta):
 
     @available.parse_none
     def note_incremental(self, target: BaseRelation) -> None:
-        """Note in an Iceberg table that an incremental run is about to write to it, if a stream has, as far as its snapshots
-        are there. The stream would put its rows on top of these, so it stops there."""
+        """Marks an Iceberg table as written by an incremental run, if a stream may have written it.
+
+        A stream of the model then refuses to start, because it would add its rows to those of the run. If snapshots have
+        expired, a stream may have written them.
+        """
         table = target.render()
         rows = self._execute(f"show tblproperties {table}").fetchall()
         noted = dict(map(tuple, rows)).get(incremental_runs.NOTE, "0")
@@ -124,7 +127,7 @@ class BatchMethods(metaclass=AdapterMeta):
             f"(select count_if({of_streams} or {expired}) from {table}.snapshots), "
             f"(select count_if(snapshot_id = {noted} and not is_current_ancestor) from {table}.history)"
         )
-        # The first run's note stays, but for that of one whose rows are gone, as the table was put back.
+        # The mark of the first run stays, unless the table was rolled back to before that run.
         if newest is not None and streams and (noted == "0" or left):
             self._execute(f"alter table {table} set tblproperties ('{incremental_runs.NOTE}' = '{newest}')")
 
@@ -143,15 +146,15 @@ class BatchMethods(metaclass=AdapterMeta):
         predicates: Sequence[str] | None = None,
         divided: str | None = None,
     ) -> str:
-        """The statement that replaces the rows of a table where a condition holds.
+        """Returns the statement that replaces the rows of a table that meet a condition.
 
         Args:
             target: the table.
             source: the new rows.
-            columns: those that both have.
-            condition: over the table's columns.
-            predicates: more conditions, of the user's.
-            divided: a query for how many files of the table the condition divides, if that can be told.
+            columns: the columns of both.
+            condition: a condition over the table's columns.
+            predicates: further conditions of the user.
+            divided: a query that counts the table's files with some, but not all, rows meeting the condition, if known.
         """
         types = _types(columns)
         if (
@@ -177,7 +180,7 @@ class BatchMethods(metaclass=AdapterMeta):
         keys: Sequence[Column],
         predicates: Sequence[str] | None = None,
     ) -> str:
-        """The statement that replaces the rows of a table that have a new row's key."""
+        """Returns the statement that replaces the rows of a table that have the key of a new row."""
         names = [key.name for key in keys]
         return replace_rows.replace_keys(
             target.render(), source.render(), _types(columns), names, predicates or ()
@@ -187,16 +190,16 @@ class BatchMethods(metaclass=AdapterMeta):
     def widening_sql(
         self, model: Mapping[str, Any], table: BaseRelation, has: Sequence[Column], wants: Sequence[Column]
     ) -> list[str]:
-        """The statements that make columns of an Iceberg table as wide as those of a query, as `sync_all_columns` asks.
+        """Returns the statements that widen columns of an Iceberg table to the types of a query (`sync_all_columns`).
 
         Args:
             model: the model.
             table: its table.
-            has: the table's columns.
-            wants: the query's.
+            has: the columns of the table.
+            wants: the columns of the query.
 
         Raises:
-            CompilationError: a column can't hold what the query gives; nothing was changed.
+            CompilationError: a column can't be widened to the query's type.
         """
         known, wider = {column.name.lower(): column for column in has}, columns.Widening()
         for column in wants:
@@ -209,7 +212,7 @@ class BatchMethods(metaclass=AdapterMeta):
                     f"Model {model['name']}: its query gives {column.name} as {column.dtype.upper()}, and in its table "
                     f"{table.render()} it is {was.dtype.upper()}, which can't become that: INT becomes BIGINT, FLOAT "
                     "DOUBLE, a DECIMAL one of more digits, and a struct gets fields. Give it another name, convert it: "
-                    f"cast(… as {was.dtype.upper()}), or build the table anew: `dbt run --full-refresh --select "
+                    f"cast(… as {was.dtype.upper()}), or rebuild the table: `dbt run --full-refresh --select "
                     f"{model['name']}`."
                 )
             wider |= found
@@ -227,15 +230,15 @@ class BatchMethods(metaclass=AdapterMeta):
     def key_columns(
         self, model: Mapping[str, Any], keys: str | Sequence[str] | None, columns: Sequence[Column]
     ) -> list[Column]:
-        """The columns that a `unique_key` is made of.
+        """Returns the columns of a `unique_key`.
 
         Args:
             model: the model.
-            keys: the config's value.
-            columns: those that the query and the table both have.
+            keys: the value of the config.
+            columns: the columns that both the query and the table have.
 
         Raises:
-            CompilationError: it names something else.
+            CompilationError: the config names something else.
         """
         return self._named(model, "unique_key", keys, columns)
 
@@ -247,13 +250,13 @@ class BatchMethods(metaclass=AdapterMeta):
         exclude: str | Sequence[str] | None,
         columns: Sequence[Column],
     ) -> list[Column]:
-        """The columns that a MERGE updates in rows that are there.
+        """Returns the columns that a MERGE updates in existing rows.
 
         Args:
             model: the model.
             update: config `merge_update_columns`.
             exclude: config `merge_exclude_columns`.
-            columns: those that the query and the table both have.
+            columns: the columns that both the query and the table have.
 
         Raises:
             CompilationError: both are given, or one names something else.
@@ -265,7 +268,6 @@ class BatchMethods(metaclass=AdapterMeta):
             )
         if update:
             return self._named(model, "merge_update_columns", update, columns)
-        # What isn't there isn't updated either.
         left_out = {find_name(name, _types(columns)) for name in _listed(exclude)}
         return [column for column in columns if column.name not in left_out]
 
@@ -290,10 +292,10 @@ class BatchMethods(metaclass=AdapterMeta):
 
     @available.parse_none
     def check_partitions(self, model: Mapping[str, Any], columns: Sequence[Column]) -> None:
-        """Passes a query that says of which partition each of its rows is.
+        """Raises unless a query has all columns of `partition_by`.
 
         Raises:
-            CompilationError: it lacks a column of `partition_by`, so that all its rows would be of one partition.
+            CompilationError: it lacks one, so that all its rows would be in one partition.
         """
         have = [column.name for column in columns]
         with streaming.sentences(), stream_node.named(model):
@@ -301,7 +303,7 @@ class BatchMethods(metaclass=AdapterMeta):
 
 
 def _listed(names: str | Sequence[str] | None) -> list[str]:
-    """Names of columns, as a config gives them."""
+    """Returns the names of columns in a config, which is a name or a list of names."""
     return [name for name in ([names] if isinstance(names, str) else names or ()) if name]
 
 

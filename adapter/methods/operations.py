@@ -16,16 +16,16 @@ _MAIN = "from dbt.adapters.spark_streaming.cli.commands import main; main(prog_n
 
 
 class OperationMethods(metaclass=AdapterMeta):
-    """The method of the adapter that macros/operations calls."""
+    """Method of the adapter that macros/operations calls."""
 
     @available.parse(lambda *arguments, **named: "")
     def dbt_stream(self, command: str, arguments: Sequence[object] = ()) -> str:
-        """Runs a command for this project and target, and gives what it prints.
+        """Runs a command of ``dbt-stream`` for this project and target, and returns its output.
 
-        In a process of its own: dbt, which the command asks to read the project, works once in a process.
+        It runs in a separate process, because it invokes dbt, and dbt can only run once at a time in a process.
 
         Raises:
-            DbtRuntimeError: it fails, and what it says.
+            DbtRuntimeError: the command fails.
         """
         config: Any = self.config  # type: ignore[attr-defined]
         variables = _flag(config.args, "vars")
@@ -44,7 +44,7 @@ class OperationMethods(metaclass=AdapterMeta):
             text=True,
         )
         if done.returncode != 0:
-            # What `verify` has found is no error of the command's, and is what it prints.
+            # `verify` prints differences to stdout and exits with an error code.
             said = done.stderr.strip() or done.stdout.strip()
             problem = said.removeprefix("Error: ").removeprefix("Runtime Error").strip()
             raise DbtRuntimeError(problem or f"dbt-stream {command} failed.")

@@ -1,4 +1,4 @@
-"""Python models, run in this process."""
+"""Runs Python models in this process."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def _check_names(name: str, columns: Sequence[str]) -> None:
 
 
 def run_python_model(name: str, code: str, session: SparkSession) -> None:
-    """Run a compiled Python model: its function, and what dbt adds to write the result.
+    """Runs a compiled Python model: its function, and dbt's code that writes the result.
 
     Raises:
-        DbtRuntimeError: it fails; with the line of the model.
+        DbtRuntimeError: the model fails. The message has the line of the model.
     """
     file = f"<python model {name}>"
-    # So that a traceback, and inspect, find the lines.
+    # So that tracebacks and `inspect` find the lines.
     linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
     try:
         exec(

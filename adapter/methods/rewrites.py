@@ -1,4 +1,4 @@
-"""What macros ask of the adapter about rewrites."""
+"""Methods of the adapter for rewrites."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ else:
 
 
 class RewriteMethods(metaclass=AdapterMeta):
-    """The methods of the adapter that macros/rewrites and macros/materializations call."""
+    """Methods of the adapter that macros/rewrites and macros/materializations call."""
 
     @available.parse(lambda *arguments, **named: "")
     def rewrite(self, name: str, sql: str, materialized: str | None, **options: Any) -> str:
-        """What a rewrite's macro prints for the SELECT in its block: in a streaming model it is the state that
-        is made another way, so there it is the SELECT with a hint.
+        """Returns the rewritten SELECT of a macro's block. In a streaming model the rewrite changes the state, so there the
+        SELECT only gets a hint.
 
         Raises:
-            CompilationError: it can't be rewritten; why.
+            CompilationError: the SELECT can't be rewritten.
         """
         make = (
             stream_rewrites.hinted if materialized in stream_config.MATERIALIZATIONS else rewriting.rewritten
@@ -43,16 +43,16 @@ class RewriteMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: "")
     def rewrite_by_config(self, sql: str, model: Mapping[str, Any] | None) -> str:
-        """A batch model's text with the rewrites that its config asks for.
+        """Returns a batch model's text with the rewrites of its config.
 
         Raises:
-            CompilationError: one can't be made; why.
+            CompilationError: a rewrite isn't possible.
         """
-        # Anything may be made into a table, tests' failures too; only models have these configs.
+        # Other nodes, such as tests with stored failures, also become tables; only models have these configs.
         if not model or model.get("resource_type") != "model":
             return sql
         if model.get("batch") and model["config"].get("incremental_strategy") == batch.MICROBATCH:
-            return sql  # done when the batch was planned, below the condition that it has
+            return sql  # already rewritten by `plan_incremental`, below the filter of the batch
         with streaming.sentences():
             try:
                 return rewriting.by_config(sql, model["config"])
@@ -60,17 +60,17 @@ class RewriteMethods(metaclass=AdapterMeta):
                 raise QueryError(f"Model {model['name']}: {problem}") from problem
 
     def check_rewrite_configs(self, node: Any) -> None:
-        """Passes a node for which no config of a rewrite would be passed over in silence.
+        """Raises if a node, or an ephemeral model that it reads, has a rewrite config that would have no effect.
 
         Raises:
-            CompilationError: one would be.
+            CompilationError: it has one.
         """
         with streaming.sentences():
             for each in (node, *self._ephemeral_below(node)):
                 _check(each)
 
     def _ephemeral_below(self, node: Any) -> list[Any]:
-        """The models that are compiled into this one, and so never built themselves."""
+        """Returns the ephemeral models that a node reads. They are compiled into it, so they have no hook of their own."""
         nodes = getattr(getattr(self, "_macro_resolver", None), "nodes", {})
         below = [nodes[name] for name in getattr(node, "depends_on_nodes", ()) if name in nodes]
         return [each for each in below if each.config.get("materialized") == "ephemeral"]

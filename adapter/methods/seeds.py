@@ -1,4 +1,4 @@
-"""Seeds: a CSV file's rows as a temporary view, and how their table was defined."""
+"""Loads the rows of a seed's CSV file into a temporary view, and stores how its table is defined."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ _DEFINITION = "dbt_spark_streaming.seed"
 
 
 def stage(table: agate.Table, view: str, session: SparkSession) -> None:
-    """Make the rows of a seed a temporary view, all columns text.
+    """Creates a temporary view of a seed's rows, with STRING columns.
 
-    dbt-spark writes them into the statement, 10,000 rows at a time, which Spark parses and
-    optimizes for minutes.
+    dbt-spark writes 10,000 rows at a time into a statement, which Spark takes minutes to parse and optimize.
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -59,7 +58,7 @@ def _digest(definition: str) -> str:
 
 
 def _text(value: Any) -> str | None:
-    """A value of agate's as text that Spark casts back to it."""
+    """Returns a value of an agate table as text that Spark can cast back."""
     if value is None:
         return None
     if isinstance(value, bool):

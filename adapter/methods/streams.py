@@ -1,4 +1,4 @@
-"""What macros ask of the adapter about streams."""
+"""Methods of the adapter for streaming models."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ else:
 
 
 class StreamingMethods(metaclass=AdapterMeta):
-    """The methods of the adapter that macros/windows and macros/materializations call."""
+    """Methods of the adapter that macros/windows and macros/materializations call."""
 
     environment: Environment
     connections: Any
@@ -98,10 +98,10 @@ class StreamingMethods(metaclass=AdapterMeta):
         partition_by: str | Sequence[str] | None = None,
         time_zone: str | None = None,
     ) -> str:
-        """The subquery that a window macro prints.
+        """Returns the subquery of a window macro (tumble, hop, cumulate, session).
 
         Raises:
-            CompilationError: an argument that is wrong; what to write instead.
+            CompilationError: an argument is wrong.
         """
         with streaming.sentences():
             given = [None if isinstance(each, Undefined) else each for each in lengths]
@@ -118,13 +118,18 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: "")
     def expand_stream(self, relation: object) -> str:
-        """The subquery that ``stream()`` prints."""
+        """Returns the subquery of the macro ``stream()``."""
         return expansion.expand_stream(str(relation))
 
     @available.parse(lambda *arguments, **named: "")
     def batch_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
-        """A model's text for batch, with windows planned through slices and the columns' types as the plain text has them;
-        `graph`: dbt's; `model`: whose text it is."""
+        """Returns a model's text for batch, with windows computed from slices. Its columns keep the types of `sql`.
+
+        Args:
+            sql: the compiled text.
+            graph: dbt's graph.
+            model: the model's node.
+        """
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
             planned = streaming.batch_text(sql, self._asks(), streaming.known_of_streams(sql, graph, model))
@@ -132,8 +137,15 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: "")
     def standing_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
-        """A text that a view or a test runs as it stands, without the steps that `emit='on_change'` leaves out, and the
-        rows that a stream drops for their event time; `graph`: dbt's; `model`: whose text it is."""
+        """Returns the text of a view or a test, which runs over whole inputs.
+
+        It omits the steps that `emit='on_change'` omits, and the rows that a stream drops because of their event time.
+
+        Args:
+            sql: the compiled text.
+            graph: dbt's graph.
+            model: the model's node.
+        """
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
             planned = streaming.standing_text(
@@ -143,7 +155,7 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: "")
     def view_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
-        """The same for a view, with named windows written out: Spark doesn't find their names when it reads a view."""
+        """Returns the `standing_text` of a view with named windows inlined, because Spark can't resolve them in a view."""
         with streaming.sentences():
             return ranks.with_windows_written_out(self.standing_text(sql, graph, model))
 
@@ -151,7 +163,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         return streaming.asks(self.environment, self.config.credentials.project_root)  # type: ignore[attr-defined]
 
     def typed(self, planned: str, sql: str) -> str:
-        """A planned text with the columns' types of the model's text."""
+        """Returns a planned text with its columns cast to the types of the model's text."""
         if planned == sql:
             return sql
         types = {column.name: column.dtype for column in self.query_columns(sql)}
@@ -159,16 +171,16 @@ class StreamingMethods(metaclass=AdapterMeta):
         listed = ", ".join(
             f"cast({name} as {kind}) as {name}" for name, kind in zip(names, types.values(), strict=True)
         )
-        # What Spark calls a column without a name depends on its text, which may be another one.
+        # Columns are renamed, because Spark derives the name of an unnamed column from its text, which planning changes.
         return f"select {listed} from (\n{planned}\n) as planned ({', '.join(names)})"
 
     @available.parse_list
     def query_columns(self, sql: str, order: Sequence[str] | None = None) -> list[SparkStreamingColumn]:
-        """Names and types of a query's columns.
+        """Returns the columns of a query.
 
         Args:
             sql: a model's compiled text.
-            order: names in the order to return them in; default: the query's.
+            order: names in the order to return them in. Default: the query's order.
 
         Raises:
             DbtRuntimeError: Spark refuses the query.
@@ -178,7 +190,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             handle.execute(sql)
             found = handle.description
         except DbtRuntimeError:
-            # Spark is stricter than the planner in places: grouping_id() with names, for one.
+            # Spark refuses some queries that the planner accepts, such as grouping_id() with names.
             with streaming.sentences():
                 planned = streaming.batch_text(sql, self._asks())
             if planned == sql:
@@ -204,17 +216,17 @@ class StreamingMethods(metaclass=AdapterMeta):
         anew: bool = False,
         bootstrap: Mapping[str, str] | None = None,
     ) -> None:
-        """Passes a streaming model whose configs and text are right. Touches nothing.
+        """Raises unless the configs and the text of a streaming model are valid. Changes nothing.
 
         Args:
             model: its node.
             sql: its compiled text.
-            graph: dbt's.
-            anew: whether its stream begins with this run, so that its sources must have a beginning.
-            bootstrap: as in `run_stream`.
+            graph: dbt's graph.
+            anew: whether this run starts the stream, which then reads its sources from their beginning.
+            bootstrap: the table to bootstrap each model from, by name of the model.
 
         Raises:
-            CompilationError: one is not; what to write instead.
+            CompilationError: a config or the text is invalid.
             DbtRuntimeError: a source can't be read from its beginning.
         """
         with self._noted_if_it_fails(model), streaming.sentences():
@@ -257,19 +269,19 @@ class StreamingMethods(metaclass=AdapterMeta):
     def check_columns(
         self, model: Mapping[str, Any], sql: str, graph: Any = None, anew: bool = False
     ) -> dict[str, str] | None:
-        """Passes a streaming model whose columns its table can take. Touches nothing.
+        """Raises unless the table of a streaming model can store the columns of its query. Changes nothing.
 
         Args:
             model: its node.
             sql: its compiled text.
-            graph: dbt's.
-            anew: whether its table is made by this run.
+            graph: dbt's graph.
+            anew: whether this run creates the table.
 
         Returns:
-            The columns and their types.
+            The types of the query's columns by name, or None for `--empty`.
 
         Raises:
-            DbtRuntimeError: Spark refuses the query, or a column is none that the table can take.
+            DbtRuntimeError: Spark refuses the query, or the table can't store a column.
         """
         if self._is_empty_run():
             return None
@@ -290,7 +302,7 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: False)
     def has_stream_table(self, model: Mapping[str, Any]) -> bool:
-        """Whether the table of a streaming model is there now, whatever dbt has noted of it."""
+        """Returns whether the table of a streaming model exists now, without dbt's cache."""
         with streaming.sentences():
             described = stream_node.model(model, self.environment)
             return iceberg.find(self.environment.session(), described.target) is not None
@@ -299,11 +311,11 @@ class StreamingMethods(metaclass=AdapterMeta):
     def stream_tblproperties(
         self, model: Mapping[str, Any], properties: Mapping[str, object] | None = None
     ) -> str:
-        """The TBLPROPERTIES clause of a streaming model's table: those of its config, and those that say it is ours.
+        """Returns the TBLPROPERTIES clause of a streaming model's table: its config's, and the marks of ownership.
 
         Args:
             model: its node.
-            properties: of its config.
+            properties: the properties of its config.
         """
         with streaming.sentences():
             described = stream_node.model(model, self.environment)
@@ -314,8 +326,11 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: False)
     def stream_begins(self, model: Mapping[str, Any]) -> bool:
-        """Whether the stream of a model begins with this run though its table is there: a run that made the table was cut
-        short before it had forgotten what was left of an earlier table of that name."""
+        """Returns whether this run starts a model's stream although its table exists.
+
+        That is so if a run was interrupted after it created the table, before it deleted the state and the checkpoint of an
+        earlier table of that name.
+        """
         with streaming.sentences():
             return owner.is_left_of_another(
                 self.environment.session(), stream_node.model(model, self.environment)
@@ -323,7 +338,7 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse_none
     def reset_stream(self, model: Mapping[str, Any]) -> None:
-        """Forgets checkpoint and state of a streaming model."""
+        """Deletes checkpoint and state of a streaming model."""
         with streaming.sentences():
             runner.reset(self.environment.session(), stream_node.model(model, self.environment))
 
@@ -339,20 +354,22 @@ class StreamingMethods(metaclass=AdapterMeta):
         bootstrap: Mapping[str, str] | None = None,
         gives: Mapping[str, str] | None = None,
     ) -> streaming.StreamResponse:
-        """Takes in what the streams of a model have, and says what came of it.
+        """Runs a model's stream until it has read all available input, and returns dbt's response.
+
+        Inside `preparation.preparing` the stream is handed over instead of run.
 
         Args:
             model: its node.
             sql: its compiled text.
-            graph: dbt's.
-            flush: whether all windows are closed after that.
-            at_once: whether it is one micro-batch, whatever limits the sources have.
-            keep_state: whether a state that was made for other rows of the same sources is kept.
-            bootstrap: by a model's name the table whose rows it begins with, instead of those that its source has had.
-            gives: the columns of its query and their types, which its table follows; None: it stays as it is.
+            graph: dbt's graph.
+            flush: whether to close all windows afterwards.
+            at_once: whether to read everything in one micro-batch, regardless of the sources' limits.
+            keep_state: whether to keep the state if it was built from other rows of the same sources.
+            bootstrap: the table whose rows replace the source's history, by name of the model.
+            gives: the types of the query's columns by name, to which the table is adapted. None leaves it unchanged.
 
         Raises:
-            DbtRuntimeError: the stream can't start or go on.
+            DbtRuntimeError: the stream can't start or continue.
         """
         if self._is_empty_run():
             return streaming.StreamResponse("STREAM (--empty: no rows)", code="STREAM")
@@ -388,7 +405,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         replan: Callable[[], tuple[StreamModel, Program]],
     ) -> streaming.StreamResponse:
         handle = self.connections.get_thread_connection().handle
-        # As what dbt can cancel.
+        # In a job group that dbt can cancel.
         with handle.errors(), streaming.sentences():
             handle.prepare(sql)
             session = self.environment.session()
@@ -400,24 +417,24 @@ class StreamingMethods(metaclass=AdapterMeta):
 
             result = runner.run_stream(session, streamed, program, again)
         with handle.errors(), streaming.sentences():
-            # Of a stream that was stopped there is more to come, for which its windows stay open.
+            # A stopped stream has unread input, so its windows stay open.
             if flush and not result.stopped:
                 result = result.followed_by(runner.flush(session, *plans[-1]))
         return streaming.response(result)
 
     def _noted_if_it_fails(self, model: Mapping[str, Any]) -> AbstractContextManager[None]:
-        """Notes the failure of a model. The service knows of its own."""
+        """Publishes a failure of the model. The service does so itself for models that it prepares."""
         if preparation.is_preparing():
             return nullcontext()
         return health.noted_if_it_fails(stream_node.place(model, self.environment))
 
     @available.parse_none
     def kept_running(self, model: Mapping[str, Any], is_asked_for: bool) -> streaming.StreamResponse | None:
-        """Returns what to say of a model that ``dbt-stream run`` keeps up to date elsewhere, so that it is passed over.
+        """Returns the response for a model that is skipped because ``dbt-stream run`` in another process runs it, else None.
 
         Args:
             model: its node.
-            is_asked_for: whether this run is to do something that the other one doesn't, as a full refresh.
+            is_asked_for: whether this run has a task that the other process doesn't do, such as a full refresh.
         """
         if is_asked_for or preparation.is_preparing():
             return None
@@ -448,10 +465,10 @@ class StreamingMethods(metaclass=AdapterMeta):
 
 
 def _bootstrapped(model: StreamModel, tables: Mapping[str, str] | None, graph: Any) -> StreamModel:
-    """A model that begins with the rows of a table, where its name is among those that do.
+    """Returns the model with the table that it is bootstrapped from, if the variable names one.
 
     Raises:
-        DbtRuntimeError: the variable is something else than names of models and tables.
+        DbtRuntimeError: the variable isn't a mapping from models to tables.
     """
     if tables is not None and not isinstance(tables, Mapping):
         raise DbtRuntimeError(
@@ -472,6 +489,6 @@ def _bootstrapped(model: StreamModel, tables: Mapping[str, str] | None, graph: A
     name = (tables or {}).get(model.name)
     if name is None:
         return model
-    # Where it leaves out schema or catalog, those of the model's own table.
+    # A missing schema or catalog is that of the model's own table.
     named, own = parts(name), parts(model.target)
     return replace(model, bootstrap=joined([*own[: len(own) - len(named)], *named]))

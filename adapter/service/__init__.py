@@ -1,1 +1,1 @@
-"""Streaming models as a service: started, watched and restarted each by itself."""
+"""Runs streaming models as a service: each is started, watched and restarted on its own."""

@@ -1,4 +1,4 @@
-"""Classifies what stops a stream: what passes by itself is retried, what its author has to mend is not."""
+"""Classifies failures of a stream: transient ones are retried, those that need a change by the user are not."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Failure(Enum):
     """Kinds of failures."""
 
     TRANSIENT = "transient"
-    """It may pass by itself: a service is away, a disk is full, another commit came first."""
+    """A retry may succeed: a service was unavailable, a disk full, or another commit came first."""
     PERMANENT = "permanent"
-    """It comes again until somebody changes the query, the configuration or the data."""
+    """It recurs until somebody changes the query, the configuration or the data."""
 
 
-# SQLSTATE classes of Spark's errors: a query, a value, a constraint or a type is wrong, or the query itself raised it.
+# Spark's SQLSTATE classes of errors in a query, a value, a constraint or a type, and of errors that the query raises.
 _SQLSTATE = re.compile(r"SQLSTATE: (?P<state>[0-9A-Z]{5})")
 _OF_THE_AUTHOR = ("0A", "21", "22", "23", "42", "44", "P0")
-# Classes of errors without a SQLSTATE in reach: where only the first line of a message is left.
+# Error classes for messages of which only the first line is left, so that they have no SQLSTATE.
 _AUTHORS_CLASSES = re.compile(
     r"\[(?:USER_RAISED_EXCEPTION|DIVIDE_BY_ZERO|CAST_\w+|ARITHMETIC_OVERFLOW|NUMERIC_\w+|UNRESOLVED_\w+|"
     r"TABLE_OR_VIEW_NOT_FOUND|DATATYPE_MISMATCH|PARSE_SYNTAX_ERROR|INVALID_\w+|UNSUPPORTED_\w+|NOT_NULL_\w+|"
@@ -38,13 +38,13 @@ _AUTHORS_CLASSES = re.compile(
 )
 
 _NOT_INSTALLED = re.compile(r"ClassNotFoundException|NoClassDefFoundError|No FileSystem for scheme")
-# Spark gives one of these a SQLSTATE of features that don't exist.
+# Checked before SQLSTATE: Spark gives one of these errors the SQLSTATE of an unsupported feature.
 _TWO_RUNS = re.compile(
     r"\[(?:CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY)\b|^\s*Model \S+: another run of it is (?:going on|writing)",
     re.MULTILINE,
 )
 
-# Values, names and files in a message, which may have any words: not those of an exception that it quotes.
+# Values, names and files in a message, which may contain any words. Quoted text of another exception doesn't match.
 _QUOTED = re.compile(
     r"`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'(?![^'\n]*(?:Errno|Error|Exception|https?:))[^'\n]*'(?!\w)|\{[^{}\n]*\}|"
     r"\bfile:/[^:,;\n]*/[^\s:,;]*|For input string: .*|(?:NumberFormat|DateTimeParse)Exception: .*"
@@ -61,7 +61,7 @@ _PASSES = re.compile(
             r"broken pipe|no route to host|noroutetohost|unknownhost|network is unreachable|nohttpresponse",
             r"temporary failure in name resolution|name or service not known|premature end of|unexpected end of stream",
             r"connection pool shut down|disconnectexception|terminated the handshake",
-            # What a service answers that is overloaded or away.
+            # Answers of an overloaded or unavailable service.
             r"(?:status(?: code)?|code|http(?:/\d\.\d)?|error)[:=\s(]{1,3}(?:429|5\d\d)\b",
             r"\b5\d\d (?:internal server error|bad gateway|service unavailable|gateway time-?out)",
             r"service ?unavailable|slow ?down|too ?many ?requests|throttl|internal server error|bad gateway|servicefailure",
@@ -69,7 +69,7 @@ _PASSES = re.compile(
             # Disks and memory.
             r"no space left on device|disk quota exceeded|enospc|not enough space|out ?of ?memory|java heap space",
             r"gc overhead limit|_execution_memory|unable_to_acquire_memory|too many open files|input/output error",
-            # Commits that others came before.
+            # Conflicts with a commit of another writer.
             r"commitfailedexception|commitstateunknown|cannot commit|found conflicting files|found new conflicting",
             r"missing required files to delete|concurrent (?:update|modification|append|commit)",
             r"database is locked|sqlite_busy",
@@ -89,11 +89,11 @@ _PASSES = re.compile(
 
 
 def classify(problem: BaseException) -> Failure:
-    """Returns whether a failure may pass by itself.
+    """Returns whether a failure is transient or permanent.
 
-    A sentence of ours tells an author what to change, whatever words it quotes: it is permanent, unless its type says
-    otherwise or an exception of Spark, Java or the operating system caused it. Only those are searched for an outage. An
-    error that Spark attributes to the query or its values is permanent as well. What no rule knows is retried.
+    An error of this package is permanent, whatever words it quotes, unless it is a `TransientError` or was caused by an
+    exception of Spark, Java or the operating system. Only the text of these foreign exceptions is searched for outages.
+    An error that Spark attributes to the query or its values is permanent. Any other error is transient.
     """
     links = list(_links(problem))
     if any(isinstance(link, TransientError) or is_held_elsewhere(_text_of(link)) for link in links):
@@ -109,7 +109,7 @@ def classify(problem: BaseException) -> Failure:
 
 
 def _links(problem: BaseException) -> Iterator[BaseException]:
-    """Yields an exception and what caused it, without what its author has said isn't the cause."""
+    """Yields an exception and its causes. Like Python's traceback, it respects ``raise … from``."""
     seen: set[int] = set()
     link: BaseException | None = problem
     while link is not None and id(link) not in seen:
@@ -122,9 +122,9 @@ def _links(problem: BaseException) -> Iterator[BaseException]:
 
 
 def _is_ours(link: BaseException) -> bool:
-    """Returns whether the text of an exception is a sentence of ours.
+    """Returns whether the text of an exception was written by this package.
 
-    Of what dbt says when it prepares a model the exception is known too, with few exceptions.
+    A `PreparationError` quotes dbt; it counts as ours if the exception that dbt caught is known, as then that one decides.
     """
     if isinstance(link, PreparationError):
         return link.__cause__ is not None
@@ -136,12 +136,12 @@ def _text_of(link: BaseException) -> str:
 
 
 def is_held_elsewhere(text: str) -> bool:
-    """Returns whether a failure is that another run of the model is going on."""
+    """Returns whether an error says that another run of the model is in progress."""
     return _TWO_RUNS.search(text) is not None
 
 
 def classify_text(text: str) -> Failure | None:
-    """Returns what the text of an exception and its causes says, or None."""
+    """Classifies the text of an exception and its causes. Returns None if no rule matches."""
     states = {found["state"] for found in _SQLSTATE.finditer(text)}
     if any(state.startswith(_OF_THE_AUTHOR) for state in states) or _AUTHORS_CLASSES.search(text):
         return Failure.PERMANENT

@@ -1,4 +1,4 @@
-"""The health of a model: its state, since when, its last error. A small file beside its progress, with a heartbeat."""
+"""Health of a model (state, time, last error), in a small file next to its progress, with a heartbeat."""
 
 from __future__ import annotations
 
@@ -22,48 +22,49 @@ from ..util.redaction import without_secrets
 WAITING, CATCHING_UP, RUNNING, RESTARTING = "waiting", "catching_up", "running", "restarting"
 FAILED, STOPPED = "failed", "stopped"
 ALIVE = (WAITING, CATCHING_UP, RUNNING, RESTARTING)
-"""States of a model that a process looks after. They need a heartbeat."""
+"""States of a model that a process supervises. They need a heartbeat."""
 
 SERVICE, ONCE = "dbt-stream run", "dbt run"
-"""What looks after a model: until it is stopped, or once."""
+"""The command that runs a model: until it is stopped, or once."""
 
 CANCELLED = "Cancelled."
-"""What dbt is told of a run that somebody interrupted."""
+"""The error that dbt gets of a run that a user interrupted."""
 
 _MISSED = 3
-"""Heartbeats that may be missing before a process counts as dead."""
+"""Missed heartbeats after which a process counts as dead."""
 
 
 @dataclass(frozen=True)
 class Health:
-    """What is known of a model."""
+    """The health of a model. Times are in seconds since 1970."""
 
     model: str
     state: str
     since: float
-    """When it came into this state; seconds since 1970, as all times here."""
+    """Time at which the model entered this state."""
     last_error: str | None = None
-    """What it failed of the last time, until it is started again and has no failure."""
+    """The last failure, until the model has recovered from it."""
     restarts: int = 0
-    """By the process that looks after it."""
+    """Number of restarts by the current process."""
     note: str | None = None
-    """What a watchdog has to say."""
+    """A warning of the watchdog."""
     by: str = SERVICE
+    """The command that runs the model."""
     text: str | None = None
-    """The checksum of the model's text that it runs with."""
+    """Checksum of the model's text that is running."""
     pid: int = field(default_factory=os.getpid)
     host: str = field(default_factory=socket.gethostname)
     heartbeat: float = 0.0
     every: float = 15.0
-    """Seconds from one heartbeat to the next."""
+    """Seconds between heartbeats."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether a process looks after the model."""
+        """Whether a process supervises the model, according to the file."""
         return self.state in ALIVE
 
     def as_of(self, now: float) -> Health:
-        """Returns what holds now: a model whose process is gone has failed, whatever its file says."""
+        """Returns the health at a time: failed, if the process has ended or its heartbeats are missing."""
         if not self.is_alive:
             return self
         here = self.host == socket.gethostname()
@@ -74,7 +75,7 @@ class Health:
         return replace(self, state=FAILED, since=self.heartbeat, last_error=error, note=None)
 
     def shown(self) -> dict[str, Any]:
-        """Returns it for people and their programs."""
+        """Returns the health as a JSON object for `dbt-stream status`."""
         return {
             "state": self.state,
             "since": to_text(int(self.since * 1e6)),
@@ -97,22 +98,22 @@ NEVER_RAN: Mapping[str, Any] = {
     "pid": None,
     "host": None,
 }
-"""What is shown of a model without a file."""
+"""Health of a model without a file, as `Health.shown` returns it."""
 
 
 def read_health(model: StreamModel, now: float | None = None) -> Health | None:
-    """Returns the health of a model as of now, or None if no run has noted any."""
+    """Returns the current health of a model, or None if it has no health file."""
     text = model.storage.read_text(model.health)
     if text is None:
         return None
     try:
         return Health(**json.loads(text)).as_of(time.time() if now is None else now)
     except (TypeError, ValueError):
-        return None  # not ours to read, and only what is looked at
+        return None  # written by another version; health is only displayed
 
 
 def kept_elsewhere(model: StreamModel) -> Health | None:
-    """Returns the health of a model that another process's ``dbt-stream run`` looks after, else None."""
+    """Returns the health of a model that ``dbt-stream run`` in another process supervises, else None."""
     found = None if owner.problem(model) else read_health(model)
     if found is None or not found.is_alive or found.by != SERVICE:
         return None
@@ -120,11 +121,11 @@ def kept_elsewhere(model: StreamModel) -> Health | None:
 
 
 class Publisher:
-    """Writes the health of models from a thread of its own, so that nobody waits for storage.
+    """Writes health files from a separate thread, so that callers don't wait for storage.
 
     Args:
         storage: where the files are.
-        beat: seconds between heartbeats; default: by how far away the storage is.
+        beat: seconds between heartbeats. Default: 15 for local storage, else 60.
     """
 
     def __init__(self, storage: Storage, beat: float | None = None) -> None:
@@ -137,7 +138,7 @@ class Publisher:
         self._thread: threading.Thread | None = None
 
     def publish(self, path: str, health: Health) -> None:
-        """Has the newest health of a model written soon, and again at each heartbeat while a process looks after it."""
+        """Schedules the health of a model to be written now, and at each heartbeat while its state is one of `ALIVE`."""
         with self._changed:
             self._latest[path] = health
             self._unwritten.add(path)
@@ -147,7 +148,7 @@ class Publisher:
             self._changed.notify_all()
 
     def settle(self, seconds: float) -> bool:
-        """Waits until all that was published is written, for a time; returns whether it is."""
+        """Waits until everything published is written, for `seconds` at most. Returns whether it is."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._unwritten and not self._writing, seconds)
 
@@ -160,13 +161,13 @@ class Publisher:
                 due = {path: self._latest[path] for path in self._unwritten}
                 self._unwritten, self._writing = set(), True
             for path, health in due.items():
-                # Storage that is away is written again at the next heartbeat.
+                # If the storage is unavailable, the next heartbeat tries again.
                 with suppress(Exception):
                     if (storage := self._storage()) is not None:
                         write_health(storage, path, health, self.beat)
             with self._changed:
                 self._writing = False
-                # Those that ended stay as they were written.
+                # Models that have ended need no heartbeat.
                 for path, health in due.items():
                     if not health.is_alive and self._latest.get(path) is health:
                         del self._latest[path]
@@ -178,7 +179,7 @@ _by_storage: weakref.WeakKeyDictionary[Storage, Publisher] = weakref.WeakKeyDict
 
 
 def publisher(storage: Storage) -> Publisher:
-    """Returns what writes the health of the models of a storage root, of which a process needs one."""
+    """Returns this process's publisher for a storage root."""
     with _lock:
         if storage not in _by_storage:
             _by_storage[storage] = Publisher(storage)
@@ -193,9 +194,9 @@ def write_health(storage: Storage, path: str, health: Health, beat: float) -> No
 
 @contextmanager
 def noted(model: StreamModel) -> Iterator[None]:
-    """Notes that ``dbt run`` takes in what a model's streams have, and what came of it."""
+    """Publishes the health of a model while ``dbt run`` catches up with its sources, and the outcome afterwards."""
     if _is_kept(model):
-        # This run is going to be refused.
+        # Another run is in progress; this one is about to be refused.
         yield
         return
     writer = publisher(model.storage)
@@ -214,7 +215,7 @@ def noted(model: StreamModel) -> Iterator[None]:
 
 @contextmanager
 def noted_if_it_fails(model: StreamModel) -> Iterator[None]:
-    """Notes that ``dbt run`` couldn't begin with a model."""
+    """Publishes a failure of ``dbt run`` before it starts a model's stream."""
     try:
         yield
     except Exception as problem:
@@ -233,7 +234,7 @@ def _failed(model: StreamModel, problem: Exception) -> Health | None:
 
 
 def _is_kept(model: StreamModel) -> bool:
-    """Returns whether another run of a model is going on, in this process or another one."""
+    """Returns whether another run of a model is in progress, in this process or another one."""
     found = read_health(model)
     return found is not None and found.is_alive
 

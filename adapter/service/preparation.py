@@ -1,4 +1,5 @@
-"""Makes models ready to run: `dbt run` checks them and makes their tables, and hands over what would be run."""
+"""Prepares models for the service: `dbt run` plans them and creates their tables, but hands their streams over instead of
+running them."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from ..stream.common.model import StreamModel
 
 @dataclass(frozen=True)
 class Prepared:
-    """A model whose table is there, and what keeps it up to date."""
+    """A model whose table exists, and the program that keeps it up to date."""
 
     model: StreamModel
     program: Program
     trigger: str | None
-    """The interval between micro-batches that the model asks for; None: it doesn't say."""
+    """The interval between micro-batches that the model configures, or None."""
 
 
 _handed_over: dict[str, Prepared] | None = None
@@ -28,7 +29,7 @@ _handed_over: dict[str, Prepared] | None = None
 
 @contextmanager
 def preparing() -> Iterator[Mapping[str, Prepared]]:
-    """Has streams that dbt would run meanwhile handed over instead: by the unique id of their models."""
+    """Makes dbt hand over the streams that it would run. Yields a mapping that fills up, by the models' unique id."""
     global _handed_over
     found: dict[str, Prepared] = {}
     _handed_over = found
@@ -39,7 +40,7 @@ def preparing() -> Iterator[Mapping[str, Prepared]]:
 
 
 def hand_over(unique_id: str, prepared: Prepared) -> bool:
-    """Returns whether a model is only to be prepared, and hands it over then."""
+    """Hands a prepared model over inside `preparing`. Returns whether it did; if not, the caller runs the stream."""
     found = _handed_over
     if found is None:
         return False
@@ -48,42 +49,42 @@ def hand_over(unique_id: str, prepared: Prepared) -> bool:
 
 
 def is_preparing() -> bool:
-    """Returns whether models are only prepared in this process now."""
+    """Returns whether this process is inside `preparing`."""
     return _handed_over is not None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a model in a `dbt run`."""
+    """The result of a model in a `dbt run`."""
 
     name: str
     status: str
     message: str = ""
     prepared: Prepared | None = None
     problem: BaseException | None = None
-    """What made it fail."""
+    """The exception that made it fail."""
 
 
 class PreparationError(StreamError):
-    """dbt couldn't prepare a model, and what it said."""
+    """dbt couldn't prepare a model. The text is dbt's message."""
 
 
 class SkippedError(PreparationError):
-    """dbt didn't come to a model, for one that it reads failed."""
+    """dbt skipped a model, because a model that it reads failed."""
 
 
 Run = Callable[[Sequence[str], Callable[[Outcome], None]], None]
-"""Prepares models by name, and reports each when it is done. Raises what concerns all of them."""
+"""Prepares models by name and reports each outcome. Raises errors that concern all of them."""
 
 
 class Preparer:
-    """Prepares models when their threads ask for it, all that ask at about the same time by one `dbt run`.
+    """Prepares models on request of their threads. Requests of about the same time share one `dbt run`.
 
-    dbt works once in a process at a time, and a run of many models costs little more than one of a single model.
+    A process can only run dbt once at a time, and a run of many models costs little more than a run of one.
 
     Args:
         run: prepares models.
-        first: the models of the first run, which waits until all of them have asked.
+        first: the models of the first run, which waits for the requests of all of them.
     """
 
     def __init__(self, run: Run, first: Sequence[str] = ()) -> None:
@@ -97,10 +98,10 @@ class Preparer:
         """Whether dbt runs now."""
 
     def prepare(self, name: str, is_asked_to_stop: Callable[[], bool] = lambda: False) -> Prepared | None:
-        """Prepares a model, and returns it; None if it is asked to stop before it is ready.
+        """Prepares a model and returns it, or None if a stop is requested before it is ready.
 
         Raises:
-            PreparationError: dbt refuses it.
+            PreparationError: dbt refuses the model.
         """
         with self._changed:
             self._found.pop(name, None)
@@ -165,7 +166,7 @@ def _error(outcome: Outcome) -> PreparationError:
 
 
 def message_of_dbt(text: Any) -> str:
-    """Returns a message of dbt's without the lines that say where in its macros it came up.
+    """Returns a message of dbt without its headings and its macro stack.
 
     >>> message_of_dbt("Runtime Error in model m (models/m.sql)\\n  Model m: it is wrong.\\n  \\n  > in macro x (y.sql)")
     'Model m: it is wrong.'

@@ -1,4 +1,4 @@
-"""When a model that failed is started again: after growing, jittered pauses, until a limit."""
+"""Decides when a failed model is restarted: exponential backoff with jitter, up to a limit."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RestartPolicy:
-    """How long to wait before a restart, and how often to restart."""
+    """Exponential backoff between restarts."""
 
     first: float = 1.0
     """Seconds before the first restart."""
     factor: float = 2.0
-    """By what each further pause is longer."""
+    """Ratio of each pause to the one before."""
     longest: float = 300.0
-    """Seconds that a pause lasts at most, before its jitter."""
+    """Maximum seconds of a pause, before jitter."""
     jitter: float = 0.2
-    """Share by which a pause is shorter or longer by chance, so that models don't all come back at once."""
+    """Maximum random change of a pause, as a share of it, so that models don't all restart at once."""
     reset_after: float = 600.0
-    """Seconds of running without a failure after which the count of restarts begins again."""
+    """Seconds of running without a failure after which a model counts as recovered."""
     max_restarts: int | None = None
-    """Restarts in a row before a model is given up; None: no limit."""
+    """Restarts in a row after which a model fails for good. None means no limit."""
 
     def pause(self, restarts: int, chance: Callable[[], float] = random.random) -> float | None:
-        """Returns the seconds before the next restart, or None if there is to be none.
+        """Returns the seconds before the next restart, or None if the model fails for good.
 
         Args:
-            restarts: how many there were in a row.
-            chance: gives a number from 0 to 1.
+            restarts: the number of restarts in a row so far.
+            chance: returns a random number from 0 to 1.
 
         >>> [RestartPolicy(jitter=0).pause(number) for number in (0, 1, 4, 40)]
         [1.0, 2.0, 16.0, 300.0]
         """
         if self.max_restarts is not None and restarts >= self.max_restarts:
             return None
-        # The exponent is bounded, for a model may be restarted for years.
+        # The exponent is bounded, because the power overflows after years of restarts.
         plain = min(self.longest, self.first * self.factor ** min(restarts, 64))
         return plain * (1 + self.jitter * (2 * chance() - 1))
 
     def is_reset(self, seconds: float) -> bool:
-        """Returns whether a model that ran so long without a failure counts as recovered."""
+        """Returns whether a model that ran for `seconds` without a failure counts as recovered."""
         return seconds >= self.reset_after

@@ -1,4 +1,4 @@
-"""Runs one model's stream for the supervisor: prepares it, takes in what is there, follows what comes."""
+"""Runs a model's stream for the supervisor: prepares it, catches up with its sources, then follows them."""
 
 from __future__ import annotations
 
@@ -25,26 +25,28 @@ logger = AdapterLogger("Spark")
 
 @dataclass
 class Stream:
-    """A model and what this process knows of it."""
+    """A model, and its progress in this process."""
 
     name: str
     upstream: frozenset[str]
     """Names of the service's models that it reads."""
     model: StreamModel | None = None
-    """As it was prepared last; None: it never was."""
+    """The model as it was last prepared, or None if it never was."""
     request: StopRequest | None = None
+    """Tells whether `dbt-stream stop` was called for the model."""
     before: Mapping[str, Any] | None = None
-    """Its last figures before this process took in anything."""
+    """The last progress of earlier processes."""
     running: RunningStream | None = None
+    """The stream while it runs."""
 
     @property
     def progress(self) -> Mapping[str, Any] | None:
-        """Its last figures, from memory."""
+        """The last progress that this process knows, without reading storage."""
         return self.latest or self.before
 
     @property
     def latest(self) -> Mapping[str, Any] | None:
-        """Its last figures, if they are of this process."""
+        """The last progress of this process, or None."""
         return None if self.model is None else latest_progress(self.model)
 
 
@@ -54,8 +56,8 @@ class Streams:
     Args:
         streams: by name.
         preparer: prepares them.
-        session: gives the project's Spark session.
-        every: the interval between micro-batches of models that don't say one.
+        session: returns the project's Spark session.
+        every: the interval between micro-batches of models that don't configure one.
     """
 
     def __init__(
@@ -71,20 +73,20 @@ class Streams:
         self._every = every
 
     def run(self, name: str, attempt: Attempt) -> None:
-        """Runs a model until it is asked to stop.
+        """Runs a model until a stop is requested.
 
-        It is prepared again at each start: what it reads may have changed.
+        The model is prepared again at each start, because its sources may have changed.
 
         Raises:
-            NotReady: a table that it reads isn't there yet.
-            Exception: it can't start or go on.
+            NotReady: a table that it reads doesn't exist yet.
+            Exception: it can't start or continue.
         """
         stream = self._streams[name]
         while (prepared := self._prepare(stream, attempt)) is not None:
             try:
                 self._run(stream, prepared, attempt)
             except SchemaChanged as problem:
-                # Prepared again, it reads the columns that there are now.
+                # The next preparation reads the new columns.
                 logger.info(problem.restarts)
             else:
                 return
@@ -100,7 +102,7 @@ class Streams:
         if prepared is None:
             return None
         if stream.request is None:
-            # Of what was asked before this process nothing counts.
+            # Requests from before this process started don't count.
             stream.request = stop_requests(prepared.model.storage).watch(prepared.model)
         if stream.before is None:
             stream.before = read_progress(prepared.model)
@@ -123,7 +125,7 @@ class Streams:
                 stream.running = None
 
     def activity(self, name: str) -> str | None:
-        """Returns what a stream is doing, or None if it waits for rows. Asks Spark."""
+        """Returns a description of a stream's current work, or None if it waits for rows. Queries Spark."""
         stream = self._streams[name]
         running = stream.running
         if running is None:
@@ -138,14 +140,21 @@ class Streams:
 
 
 def _wait(stream: Stream, running: RunningStream, attempt: Attempt, taken: object) -> bool:
-    """Waits until the query ends; returns whether it was asked to."""
+    """Waits until the query ends. Returns whether it was stopped on request.
+
+    Args:
+        stream: the model.
+        running: its query.
+        attempt: records whether a micro-batch was committed.
+        taken: the last micro-batch before this attempt.
+    """
     while True:
         result = running.wait(1.0)
         attempt.has_committed = attempt.has_committed or _batch(stream) != taken
         if result.stopped or attempt.stop.is_set():
             return True
         if not running.query.isActive:
-            # What ended it may have come after the look.
+            # It may have ended after the first wait: read the result again.
             return running.wait(1.0).stopped
 
 

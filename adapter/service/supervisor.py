@@ -1,4 +1,4 @@
-"""Starts, watches and restarts models, each by itself. Knows nothing of Spark: what a model does is a function."""
+"""Starts, watches and restarts models independently of each other. Running a model is a function, so this needs no Spark."""
 
 from __future__ import annotations
 
@@ -15,78 +15,78 @@ from .restart_policy import RestartPolicy
 
 
 class NotReady(Exception):
-    """A model can't start yet: a table that it reads isn't there."""
+    """A model can't start yet: a table that it reads doesn't exist."""
 
 
 class Attempt:
-    """One start of a model, as the thread that carries it out and the supervisor share it."""
+    """One start of a model, shared by its thread and the supervisor."""
 
     def __init__(self) -> None:
         self.stop = threading.Event()
-        """Set when the model is to end."""
+        """Set to request the end of the model."""
         self.phase = WAITING
         """`WAITING` until its stream has started, then `CATCHING_UP`, then `RUNNING`."""
         self.busy_since: float | None = None
-        """Since when it has been at the same work: a monotonic time; None while it waits for rows."""
+        """Monotonic time at which the current work began. None while it waits for rows."""
         self.busy_with: str | None = None
-        """What that work is."""
+        """Description of that work."""
         self.has_committed = False
-        """Whether a micro-batch of this attempt is in the model's table."""
+        """Whether this attempt has committed a micro-batch."""
         self.is_over = False
         self.problem: BaseException | None = None
 
 
 Work = Callable[[str, Attempt], None]
-"""Runs a model until it is stopped or its stream ends, and raises if that fails."""
+"""Runs a model until it is stopped or its stream ends. Raises if it fails."""
 
 
 @dataclass
 class Supervised:
-    """A model and how it is."""
+    """A model and its health."""
 
     name: str
     state: str = WAITING
     since: float = 0.0
     last_error: str | None = None
     restarts: int = 0
-    """In all."""
+    """Total number of restarts."""
     in_a_row: int = 0
-    """Since it last ran long enough without a failure."""
+    """Number of restarts since it last counted as recovered."""
     note: str | None = None
     due: float = 0.0
-    """When it is started next."""
+    """Monotonic time of the next start."""
     started: float = 0.0
     attempt: Attempt | None = None
     lacks_table: bool = False
-    """Whether it waits for a table that another model makes."""
+    """Whether it waits for a table that another model creates."""
     asked_to_stop: bool = False
 
     @property
     def is_over(self) -> bool:
-        """Whether it isn't started again."""
+        """Whether it is not started again."""
         return self.state in (FAILED, STOPPED)
 
 
 @dataclass(frozen=True)
 class Clock:
-    """What time it is."""
+    """Sources of time."""
 
     now: Callable[[], float] = time.time
-    """Seconds since 1970, to tell people."""
+    """Returns seconds since 1970, for display."""
     elapsed: Callable[[], float] = time.monotonic
-    """Seconds that go by evenly, to wait by."""
+    """Returns monotonic seconds, to measure durations."""
 
 
 def in_a_thread(name: str, work: Callable[[], None]) -> None:
-    """Runs work in a thread that doesn't keep the process from ending."""
+    """Runs work in a daemon thread."""
     threading.Thread(target=work, name=name, daemon=True).start()
 
 
 @dataclass
 class Supervisor:
-    """Looks after models until all are over.
+    """Supervises models until all have ended.
 
-    `look` never waits: it starts what is due and notices what has ended.
+    `look` has to be called regularly and never blocks: it starts models that are due and handles those that have ended.
     """
 
     names: Iterable[str]
@@ -105,16 +105,16 @@ class Supervisor:
 
     @property
     def is_over(self) -> bool:
-        """Whether no model is left to look after."""
+        """Whether all models have ended."""
         return all(each.is_over for each in self.models.values())
 
     @property
     def failed(self) -> list[str]:
-        """The models that failed."""
+        """Names of the models that failed."""
         return [each.name for each in self.models.values() if each.state == FAILED]
 
     def look(self) -> None:
-        """Starts the models that are due, and notes what became of the others."""
+        """Starts the models that are due, and updates the state of the others."""
         for each in self.models.values():
             if each.attempt is not None:
                 self._follow(each, each.attempt)
@@ -123,7 +123,7 @@ class Supervisor:
         self._give_up_waiting()
 
     def stop(self, name: str) -> None:
-        """Ends a model: after the micro-batch it is in, or without that."""
+        """Requests the end of a model."""
         each = self.models[name]
         each.asked_to_stop = True
         if each.attempt is not None:
@@ -132,19 +132,19 @@ class Supervisor:
             self._end(each)
 
     def stop_all(self) -> None:
-        """Ends all models."""
+        """Requests the end of all models."""
         for name in self.models:
             self.stop(name)
 
     def abandon(self) -> None:
-        """Counts models that were asked to stop as stopped, though they haven't come to an end."""
+        """Marks all models as stopped without waiting for their threads."""
         for each in self.models.values():
             if not each.is_over:
                 each.attempt = None
                 self._end(each)
 
     def fail(self, error: str) -> None:
-        """Counts all models as failed that aren't over: what they run in has ended."""
+        """Marks all models that haven't ended as failed, because Spark has ended."""
         for each in self.models.values():
             if not each.is_over:
                 each.attempt = None
@@ -170,11 +170,11 @@ class Supervisor:
         self.spawn(each.name, carry_out)
 
     def _follow(self, each: Supervised, attempt: Attempt) -> None:
-        """Notes how an attempt is going."""
-        is_over = attempt.is_over  # before the rest, which is final then
+        """Updates a model's state from its attempt."""
+        is_over = attempt.is_over  # read first: the other fields are final once it is set
         if attempt.phase != WAITING:
             each.lacks_table = False
-            # Until it has done something a model that failed before looks like one that fails again.
+            # A restarted model stays `RESTARTING` until it has committed or caught up: it may fail again.
             if each.in_a_row == 0 or attempt.has_committed or attempt.phase == RUNNING:
                 self._become(each, attempt.phase)
         if attempt.phase == RUNNING and self.policy.is_reset(self.clock.elapsed() - each.started):
@@ -222,7 +222,7 @@ class Supervisor:
         )
 
     def _give_up_waiting(self) -> None:
-        """Ends models that wait for a table that nobody here is going to make."""
+        """Fails the models that wait for a table if all remaining models do: nobody is going to create it."""
         left = [each for each in self.models.values() if not each.is_over]
         if left and all(each.lacks_table and each.attempt is None for each in left):
             for each in left:
@@ -230,7 +230,7 @@ class Supervisor:
                 self.say(f"{each.name}: failed. {each.last_error}")
 
     def _end(self, each: Supervised) -> None:
-        """Ends a model that was asked to. One that hasn't recovered from its last error stays a failed one."""
+        """Marks a model as stopped, or as failed if it hasn't recovered from its last error."""
         is_failing = each.state == RESTARTING or each.lacks_table
         self._become(each, FAILED if is_failing else STOPPED)
         self.say(f"{each.name}: stopped{', before it had recovered' if is_failing else ''}")

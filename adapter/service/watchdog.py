@@ -1,4 +1,4 @@
-"""Says when a model, the cluster or Spark itself has made no progress for long."""
+"""Warns if a model, the cluster or Spark itself makes no progress for a long time."""
 
 from __future__ import annotations
 
@@ -6,47 +6,47 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 STALLED = 600.0
-"""Seconds of the same work after which a model is said to make no progress."""
+"""Seconds of unchanged work before a warning."""
 NO_EXECUTORS = 60.0
-"""Seconds without executors, while there is work, after which that is said."""
+"""Seconds without executors, while there is work, before a warning."""
 NO_ANSWER = 60.0
-"""Seconds after which Spark is said not to answer."""
+"""Seconds without an answer of Spark before a warning."""
 
 
 @dataclass
 class _Spell:
-    """Something that has been the same for some time."""
+    """A period in which an activity has not changed."""
 
     what: object
     since: float
     said_at: float
-    """How long it lasted when it was said last."""
+    """Duration in seconds at the last warning."""
 
 
 @dataclass
 class Watchdog:
-    """Notices what stays the same for too long. Says it once, and again each time it has lasted twice as long.
+    """Warns about activities that don't change for too long, and again each time the duration has doubled.
 
     Args:
-        say: tells people.
-        stalled: seconds of the same work that are too long.
+        say: prints a line.
+        stalled: seconds of unchanged work before a warning.
     """
 
     say: Callable[[str], None]
     stalled: float = STALLED
     notes: dict[str, str] = field(default_factory=dict)
-    """By model what is to be said of it now."""
+    """Current warnings, by model."""
     _spells: dict[str, _Spell] = field(default_factory=dict)
 
     def look(
         self, now: float, activities: Mapping[str, tuple[str, object] | None], executors: int | None
     ) -> None:
-        """Notes what models are doing, and what they do it with.
+        """Compares the activities of models with those of earlier calls, and warns.
 
         Args:
-            now: seconds that go by evenly.
-            activities: by model what it does, and how far it has come with it; None: it waits for rows.
-            executors: how many there are; None: Spark works without any.
+            now: monotonic time in seconds.
+            activities: description and progress of each model's current work, by model. None if it waits for rows.
+            executors: the number of executors, or None if Spark runs in local mode.
         """
         for name, activity in activities.items():
             lasted = self._lasted(name, activity, now)
@@ -61,7 +61,7 @@ class Watchdog:
         lasted = self._lasted("", ("", 0) if is_lacking else None, now)
         if is_lacking and lasted >= NO_EXECUTORS and self._is_due("", lasted, NO_EXECUTORS):
             self.say(
-                f"The cluster has had no executors for {_span(lasted)}; models with rows to take in wait for them."
+                f"The cluster has had no executors for {_span(lasted)}; models with rows to read wait for them."
             )
 
     def _lasted(self, name: str, what: object, now: float) -> float:

@@ -1,7 +1,7 @@
-"""Ranges of event time as dbt writes them: a column between two moments of UTC.
+"""Filters on event time as dbt writes them: a column between two times in UTC.
 
-The same text is right for a TIMESTAMP, which is an instant, for a TIMESTAMP_NTZ and for a DATE, whose clock is taken for
-UTC's, as dbt does: Spark reads the bound as what the column is.
+One text fits columns of type TIMESTAMP, TIMESTAMP_NTZ and DATE, because Spark casts the bound to the column's type. The
+latter two count as UTC, as in dbt.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ _JUST_BEFORE = timedelta(microseconds=1)
 
 
 class Bound(NamedTuple):
-    """One side of a range: what compares a column with it, and the text of the moment."""
+    """One side of a range: a comparison operator and the text of the time."""
 
     comparison: str
     text: str
 
 
 def bounds(start: datetime | None, end: datetime | None) -> list[Bound]:
-    """The bounds of a range from a moment to just before another one.
+    """Returns the bounds of the range from `start` (inclusive) to `end` (exclusive). Either may be None.
 
-    As a DATE a bound loses its hours. So one that isn't a midnight is written as the last moment that lies before it.
+    A cast to DATE drops the hours. So a bound that isn't at midnight is written as the last microsecond before it.
 
     >>> [each.comparison + each.text for each in bounds(datetime(2024, 3, 4), datetime(2024, 3, 4, 5))]
     ['>=2024-03-04 00:00:00+00:00', '<=2024-03-04 04:59:59.999999+00:00']
@@ -36,7 +36,7 @@ def bounds(start: datetime | None, end: datetime | None) -> list[Bound]:
 
 
 def condition(column: str, start: datetime | None, end: datetime | None) -> str:
-    """SQL for whether a column's time is in a range.
+    """Returns a SQL condition that a column is in a range of time.
 
     >>> condition("ts", datetime(2024, 3, 4), datetime(2024, 3, 5, tzinfo=timezone.utc))
     "ts >= '2024-03-04 00:00:00+00:00' and ts < '2024-03-05 00:00:00+00:00'"
@@ -45,7 +45,7 @@ def condition(column: str, start: datetime | None, end: datetime | None) -> str:
 
 
 def _bound(moment: datetime, at_midnight: str, else_just_before: str) -> Bound:
-    """A bound; moments without a zone are in UTC."""
+    """Returns a bound. A time without a zone is in UTC."""
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=timezone.utc)
     moment = moment.astimezone(timezone.utc)

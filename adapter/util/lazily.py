@@ -1,7 +1,7 @@
-"""Modules that are imported when something of them is asked for.
+"""Lazy import of modules.
 
-What plans queries and runs streams takes as long to import as dbt itself; `dbt parse`, `dbt ls` and `dbt-stream status` need
-nothing of it.
+The modules that plan queries and run streams take as long to import as dbt itself. `dbt parse`, `dbt ls` and
+`dbt-stream status` don't need them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 
 class Lazily:
-    """A module of this package.
+    """A module of this package that is imported when one of its attributes is read.
 
     Args:
-        name: of the module, below the package.
+        name: name of the module, relative to the package.
     """
 
     def __init__(self, name: str) -> None:
@@ -22,5 +22,5 @@ class Lazily:
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):
-            raise AttributeError(attribute)  # asked by Python itself, of this object
+            raise AttributeError(attribute)  # Python's own protocols, which concern this object
         return getattr(import_module(self._name), attribute)

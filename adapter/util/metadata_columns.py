@@ -1,4 +1,4 @@
-"""Names that Iceberg has for columns of its own: a table that has one of them can be made, but not read."""
+"""Names of Iceberg's metadata columns. A table with a column of such a name can be created, but not read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ METADATA_COLUMNS = frozenset(
 
 
 def reserved_name(names: Iterable[str]) -> str | None:
-    """Returns the sentence on a column that an Iceberg table can't have, or None. Spark reads names in any case.
+    """Returns a sentence on the first name that is a metadata column, in any case, or None.
 
     >>> reserved_name(["file", "_change_type"])
     >>> print((reserved_name(["id", "_Pos"]) or "").partition(". ")[2])
@@ -19,7 +19,7 @@ def reserved_name(names: Iterable[str]) -> str | None:
     for name in names:
         if name.lower() in METADATA_COLUMNS:
             return (
-                f"its column {name} has a name that Iceberg has for a column of its own, so its table couldn't be read. "
+                f"its column {name} has the name of one of Iceberg's metadata columns, so its table couldn't be read. "
                 f"Give it another name, as in SELECT `{name}` AS {name.lower().strip('_')}."
             )
     return None

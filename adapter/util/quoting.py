@@ -1,4 +1,4 @@
-"""Names and values as Spark SQL reads them back, whatever is in them. All text that becomes SQL is quoted here."""
+"""Quotes names and values for Spark SQL. All text that becomes part of SQL is quoted here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IN_QUOTES = re.compile(r"(?<![`\w])`(?:[^`]|``)+`(?![`\w])")
 
 
 def quote(name: str) -> str:
-    """A name as an identifier.
+    """Returns a name as a quoted identifier.
 
     >>> print(quote("/p"), quote("a`b"))
     `/p` `a``b`
@@ -25,7 +25,7 @@ def quote(name: str) -> str:
 
 
 def is_plain(name: str) -> bool:
-    """Whether SQL reads a name without quotes.
+    """Returns whether SQL reads a name without quotes.
 
     >>> is_plain("k"), is_plain("/p"), is_plain("a.b")
     (True, False, False)
@@ -34,7 +34,7 @@ def is_plain(name: str) -> bool:
 
 
 def unquote(name: str) -> str:
-    """A name without the quotes that its author may have written around it.
+    """Returns a name without backquotes around it, if there are any.
 
     >>> unquote(" `a``b` "), unquote("a`b"), unquote(" a"), unquote("`a`.`b`")
     ('a`b', 'a`b', ' a', '`a`.`b`')
@@ -44,11 +44,11 @@ def unquote(name: str) -> str:
 
 
 def quote_name(name: str, reserved: bool = False) -> str:
-    """A name that an author wrote, with quotes or without, which are left out where it needs none.
+    """Returns a user's name, quoted or not, as an identifier; quoted only if it needs quotes.
 
     Args:
         name: the name.
-        reserved: whether SQL may read it as something else.
+        reserved: whether the name is a reserved word, which needs quotes.
 
     >>> quote_name("id"), quote_name("from", reserved=True), quote_name("/p"), quote_name("`/p`")
     ('id', '`from`', '`/p`', '`/p`')
@@ -57,7 +57,7 @@ def quote_name(name: str, reserved: bool = False) -> str:
 
 
 def quote_path(path: Iterable[str]) -> str:
-    """A field of a column, or a table of a schema, as identifiers.
+    """Returns a path, such as a field of a column or a table of a schema, as quoted identifiers.
 
     >>> print(quote_path(["meta", "at.utc"]))
     `meta`.`at.utc`
@@ -66,7 +66,7 @@ def quote_path(path: Iterable[str]) -> str:
 
 
 def path_of(text: str) -> tuple[str, ...]:
-    """Returns the column and the fields in it that an author names, each with quotes or without.
+    """Splits a user's path of a column and its fields, each quoted or not.
 
     >>> path_of("meta.at"), path_of("`a.b`"), path_of("meta.`at utc`"), path_of(" ts ")
     (('meta', 'at'), ('a.b',), ('meta', 'at utc'), ('ts',))
@@ -81,7 +81,7 @@ def path_of(text: str) -> tuple[str, ...]:
 
 
 def time_name(text: str) -> str:
-    """Returns a column as a plain name, and a field of one as a path in quotes (`is_path`).
+    """Normalizes the name of an event-time column: a column is unquoted, a field of a column is a quoted path.
 
     >>> time_name("ts"), time_name("`a.b`"), time_name("meta.at")
     ('ts', 'a.b', '`meta`.`at`')
@@ -91,12 +91,12 @@ def time_name(text: str) -> str:
 
 
 def is_path(name: str) -> bool:
-    """Returns whether what `time_name` gave is a field of a column."""
+    """Returns whether a result of `time_name` is a field of a column."""
     return name.startswith("`") and len(path_of(name)) > 1
 
 
 def quote_time(name: str) -> str:
-    """Returns SQL of what `time_name` gave.
+    """Returns a result of `time_name` as SQL.
 
     >>> quote_time("a.b"), quote_time("`meta`.`at`")
     ('`a.b`', '`meta`.`at`')
@@ -105,7 +105,7 @@ def quote_time(name: str) -> str:
 
 
 def shown_time(name: str) -> str:
-    """Returns what `time_name` gave for a message.
+    """Returns a result of `time_name` as text for a message.
 
     >>> shown_time("ts"), shown_time("`meta`.`at`")
     ('ts', 'meta.at')
@@ -114,7 +114,7 @@ def shown_time(name: str) -> str:
 
 
 def quote_configured(text: str) -> str:
-    """A column that a config names, or an expression over columns, which stays as it is.
+    """Returns a config's column as an identifier; an expression over columns is returned unchanged.
 
     >>> [quote_configured(text) for text in ("/p", "a b", "`a b`", "days(ts)", "meta.at", "a, b", "bucket(4, `a``b`)")]
     ['`/p`', '`a b`', '`a b`', 'days(ts)', 'meta.at', 'a, b', 'bucket(4, `a``b`)']
@@ -128,7 +128,7 @@ def quote_configured(text: str) -> str:
 
 
 def find_name(name: str, names: Iterable[str]) -> str | None:
-    """The one of some names that a config means, which may have quotes and is of any case; None: it means none.
+    """Returns the column that a config's name refers to, or None. The name may be quoted, in any case.
 
     >>> find_name("`K`", ["k", "v"]), find_name("/P", ["/p"]), find_name("`a`", ["`a`", "a"]), find_name("x", ["k"])
     ('k', '/p', '`a`', None)
@@ -138,7 +138,7 @@ def find_name(name: str, names: Iterable[str]) -> str | None:
 
 
 def literal(value: Any) -> str:
-    r"""A value as a literal.
+    r"""Returns a value as a SQL literal.
 
     >>> print(literal("it's"), literal("C:\\"), literal("${env:HOME}"), literal("two\nlines") == "'two\nlines'")
     'it\'s' 'C:\\' '\u0024{env:HOME}' True
@@ -150,7 +150,7 @@ def literal(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (int, Decimal)):
-        # Not through float: 2**53 + 1 is a number too.
+        # Not converted to float, which can't represent 2**53 + 1.
         return format(value, "f") if isinstance(value, Decimal) else str(value)
     if isinstance(value, float):
         return f"double('{value!r}')"
@@ -160,12 +160,12 @@ def literal(value: Any) -> str:
 
 
 def escape(text: str) -> str:
-    """What stands between the quotes of a text literal. Spark replaces variables in statements, also in texts."""
+    """Escapes text for a string literal. ``${`` is escaped, because Spark substitutes variables in string literals, too."""
     return text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
 
 
 def text_literal(value: Any) -> str:
-    """A value as the text of a property, an option or a comment.
+    """Returns a value as a string literal, for a property, an option or a comment.
 
     >>> text_literal(True), text_literal(3), text_literal("a'b")
     ("'true'", "'3'", "'a\\\\'b'")

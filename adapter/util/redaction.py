@@ -1,8 +1,7 @@
-"""What must not be shown: passwords, tokens and keys, taken out of any text that leaves the process.
+"""Redacts secrets (passwords, tokens, keys) in all text that leaves the process.
 
-Two ways, for either alone leaves gaps. A secret that the profile or a source declares is known by its value,
-wherever it comes up again. Any other is recognised by the form that it stands in: the user part of a URL, a
-parameter or an option whose name says what it is.
+There are two ways, because either alone leaves gaps. Secrets of the profile and of declared sources are found by their
+value. Others are found by their form: the user part of a URL, or a parameter or an option with a telling name.
 
 >>> without_secrets("jdbc:postgresql://me:p@ss@db:5432/shop?ssl=true&password=secret")
 'jdbc:postgresql://***@db:5432/shop?ssl=true&password=***'
@@ -22,10 +21,10 @@ from dbt_common.context import try_get_invocation_context
 HIDDEN = "***"
 
 _SHORTEST = 4
-"""A shorter value is found by its form alone: letters that come up everywhere would make any text unreadable."""
+"""Minimum length of a value that is redacted wherever it occurs. Shorter ones would make any text unreadable."""
 
 _A_WORD = re.compile(r"[A-Za-z]?[a-z]{,11}\Z|[A-Z]{,11}\Z")
-"""dbt takes a value out of words that hold it too, so one that may be a part of others isn't told to it."""
+"""Values that look like a word. dbt redacts inside of words, too, so it doesn't get these."""
 
 _WORDS = (
     r"password|passwd|passphrase|pwd|secret|token|credential|api[_.-]?key|private[_.-]?key|account[_.-]?key|"
@@ -33,8 +32,8 @@ _WORDS = (
 )
 _NAME = rf"[\w.-]*(?:{_WORDS}|(?<![\w])sig(?![\w]))[\w.-]*"
 _SECRET = re.compile(rf"{_NAME}\Z", re.I)
-# These tell something about a secret: where it lies, how long it holds, who gives it. (The id of a key isn't one of them:
-# Hadoop calls it an access key, and it goes with the secret.)
+# Options about a secret that aren't secret: where it is stored, how long it is valid, who provides it. The id of a key is
+# redacted: Hadoop calls it an access key, and it belongs to the secret.
 _ABOUT = re.compile(
     r"(?:file|path|location|provider|class|type|timeout|enabled|uri|url|(?<!key)(?<!key[_.-])id|scope|interval|algorithm"
     r"|ms|in|count)\Z",
@@ -44,13 +43,13 @@ _ABOUT = re.compile(
 _QUOTED = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|''|[^'\\])*'|\{(?:\}\}|[^}])*\}"
 _END = r"\s\"'`"
 
-# scott/tiger@host: Oracle has no // before it.
+# scott/tiger@host: in Oracle's URLs no // precedes it.
 _ORACLE = re.compile(rf"(?P<before>jdbc:oracle:\w+:)(?P<secret>[^@{_END}][^{_END}]*)(?=@)", re.I)
-# Up to the last @: a password may hold one, or a slash.
+# Up to the last @: a password may contain an @ or a slash.
 _USER = re.compile(
     rf"(?P<before>\b(?P<scheme>[a-z][\w+.-]*):/{{2,}})(?P<secret>[^@{_END}][^{_END}]*)(?=@)", re.I
 )
-# What stands before their @ is a container.
+# In these URLs the part before the @ is a container.
 _CONTAINERS = re.compile(r"(?:abfs|wasb)s?\Z", re.I)
 _BEARER = re.compile(r"(?P<before>\b(?:bearer|basic)\s+)(?P<secret>[\w.~+/=-]{8,})", re.I)
 
@@ -60,7 +59,7 @@ _PARAMETERS = tuple(
         rf"(?P<before>{mark}\s*(?P<name>{_NAME})\s*=)(?P<secret>{_QUOTED}|(?:(?!{end}|[{_END}]).)+)", re.I
     )
     for mark, end in (
-        # ';password=a&b;' and '?password=a;b&': what ends a value depends on what its parameter stands behind.
+        # ';password=a&b;' and '?password=a;b&': the separator before a parameter also ends its value.
         (r"(?:;|:(?=\w+=))", ";"),
         (r"[?&]", "&"),
         (r"[(,]", _BRACKET),
@@ -80,12 +79,12 @@ _lock = threading.Lock()
 
 
 def without_secrets(text: object) -> str:
-    """A text as it may be shown."""
+    """Returns a text with all secrets redacted."""
     return _values().sub(_hidden, without_recognised(str(text)))
 
 
 def without_recognised(text: str) -> str:
-    """A text without the secrets that the form they stand in tells. It is the same whatever else is known to be secret.
+    """Returns a text with secrets redacted by form only. The result doesn't depend on what `remember` was called with.
 
     >>> without_recognised("jdbc:postgresql://me:p@ss@db/shop"), without_recognised("s3a://shop/orders")
     ('jdbc:postgresql://***@db/shop', 's3a://shop/orders')
@@ -109,7 +108,7 @@ def _hides(match: re.Match[str]) -> bool:
 
 
 def is_secret(name: str) -> bool:
-    """Whether an option of that name holds a secret.
+    """Returns whether an option of that name holds a secret.
 
     >>> [is_secret(name) for name in ("fs.s3a.secret.key", "PWD", "ssl.keystore.location", "token-provider")]
     [True, True, False, False]
@@ -118,7 +117,7 @@ def is_secret(name: str) -> bool:
 
 
 def has_secrets(options: Mapping[str, Any]) -> bool:
-    """Returns whether some options hold secrets.
+    """Returns whether any of the options holds a secret.
 
     >>> has_secrets({"user": "me", "url": "jdbc:postgresql://db/shop"}), has_secrets({"url": "jdbc:postgresql://me:pw@db/shop"})
     (False, True)
@@ -127,13 +126,13 @@ def has_secrets(options: Mapping[str, Any]) -> bool:
 
 
 def remember(options: Mapping[str, Any]) -> None:
-    """Have the secrets among some options known by their values, also to what dbt writes into its logs."""
+    """Registers the secrets of options, so that their values are redacted everywhere, in dbt's logs too."""
     forms = {form for value in _secrets_of(options) for form in _spellings(value) if _is_telling(form)}
     with _lock:
         _known.update(forms)
         context = try_get_invocation_context()
         if context is not None:
-            # A list of dbt's, of what the environment calls secret; its loggers put asterisks in their place.
+            # dbt's list of secret environment variables, which its loggers redact.
             listed = context.env_secrets
             listed.extend(form for form in _known if form not in listed and not _A_WORD.match(form))
 
@@ -149,14 +148,14 @@ def _secrets_of(options: Mapping[str, Any]) -> Iterator[str]:
         elif isinstance(value, str) and is_secret(str(name)):
             yield value
         if isinstance(value, str):
-            # Alone, a URL ends where the text does, whatever spaces are in it.
+            # A value that is a URL ends with the text, even if it contains spaces.
             text = value.replace(" ", "\0") if "://" in value or value.startswith("jdbc:") else value
             found = (match["secret"] for form in _FORMS for match in form.finditer(text) if _hides(match))
             yield from (secret.replace("\0", " ") for secret in found)
 
 
 def _spellings(value: str) -> Iterator[str]:
-    """A secret as it was written, and as it is in a URL or out of one; of a user and a password the password."""
+    """Yields a secret as written, URL-encoded and URL-decoded; of ``user:password`` also the password alone."""
     for whole in (value, value.strip("\"'{}")):
         for each in (whole, *(part for part in re.split(r"[:/]", whole, maxsplit=1)[1:])):
             yield each
@@ -165,7 +164,7 @@ def _spellings(value: str) -> Iterator[str]:
 
 
 def _values() -> re.Pattern[str]:
-    """What is known by its value; the longest first, for one may hold another."""
+    """Returns a pattern of all registered secrets, the longest first, as one may contain another."""
     with _lock:
         known = sorted(_known, key=len, reverse=True)
     return re.compile(
@@ -174,7 +173,7 @@ def _values() -> re.Pattern[str]:
 
 
 def kind_of(value: object) -> str:
-    """What a value of YAML is, to be told without it.
+    """Describes the kind of a YAML value without showing its content.
 
     >>> kind_of(["a"]), kind_of("secret"), kind_of(4)
     ('a list', 'text', '4')
@@ -190,14 +189,14 @@ def kind_of(value: object) -> str:
 
 
 class Cause(Exception):
-    """What an error comes from, with its stack, as a log may show it."""
+    """The redacted stack trace of an exception, as the cause of another one."""
 
     def __init__(self, text: str, problem: BaseException) -> None:
         super().__init__(text)
         self.problem = problem
-        """The exception itself, whose text may hold secrets."""
+        """The original exception, whose text may contain secrets."""
 
 
 def cause_of(problem: BaseException) -> Cause:
-    """Stands for an exception behind another one: dbt writes both into its log."""
+    """Returns a redacted substitute for an exception, to raise another one from: dbt logs both."""
     return Cause(without_secrets("".join(traceback.format_exception(problem))), problem)

@@ -1,4 +1,4 @@
-"""Sizes of memory and files as people write them."""
+"""Parses sizes of memory and files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def size(text: Any, plain: int = 1) -> int | None:
-    """The bytes of a size; None if it isn't one.
+    """Returns a size in bytes, or None if the text isn't a size.
 
     Args:
-        text: as it is written.
-        plain: what a number without a unit counts.
+        text: a number with or without a unit.
+        plain: the unit of a number without one, in bytes.
 
     >>> size("64 MB"), size("1g"), size(4096), size("16384", plain=1 << 20), size("large")
     (67108864, 1073741824, 4096, 17179869184, None)

@@ -1,4 +1,4 @@
-"""Words around numbers and names."""
+"""Formats counts and lists of names for messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def counted(number: int, what: str, many: str | None = None) -> str:
-    """Returns a number with what it counts, in the singular for one.
+    """Returns a number and its noun, in the singular for one.
 
     >>> counted(1, "row"), counted(1200, "row"), counted(0, "micro-batch", "micro-batches")
     ('1 row', '1,200 rows', '0 micro-batches')
@@ -24,7 +24,7 @@ def agreeing(number: int, one: str, many: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Returns names as a sentence has them.
+    """Joins names with commas and "and".
 
     >>> listed(["a"]), listed(["a", "b", "c"])
     ('a', 'a, b and c')

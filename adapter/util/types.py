@@ -1,4 +1,4 @@
-"""Spark's types as SQL writes them."""
+"""Formats Spark's types as DDL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def type_text(type_: DataType) -> str:
-    """A type as DDL: Spark's own text leaves the names in a struct as they are.
+    """Returns a type as DDL. Unlike Spark's own text it quotes the names of a struct's fields where needed.
 
     >>> from pyspark.sql.types import StructType, StructField, IntegerType, ArrayType
     >>> type_text(ArrayType(StructType([StructField("a b", IntegerType()), StructField("c", IntegerType())])))
@@ -32,5 +32,5 @@ def type_text(type_: DataType) -> str:
 
 
 def quoted_as_needed(name: str) -> str:
-    """Returns a name, in quotes unless SQL reads it without them."""
+    """Returns a name, quoted if SQL needs it."""
     return name if is_plain(name) else quote(name)

@@ -368,7 +368,7 @@ def test_savepoints(cloud: Cloud, machines: Machines) -> None:
 
 def test_a_clone_and_a_deployment(cloud: Cloud, machines: Machines) -> None:
     (cloned,) = machines.another().does("dbt-stream state clone again --from pages")
-    assert "again: goes on from pages" in cloned.said
+    assert "again: continues from pages" in cloned.said
     cloud.put("f", ("10:15:00", "p4", "d5", 1))
     edited = machines.another()
     run, _ = edited.does("dbt run --select again", PAGES_ALONE)

@@ -324,7 +324,7 @@ def test_only_closed_windows_are_filled() -> None:
     assert closed_only(WindowRange(0, DAY), 2 * DAY) == WindowRange(0, DAY)
     assert sentence(lambda: closed_only(WindowRange(DAY, 2 * DAY), DAY)) == (
         "No window of the range has closed: those that end until 1970-01-02 00:00:00 have, and later ones are the "
-        "stream's to put out."
+        "stream's to emit."
     )
 
 

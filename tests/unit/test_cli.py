@@ -143,7 +143,7 @@ def test_a_selection_that_matches_nothing_is_told_from_a_project_without_streams
             "select window_end, count(*) as n from WINDOW group by window_start, window_end",
             "its windows are closed",
         ),
-        ("select * from WINDOW", "it puts its rows out as they come, so nothing was held back"),
+        ("select * from WINDOW", "it emits each row as it arrives, so nothing was held back"),
         (
             "select item, count(*) as n from (select /*+ STREAM */ * from bids) group by item",
             "it has no windows, and holds no rows back now",

@@ -75,8 +75,8 @@ def test_a_promotion_that_was_cut_short(model: StreamModel, staged: Deployment) 
         with pytest.raises(StreamError) as raised:
             check_whole(model)
         assert raised.value.msg == (
-            f"Model m: `dbt-stream deploy {command} m` was cut short, so its table, its state and its checkpoint may be of "
-            f"two versions. To finish it: `dbt-stream deploy {command} m`. To undo it: `dbt-stream deploy {back} m`."
+            f"Model m: `dbt-stream deploy {command} m` was interrupted, so its table, its state and its checkpoint may be "
+            f"of two versions. To finish it: `dbt-stream deploy {command} m`. To undo it: `dbt-stream deploy {back} m`."
         )
         assert deployments.in_between(model.storage) == {"lake.db.m", staged.new, staged.previous}
 

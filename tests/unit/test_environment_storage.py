@@ -159,9 +159,9 @@ def missing(path: str) -> Any:
 
 UNREACHABLE = (
     "The storage root s3a://***@b/x can't be reached: java.lang.ClassNotFoundException: Class "
-    "org.apache.hadoop.fs.s3a.S3AFileSystem not found. Where it is classes that are missing, name the Java packages of "
-    "its file system under 'packages' in the profile, as org.apache.hadoop:hadoop-aws:3.4.2 for s3a, of the Hadoop that "
-    "Spark has (3.4.2)."
+    "org.apache.hadoop.fs.s3a.S3AFileSystem not found. If classes are missing, name the Java packages of its file "
+    "system under 'packages' in the profile, such as org.apache.hadoop:hadoop-aws:3.4.2 for s3a, in the version of Spark's "
+    "Hadoop (3.4.2)."
 )
 
 

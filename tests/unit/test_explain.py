@@ -813,7 +813,7 @@ def test_when_windows_over_a_join_fire(explained: Any) -> None:
     assert (
         "Early firing: when the watermark is at window_end − 5 minutes, for windows that have rows. "
         "On-time firing: when the watermark is at window_end + 2 minutes. "
-        "After that a window's result changes in the micro-batch in which what it is made of does."
+        "After that a window's result changes in the micro-batch in which its input changes."
     ) in found
     assert "No windows" not in found
 

@@ -420,7 +420,7 @@ def test_dbt_reads_it_as_a_table_of_the_sessions_catalog() -> None:
 
 
 def test_a_source_is_a_stream_or_a_lookup_table() -> None:
-    with pytest.raises(DbtRuntimeError, match=r"Source crm.clients says both 'stream' and 'lookup'"):
+    with pytest.raises(DbtRuntimeError, match=r"Source crm.clients has both 'stream' and 'lookup'"):
         SparkStreamingRelation.create_from(
             SimpleNamespace(quoting={}), node({"lookup": {"url": URL}, "stream": {"format": "iceberg"}})
         )

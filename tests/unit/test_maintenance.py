@@ -111,8 +111,8 @@ def test_who_keeps_many_snapshots_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     assert kept_small.after_commit(None) == 1
     assert told == [
         "Model m: its table db.t keeps 81 snapshots, for the stream that writes dev.slow has not read them yet. Run that "
-        "model, or have `dbt-stream reset` forget it; of one that is no longer in the project, drop the table, and "
-        "`dbt-stream clean --dropped --yes` forgets the rest."
+        "model, or drop it with `dbt-stream reset`. If it is no longer in the project, drop its table, and remove the rest "
+        "with `dbt-stream clean --dropped --yes`."
     ]
     assert table.snapshot_count == 81
 
@@ -124,8 +124,8 @@ def test_a_version_that_was_replaced_is_cleaned_up(tmp_path: Path, monkeypatch: 
     model = StreamModel("m", "db.t", "db.t__state", Storage(str(tmp_path), lambda: None), ())
     Maintenance("table", model, Table(lineage(list(range(100, 300)))), RETENTION).after_commit(None)
     (said,) = told
-    assert "for dev.slow__previous_0a1b2c3d, a version of a model that lies beside it" in said
-    assert "`dbt-stream deploy cleanup` of that model lets them go" in said
+    assert "for dev.slow__previous_0a1b2c3d, a version of a model next to it" in said
+    assert "`dbt-stream deploy cleanup` of that model releases them" in said
 
 
 def checkpoint(root: Path, name: str, planned: dict[int, int], done: list[int], began: int | None) -> None:

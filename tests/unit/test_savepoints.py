@@ -72,8 +72,8 @@ def test_a_restore_that_was_cut_short(model: StreamModel) -> None:
     with pytest.raises(StreamError) as raised:
         check_whole(model)
     assert raised.value.msg == (
-        "Model m: the restore of its savepoint 's' was cut short, so its state, its table and its checkpoint may be of "
-        "different times. Run it again: `dbt-stream state restore m s`. To build the model anew: `dbt run --full-refresh "
+        "Model m: the restore of its savepoint 's' was interrupted, so its state, its table and its checkpoint may be of "
+        "different times. Run it again: `dbt-stream state restore m s`. To rebuild the model: `dbt run --full-refresh "
         "--select m`."
     )
 

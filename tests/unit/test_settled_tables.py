@@ -39,7 +39,7 @@ def test_a_table_that_can_not_be_noted(monkeypatch: pytest.MonkeyPatch, warned: 
     monkeypatch.setattr(impl.replaced_tables, "expire_old", fails)
     after_build()
     assert warned == [
-        "Node m: its table is built, but can't be noted as made by this package, or what is left of a stream of its name "
+        "Node m: its table is built, but can't be marked as made by this package, or the files of a stream of its name "
         "can't be removed (the catalog is {away}). Its old snapshots and files are kept until it is built with "
         "--full-refresh."
     ]

@@ -47,8 +47,8 @@ def test_a_cluster_without_executors() -> None:
     for second in range(300, 500, 10):
         dog.look(second, {"a": ("micro-batch 3", 2)}, 0)
     assert said == [
-        "The cluster has had no executors for 60 s; models with rows to take in wait for them.",
-        "The cluster has had no executors for 2 min; models with rows to take in wait for them.",
+        "The cluster has had no executors for 60 s; models with rows to read wait for them.",
+        "The cluster has had no executors for 2 min; models with rows to read wait for them.",
     ]
     dog.look(500, {"a": ("micro-batch 3", 2)}, 2)
     for second in range(510, 560, 10):

@@ -1,1 +1,1 @@
-"""Iceberg's tables: commits, snapshots and their maintenance."""
+"""Iceberg tables: commits, snapshots and maintenance."""

@@ -1,4 +1,4 @@
-"""Snapshots that are kept, and a table put back to one: commits of Iceberg's metadata, which touch no file of rows."""
+"""Retains snapshots with branches, and rolls tables back to them. Both are metadata commits that rewrite no data file."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 _MAIN = "main"
 _OWN = (PREFIX, "write.metadata.metrics.column.")
-"""Properties that go with the columns and rows of a table: what a stream notes, and statistics of columns."""
+"""Prefixes of table properties that belong to the rows and columns: a stream's own, and settings of column statistics."""
 
 
 def picture(table: IcebergTable) -> Picture:
-    """A table as it is at the last look."""
+    """Returns what is needed to restore a table to its state at the last refresh."""
     metadata = table.java.operations().current()
     return Picture(
         str(table.java.uuid()),
@@ -31,7 +31,7 @@ def picture(table: IcebergTable) -> Picture:
 
 
 def held(table: IcebergTable, prefix: str) -> dict[str, int]:
-    """The snapshots of a table's branches and tags but for its main one, by their names."""
+    """Returns the snapshots of a table's branches and tags with a prefix, except its main branch, by name."""
     refs = table.java.refs()
     names = [str(name) for name in _each(refs.keySet())]
     return {
@@ -40,19 +40,20 @@ def held(table: IcebergTable, prefix: str) -> dict[str, int]:
 
 
 def hold(table: IcebergTable, name: str, snapshot: int, age: int | None = None) -> None:
-    """Have Iceberg keep a snapshot, and those before it that say which step it is of, by a branch that nobody writes to.
-    (A tag keeps one snapshot alone, which may be a compaction.)
+    """Retains a snapshot, and the ones before it that are needed to use it, with a branch that nobody writes to.
+
+    A tag would only retain a single snapshot, which may be a compaction without a stream's position.
 
     Args:
-        table: whose it is.
-        name: the branch's. There is none of that name.
+        table: the table.
+        name: the name of the branch, which doesn't exist yet.
         snapshot: the snapshot.
-        age: milliseconds since the snapshot was made, after which Iceberg lets it go; None: it never does.
+        age: milliseconds after the snapshot's creation after which Iceberg may expire it. Default: never.
     """
     table.refresh()
     past = table.lineage_of(snapshot)
     step = next((place for place, each in enumerate(past, 1) if each.is_step), len(past))
-    # What a step brought is told by the snapshot before it; and a stream may begin where files were added last.
+    # The snapshot before a micro-batch's is needed to read its changes. A stream may start at the newest append.
     begins = beginning(past)
     wanted = max(step + 1, 0 if begins is None else begins[0])
     update = table.java.manageSnapshots().createBranch(name, snapshot)
@@ -64,7 +65,7 @@ def hold(table: IcebergTable, name: str, snapshot: int, age: int | None = None) 
 
 
 def let_go(table: IcebergTable, name: str) -> None:
-    """Have a branch or a tag be there no more, if it is."""
+    """Removes a branch or a tag if it exists."""
     table.refresh()
     if name in held(table, name):
         update = table.java.manageSnapshots()
@@ -73,12 +74,12 @@ def let_go(table: IcebergTable, name: str) -> None:
 
 
 def has_schema(table: IcebergTable, schema: int) -> bool:
-    """Whether the table still knows the columns that it had."""
+    """Returns whether the table's metadata still has a schema, by its id."""
     return bool(table.java.schemas().containsKey(schema))
 
 
 def put_back(spark: SparkSession, table: IcebergTable, to: Picture) -> None:
-    """Make a table what it was: rows, columns and properties, in one commit.
+    """Restores a table's rows, columns and properties in one commit.
 
     Raises:
         Py4JJavaError: somebody has written the table meanwhile; nothing was changed.
@@ -104,12 +105,12 @@ def put_back(spark: SparkSession, table: IcebergTable, to: Picture) -> None:
 
 
 def take_back(spark: SparkSession, table: IcebergTable, position: Position) -> None:
-    """Make a table what it was before a step that was its last, if that is in it. No step has changed its columns.
+    """Rolls a table back to before a micro-batch, if that was its last commit. A micro-batch doesn't change columns.
 
     Args:
         spark: a session.
         table: the table.
-        position: the step.
+        position: the position of the micro-batch.
 
     Raises:
         Py4JJavaError: somebody has written the table meanwhile; nothing was changed.
@@ -140,14 +141,14 @@ def take_back(spark: SparkSession, table: IcebergTable, position: Position) -> N
 
 
 def gone_files(spark: SparkSession, storage: Storage, table: IcebergTable, snapshot: int) -> list[str]:
-    """The files of a snapshot that somebody has removed.
+    """Returns the data files of a snapshot that somebody has deleted.
 
     Raises:
-        Py4JJavaError: what lists them is gone as well.
+        Py4JJavaError: the snapshot's manifests are deleted, too.
     """
     rows = spark.sql(f"select distinct file_path from {table.name}.files version as of {snapshot}").collect()
     paths = [str(path) for (path,) in map(tuple, rows)]
-    # A folder is listed at once, which a file after the other isn't. Others may lie anywhere.
+    # Listing the folder is faster than checking each file. Files outside of it are checked one by one.
     data = f"{_plain(str(table.java.location()))}/data"
     listed: set[str] = set()
     if any(_plain(path).startswith(f"{data}/") for path in paths):
@@ -170,7 +171,7 @@ def _each(collection: Any) -> list[Any]:
 
 
 def _plain(path: str) -> str:
-    """A path of this machine as it is written without a scheme; any other as it is.
+    """Returns a local path without its scheme, and any other path unchanged.
 
     >>> _plain("file:///tmp/a"), _plain("file:/tmp/a"), _plain("s3a://bucket/a")
     ('/tmp/a', '/tmp/a', 's3a://bucket/a')

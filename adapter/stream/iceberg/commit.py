@@ -1,12 +1,12 @@
-"""Commits of a step, which one run alone can make: the tables themselves are the lock.
+"""Conditional commits: optimistic concurrency control between two runs of a model.
 
-Two runs of a model that don't see each other's lock (on machines that share an object store, say) may carry out the
-same step. Each run knows the snapshots it has seen or made. Its commit goes through only while no other run's commit
-came after them: Iceberg asks again on each attempt, right before the catalog swaps the table's metadata, so there is
-no moment at which both can commit. The run that comes second ends with nothing written.
+Two runs of a model that don't see each other's lock (on machines that share an object store, say) may execute the same
+micro-batch. Each run knows the newest snapshot that it has read or committed. Its commit only succeeds if no other run has
+committed after that: Iceberg validates this on each attempt, right before the catalog swaps the table's metadata, so both
+runs can't commit. The second run fails without writing anything.
 
-Spark's own writers commit without a condition. So Spark writes the files as it does in a compaction, which leaves the
-commit to whoever started it, and the commit is made here.
+Spark's own writers commit without such a condition. So Spark only writes the files, in the way of a compaction, and this
+module commits them.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ if TYPE_CHECKING:
 
 _WRITTEN = "written_files"
 _CATALOG_OF_FILES = "org.apache.iceberg.spark.SparkRewriteTableCatalog"
-"""Iceberg's catalog of tables that files are written for, and not yet committed to."""
+"""Iceberg's catalog of tables for which files are written without being committed."""
 _GUAVA = "org.apache.iceberg.relocated.com.google.common"
 _INVALID = "org.apache.iceberg.exceptions.ValidationException"
 _LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
 
 def create(spark: SparkSession, point: str, model: StreamModel, role: str, description: str) -> IcebergTable:
-    """Make a table, which isn't there as far as this run knows.
+    """Creates a table that didn't exist when this run looked.
 
     Args:
         spark: a session.
-        point: what it is called as a fail point.
-        model: whose table it is.
-        role: as what it is made (see `ownership`).
-        description: what follows the name in CREATE TABLE.
+        point: the name of the fail point.
+        model: the model that the table belongs to.
+        role: the role of the table (see `ownership`).
+        description: the part of CREATE TABLE after the name.
 
     Raises:
-        StreamError: another run of the model has made it, or the name is somebody else's table or view.
+        StreamError: another run of the model has created it, or a foreign table or view has that name.
     """
     from pyspark.errors import AnalysisException
 
@@ -74,8 +74,8 @@ def create(spark: SparkSession, point: str, model: StreamModel, role: str, descr
                 raise
             if not spark.catalog.tableExists(name):
                 raise StreamError(
-                    f"Model {model.name}: it has to make the table {name}, and a view of that name is there. Rename one of "
-                    "the two."
+                    f"Model {model.name}: it has to create the table {name}, but there is a view of that name. Rename "
+                    "one of the two."
                 ) from problem
             if owned(spark, model, role) is None:
                 raise foreign(spark, model, role) from problem
@@ -91,15 +91,15 @@ def append(
     properties: Mapping[str, str],
     by_anyone: bool = False,
 ) -> None:
-    """Add rows to a table. Others than a stream may have written it meanwhile.
+    """Appends rows to a table. Writers other than streams may have committed to it meanwhile.
 
     Args:
-        point: what it is called as a fail point.
-        model: whose table it is.
+        point: the name of the fail point.
+        model: the model that the table belongs to.
         table: the table.
-        rows: with its columns; None: none, the commit says only how far the model has come.
-        properties: of the snapshot.
-        by_anyone: whether nobody else may have changed rows of the table either.
+        rows: rows with the table's columns. None for a commit that only carries properties.
+        properties: properties of the snapshot.
+        by_anyone: whether to also refuse the commit if any other writer has changed rows.
 
     Raises:
         StreamError: another run of the model has written the table; nothing was added.
@@ -121,15 +121,15 @@ def overwrite(
     properties: Mapping[str, str],
     parts: Sequence[str] | None = None,
 ) -> None:
-    """Put rows in the place of others. Nobody may have changed rows of the table meanwhile.
+    """Replaces rows of a table. Fails if anybody has changed rows meanwhile.
 
     Args:
-        point: what it is called as a fail point.
-        model: whose table it is.
+        point: the name of the fail point.
+        model: the model that the table belongs to.
         table: the table.
-        rows: with its columns.
-        properties: of the snapshot.
-        parts: the values of the column ``part``, by which the table is partitioned, whose rows go; None: all rows go.
+        rows: the new rows, with the table's columns.
+        properties: properties of the snapshot.
+        parts: the values of the partition column ``part`` whose rows are replaced. Default: all rows.
 
     Raises:
         StreamError: somebody has written the table; nothing was changed.
@@ -145,15 +145,16 @@ def overwrite_if(
     properties: Callable[[], Mapping[str, str] | None],
     parts: Sequence[str] | None = None,
 ) -> None:
-    """The same, if it turns out to be wanted once the rows are written.
+    """Replaces rows of a table as `overwrite` does, unless `properties` decides against it after the rows are written.
 
     Args:
-        point: what it is called as a fail point.
-        model: whose table it is.
+        point: the name of the fail point.
+        model: the model that the table belongs to.
         table: the table.
-        rows: with its columns.
-        properties: says those of the snapshot, after the rows were written; None: the table is to stay as it is.
-        parts: as in `overwrite`.
+        rows: the new rows, with the table's columns.
+        properties: called after the rows are written. Returns the properties of the snapshot, or None to leave the table
+            unchanged.
+        parts: the values of the partition column ``part`` whose rows are replaced. Default: all rows.
 
     Raises:
         StreamError: somebody has written the table; nothing was changed.
@@ -163,7 +164,7 @@ def overwrite_if(
         reached(f"{point}:written", model.name)
         notes = properties()
         if notes is None:
-            with suppress(Exception):  # `clean` finds what is left
+            with suppress(Exception):  # `dbt-stream clean` removes files that are left
                 _delete(table, files)
             return
         update = table.java.newOverwrite().overwriteByRowFilter(_rows_of(rows.sparkSession, parts))
@@ -173,8 +174,7 @@ def overwrite_if(
 
 
 class Moved(Exception):
-    """Files of which rows are to go aren't the table's any more, as it was compacted; or it is of another format, or another
-    snapshot's. Nothing was changed."""
+    """Data files with rows to delete aren't in the table any more: it was compacted or rolled back. Nothing was changed."""
 
 
 def change(
@@ -186,19 +186,19 @@ def change(
     files: Sequence[str],
     properties: Mapping[str, str],
 ) -> None:
-    """Add rows to a table and take others away, in one commit. Nobody may have changed rows of the table meanwhile.
+    """Inserts and deletes rows of a table in one commit. Fails if anybody has changed rows meanwhile.
 
     Args:
-        point: what it is called as a fail point.
-        model: whose table it is.
-        table: the table, of which `position_deletes.are_possible`.
-        rows: that come, with its columns; None: none do.
-        gone: where those are that go: `position_deletes.PATH` and `POSITION`, in that order and ordered by them.
-        files: the paths in it.
-        properties: of the snapshot.
+        point: the name of the fail point.
+        model: the model that the table belongs to.
+        table: the table, for which `position_deletes.are_possible`.
+        rows: the rows to insert, with the table's columns, or None.
+        gone: the positions of the rows to delete: columns `position_deletes.PATH` and `POSITION`, sorted by both.
+        files: the distinct paths in `gone`.
+        properties: properties of the snapshot.
 
     Raises:
-        Moved: others have compacted it.
+        Moved: another writer has compacted the table.
         StreamError: somebody has written the table; nothing was changed.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -222,7 +222,7 @@ def change(
         try:
             _commit(model, table, update, [*added, *deletes], properties, by_anyone=True)
         except (Py4JJavaError, IllegalArgumentException) as problem:
-            # The second is said of a snapshot that the table's newest doesn't come from.
+            # Iceberg raises IllegalArgumentException if the snapshot isn't an ancestor of the current one.
             if isinstance(problem, Py4JJavaError) and not _is_invalid(problem):
                 raise
             _delete(table, [*added, *deletes])
@@ -234,14 +234,14 @@ class Files(NamedTuple):
 
     rows: DataFrame
     java: Sequence[Any]
-    """As Iceberg describes them."""
+    """Iceberg's objects of the files."""
 
 
 @contextmanager
 def files_up_to(spark: SparkSession, table: IcebergTable, column: str, value: int) -> Iterator[Files]:
-    """Yields the files of a table, as it is known, that may have a row with at most that value of a column.
+    """Yields the files of the known snapshot that may have rows with at most `value` in a column.
 
-    They are read inside; the table has no deletes.
+    Their rows can only be read inside the block. The table must not have delete files.
     """
     expressions = java_class(spark, "org.apache.iceberg.expressions.Expressions")
     wanted = expressions.lessThanOrEqual(column, value)
@@ -272,15 +272,15 @@ def replace(
     properties: Mapping[str, str],
     settings: Mapping[str, str],
 ) -> None:
-    """Put rows that say the same in the place of those of some files. Streams that read the table pass over it.
+    """Replaces files by equivalent rows, as a compaction does. Streams that read the table skip the snapshot.
 
     Args:
-        point: what it is called as a fail point.
-        model: whose table it is.
+        point: the name of the fail point.
+        model: the model that the table belongs to.
         table: the table.
-        files: that go.
-        rows: that come, with its columns.
-        properties: of the snapshot.
+        files: the files to remove.
+        rows: the rows that replace theirs, with the table's columns.
+        properties: properties of the snapshot.
         settings: properties of the table.
 
     Raises:
@@ -310,18 +310,18 @@ def migrate(
     added: Callable[[StructType], DataFrame] | None = None,
     by_anyone: bool = True,
 ) -> None:
-    """Change a table's columns, its properties and which parts it has, and add rows, all in one commit.
+    """Changes a table's columns and properties, empties partitions, and adds rows, all in one commit.
 
     Args:
         spark: a session.
-        point: what it is called as a fail point.
-        model: whose table it is.
+        point: the name of the fail point.
+        model: the model that the table belongs to.
         table: the table.
-        change: of columns and parts.
+        change: the changes of columns and partitions.
         settings: properties of the table.
-        properties: of the snapshot.
-        added: rows that come to it, in the columns that it has then; None: none do.
-        by_anyone: whether nobody else may have changed rows of it.
+        properties: properties of the snapshot.
+        added: returns the rows to add for the schema after the change. Default: no rows.
+        by_anyone: whether to also refuse the commit if any other writer has changed rows.
 
     Raises:
         StreamError: another run of the model has written the table; nothing was changed.
@@ -342,7 +342,7 @@ def migrate(
             rows = transaction.newOverwrite().overwriteByRowFilter(_rows_of(spark, change.emptied))
             add = rows.addFile
         else:
-            # Also without rows: a snapshot has the columns of its time, and state is read by its snapshot.
+            # Appends even without rows, because reading a snapshot uses its schema, and state is read by snapshot.
             rows = transaction.newAppend()
             add = rows.appendFile
         for file in files:
@@ -352,18 +352,18 @@ def migrate(
 
 
 def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> bool:
-    """Build on what others than a stream have committed to a table since this run wrote it.
+    """Rebases on commits that other writers made since this run's last commit to a table.
 
     Args:
-        model: whose table it is.
+        model: the model that the table belongs to.
         table: the table.
-        by_anyone: whether nobody else may have changed rows of it.
+        by_anyone: whether to refuse any other writer that has changed rows.
 
     Returns:
-        Whether anybody has committed to it.
+        Whether there were such commits.
 
     Raises:
-        StreamError: another run of the model has written it, or somebody has who may not.
+        StreamError: another run of the model has written the table, or a refused writer has changed rows.
     """
     table.refresh()
     if not Unmoved(table.known, by_anyone).holds(table.snapshots()):
@@ -373,31 +373,31 @@ def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> b
 
 
 def check_own(model: StreamModel, table: IcebergTable, name: str) -> None:
-    """Build on the commit that Spark has just made for this run.
+    """Rebases on a commit that Spark has just made for this run.
 
     Args:
-        model: whose table it is.
+        model: the model that the table belongs to.
         table: the table.
-        name: of the commit, its `COMMIT`.
+        name: the id of the commit, its property `COMMIT`.
 
     Raises:
-        StreamError: another run of the model has written the table in the moment before.
+        StreamError: another run of the model has committed just before.
     """
     before = Unmoved(table.known)
     if not (table.build_on(name) and before.holds(table.past_of_known())):
         raise StreamError(
             f"Model {model.name}: another run of it wrote {table.name} at the same moment, so rows of the two may be mixed "
-            f"in it. Let one run at a time write the model. To build it anew: {model.rebuild}."
+            f"in it. Let one run at a time write the model. To rebuild it: {model.rebuild}."
         )
 
 
 class Unmoved:
-    """Iceberg's condition of a commit: nobody has committed to the table since.
+    """Validates before a commit that nobody has committed to the table since a snapshot.
 
     Args:
-        known: the snapshot the commit builds on; None: the table had none.
-        by_anyone: whether others than streams count, if they changed rows.
-        name: of the commit, its `COMMIT`.
+        known: the snapshot that the commit is based on, or None if the table had none.
+        by_anyone: whether commits of writers other than streams count, too, if they changed rows.
+        name: the id of the commit, its property `COMMIT`.
     """
 
     def __init__(self, known: int | None, by_anyone: bool = False, name: str | None = None) -> None:
@@ -405,13 +405,17 @@ class Unmoved:
         self.refused = False
 
     def holds(self, snapshots: Iterator[Any]) -> bool:
-        """Whether none of the snapshots, the newest first, is another's commit after the known one."""
+        """Returns whether no other writer has committed after the known snapshot.
+
+        Args:
+            snapshots: the snapshots of the table, the newest first.
+        """
         moved = False
         for snapshot in snapshots:
             if int(snapshot.snapshotId()) == self._known:
                 return not moved
             if self._name is not None and snapshot.summary().get(COMMIT) == self._name:
-                # Tried again, for the catalog hadn't told that it was made. Not refused: Iceberg would delete its files.
+                # A retry, because the catalog hadn't confirmed this commit. Refusing it would make Iceberg delete its files.
                 raise RuntimeError("this commit is made already")
             if is_of_stream(snapshot) or (self._by_anyone and str(snapshot.operation()) != REPLACE):
                 moved = True
@@ -420,16 +424,16 @@ class Unmoved:
         return self._known is None and not moved
 
     def validate(self, ancestors: Any) -> bool:
-        """Iceberg's question, about the snapshots of the table as it is right before the commit."""
+        """Iceberg's callback, with the table's snapshots right before the commit."""
         self.refused = not self.holds(each_of(ancestors.iterator()))
         return not self.refused
 
     def errorMessage(self) -> str:
-        """What Iceberg adds to its own message."""
+        """Iceberg's callback for the text that it adds to its own message."""
         return "another run has committed"
 
     class Java:
-        """The interface that this is to Java."""
+        """The Java interface that py4j makes of this class."""
 
         implements = ("org.apache.iceberg.SnapshotAncestryValidator",)
 
@@ -449,8 +453,8 @@ def _commit(
     condition = Unmoved(table.known, by_anyone, name)
     update.validateWith(condition)
     if model.storage.is_local:
-        # Iceberg looks every 10 ms whether its threads have read or written a manifest, some five times in a commit. On a
-        # disk the few there are take one thread less than that.
+        # Iceberg's worker threads poll every 10 ms, some five times per commit. On a local disk the few manifests are
+        # processed faster in the calling thread.
         update.scanManifestsWith(_own_thread(table.spark))
     try:
         update.commit()
@@ -460,50 +464,52 @@ def _commit(
         if condition.refused or (transaction is not None and _has_moved(table, by_anyone, name)):
             _delete(table, files)
             raise StreamError(_of_another_run(model, table.name)) from problem
-        # A catalog that fails may have made the commit all the same.
+        # The commit may have succeeded although the catalog failed.
         if not _is_made(table, name):
             raise
     else:
-        # Others may have built on it already: known is this one, not the newest.
+        # Others may have committed after it: the known snapshot is this one, not the newest.
         if not table.build_on(name):
             raise StreamError(_of_another_run(model, table.name))
 
 
 def _is_invalid(problem: Any) -> bool:
-    """Whether Iceberg found, right before a commit, that what it builds on isn't there."""
+    """Returns whether Iceberg refused a commit because the files that it is based on are gone."""
     return str(problem.java_exception.getClass().getName()) == _INVALID
 
 
 def _own_thread(spark: SparkSession) -> Any:
-    """Java's executor that does at once, in the thread that asks, what it is given."""
+    """Returns a Java executor that runs tasks in the calling thread."""
     return static_method(spark, f"{_GUAVA}.util.concurrent.MoreExecutors", "newDirectExecutorService")()
 
 
 def _delete(table: IcebergTable, files: Sequence[Any]) -> None:
-    """Delete files that no snapshot has."""
+    """Deletes files that are in no snapshot."""
     for file in files:
         table.java.io().deleteFile(file.location())
 
 
 def _has_moved(table: IcebergTable, by_anyone: bool, name: str) -> bool:
-    """Whether another run has committed, and not this one by that name: Iceberg makes no second try of a change of columns,
-    so the condition isn't asked then."""
+    """Returns whether another run has committed, and this run's commit `name` has not.
+
+    Iceberg doesn't retry a transaction with schema changes, so it doesn't validate the condition again.
+    """
     try:
         table.refresh()
         return not Unmoved(table.known, by_anyone, name).holds(table.snapshots())
     except Exception:
-        return False  # what failed before says more, or the commit was made
+        return False  # the first error says more, or the commit succeeded
 
 
 def _is_made(table: IcebergTable, name: str) -> bool:
     try:
         return table.build_on(name)
     except Exception:
-        return False  # what failed before says more
+        return False  # the first error says more
 
 
 def _written(rows: DataFrame, table: Any) -> list[Any]:
-    """Iceberg's descriptions of the files that rows were written to, which no snapshot of its table has yet."""
+    """Writes rows to files of a table without committing them, and returns Iceberg's objects of the files."""
     from pyspark.sql import functions as F
 
     spark = rows.sparkSession
@@ -511,9 +517,9 @@ def _written(rows: DataFrame, table: Any) -> list[Any]:
     coordinator = static_method(spark, "org.apache.iceberg.spark.FileRewriteCoordinator", "get")()
     name = str(uuid.uuid4())
     if java_class(spark, "org.apache.iceberg.TableUtil").supportsRowLineage(table):
-        # From version 3 of the format on a compaction writes the ids that rows have. New rows get theirs by the commit.
+        # From format version 3 on a compaction writes existing row ids. NULL makes the commit assign new ones.
         rows = rows.withColumns({column: F.lit(None).cast("bigint") for column in _LINEAGE})
-    # In the session of the rows: what Iceberg sets by itself it sets in the thread's, which may be another.
+    # Set in the session of the rows, because Iceberg itself sets it in the thread's session, which may be another.
     rows.sparkSession.conf.set(f"spark.sql.catalog.{_WRITTEN}", _CATALOG_OF_FILES)
     tables.add(name, table)
     try:
@@ -537,6 +543,6 @@ def _rows_of(spark: SparkSession, parts: Sequence[str] | None) -> Any:
 def _of_another_run(model: StreamModel, table: str) -> str:
     return (
         f"Model {model.name}: {table} was written by another run meanwhile (or somebody changed its rows), so this one "
-        "ended without writing what it had. Let one run at a time write the model; what this one had left, the next "
-        "takes in."
+        "ended without writing what it had. Let one run at a time write the model; the next run reads what this one had "
+        "left."
     )

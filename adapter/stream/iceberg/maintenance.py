@@ -1,16 +1,17 @@
-"""Tables kept small: snapshots that nobody reads any more are expired, small files are compacted.
+"""Table maintenance: expires snapshots that nobody needs, and compacts small files.
 
-Every micro-batch leaves a snapshot and a file in each table that it writes. Iceberg writes the metadata of all snapshots
-anew with each commit, so what a micro-batch costs would follow the number of those before it.
+Every micro-batch adds a snapshot and a file to each table that it writes. Each commit of Iceberg writes the metadata of all
+snapshots, so without maintenance the cost of a micro-batch would grow with the number of micro-batches.
 
-What has to stay, whatever its age:
+These snapshots are retained regardless of their age:
 
 - the newest snapshot that carries a stream's position, and all after it;
-- the newest snapshot that appends rows, and what came after it: a stream that begins reads the table as it is there
-  (up to `_MANY` times as many as are wanted);
-- what a stream of the same storage root has not read yet: its checkpoint names the snapshot it has come to; and what it
-  would read again from a savepoint;
-- what the table's own properties keep: ``history.expire.max-snapshot-age-ms`` and ``history.expire.min-snapshots-to-keep``.
+- the newest snapshot that appends rows, and all after it, because a new stream starts reading there (up to `_MANY` times
+  the maximum number of snapshots);
+- snapshots that a stream of the same storage root has not read yet, according to its checkpoint, or would read again from a
+  savepoint;
+- snapshots retained by the table's properties ``history.expire.max-snapshot-age-ms`` and
+  ``history.expire.min-snapshots-to-keep``.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ if TYPE_CHECKING:
 logger = AdapterLogger("Spark")
 
 EVERY = 50
-"""Snapshots, or files, that come from one look to the next at whether there are too many."""
+"""Number of new snapshots, or files, between two checks whether there are too many."""
 
 _MANY = 5
-"""Times as many snapshots as are wanted: somebody has to know."""
+"""Multiple of the maximum number of snapshots above which a warning names the reader that retains them."""
 
 OWN_AGE, OWN_NUMBER = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
-"""Properties by which the author of a table keeps more."""
+"""Table properties of Iceberg by which a user retains more snapshots."""
 
 PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
 }
-"""Of Iceberg: a metadata file per commit would stay for ever."""
+"""Table properties that limit the number of old metadata files, of which each commit adds one."""
 
 
 def kept_snapshots(
@@ -60,15 +61,15 @@ def kept_snapshots(
     age: int | None = None,
     at_least: int = 1,
 ) -> int:
-    """How many snapshots stay.
+    """Returns how many of the newest snapshots to retain.
 
     Args:
-        lineage: the newest snapshot, the one it came from, and so on.
-        retention: what the model's author wants.
+        lineage: the newest snapshot, its parent, and so on.
+        retention: the model's config.
         now: milliseconds since 1970.
-        left: what streams have not read yet.
-        age: milliseconds for which the table's own properties keep a snapshot, however many there are; None: they don't.
-        at_least: how many they keep.
+        left: the snapshots that streams have not read yet.
+        age: milliseconds for which the table's properties retain every snapshot, or None.
+        at_least: the number of snapshots that the table's properties retain.
     """
     if left.whole:
         return len(lineage)
@@ -92,7 +93,7 @@ def kept_snapshots(
 
 
 def _first(lineage: Sequence[Snapshot], wanted: Callable[[Snapshot], bool]) -> int:
-    """How many snapshots there are up to the first that is wanted; 0 if none is."""
+    """Returns the 1-based index of the first wanted snapshot, or 0."""
     return next((place for place, each in enumerate(lineage, 1) if wanted(each)), 0)
 
 
@@ -103,21 +104,22 @@ def _last(lineage: Sequence[Snapshot], wanted: Callable[[Snapshot], bool]) -> in
 def of_read_table(
     kind: str, model: StreamModel, table: IcebergTable, build_on: Callable[[], object]
 ) -> Maintenance:
-    """The maintenance of a table of a model that others read, by what the model's author wants (as of `Maintenance`)."""
+    """Returns the maintenance of a model's table or changelog, which others read, with the retention of its config."""
     table.set_defaults(PROPERTIES)
     return Maintenance(kind, model, table, model.retention, build_on)
 
 
 class Maintenance:
-    """Keeps a table of a model small.
+    """Expires snapshots and compacts files of one of a model's tables.
 
     Args:
-        kind: which of the model's tables it is, for fail points.
+        kind: the kind of table, for fail points.
         model: the model.
         table: the table.
-        retention: what is kept of it.
-        build_on: has the run build on a compaction, which is made without a condition; None where others compact the table.
-        is_read: whether streams read it.
+        retention: how many snapshots to retain, and for how long.
+        build_on: rebases the run on a compaction, which Spark commits without a condition. None if the table is compacted
+            elsewhere.
+        is_read: whether streams read the table.
     """
 
     def __init__(
@@ -131,26 +133,26 @@ class Maintenance:
     ) -> None:
         self._kind, self._model, self._table = kind, model, table
         self._retention, self._build_on, self._is_read = retention, build_on, is_read
-        # When it was looked at last. A run may take in little, so it doesn't begin with a look at all that is there.
+        # Numbers at the last check. A run may be short, so it doesn't start with a check of the existing files.
         self._files, self._snapshots = 0, retention.max_snapshots
         self._worn_until = 0
         self._is_old = is_read and self._oldest_is_old()
 
     def look_again(self) -> None:
-        """See with the next commit whether there is something to expire: files were replaced by others."""
+        """Makes the next commit check for snapshots to expire, because files were replaced."""
         self._is_old = True
 
     def after_commit(self, spark: SparkSession, before: Callable[[], int] = lambda: 0) -> int:
-        """Do what is due.
+        """Compacts and expires if due.
 
-        What fails is told and tried again later: the rows are in the table.
+        Failures are logged, and the next check tries again: the rows are already in the table.
 
         Args:
             spark: a session.
-            before: what else is done, and before; returns how many commits it took.
+            before: further maintenance to do first. Returns the number of its commits.
 
         Returns:
-            How many commits that took.
+            The number of commits made.
 
         Raises:
             StreamError: another run of the model has written the table.
@@ -174,7 +176,7 @@ class Maintenance:
             return 0
         files = self._count()
         is_worn = files >= self._worn_until and self._is_worn()
-        # To plan a compaction reads what the table has, so it waits for a share of that.
+        # Planning a compaction reads all metadata, so the number of new files has to be a share of all files.
         if files < self._files + max(EVERY, self._files // 4) and not is_worn:
             return 0
         rows = self._table.count(FILES)
@@ -183,7 +185,7 @@ class Maintenance:
             and not is_worn
             and self._table.count("total-files-size") >= rows * self._retention.target_file_size // 2
         ):
-            # As another run left it, or a compaction.
+            # The existing files are large enough on average: only later ones count.
             self._files = files
             return 0
         before = self._table.known
@@ -197,15 +199,15 @@ class Maintenance:
 
     def _looked_at_files(self) -> None:
         self._files = self._count()
-        # What couldn't be mended isn't tried again with each commit.
+        # If a compaction didn't remove the deleted rows, it isn't tried again with each commit.
         self._worn_until = self._files + EVERY if self._is_worn() else 0
 
     def _count(self) -> int:
-        """The table's files, those of deletes too."""
+        """Returns the number of the table's data files and delete files."""
         return self._table.count(FILES) + self._table.count(DELETE_FILES)
 
     def _is_worn(self) -> bool:
-        """Whether more than a third of the rows in its files are gone."""
+        """Returns whether more than a third of the rows in the table's files are deleted."""
         gone = self._table.count(DELETED)
         return gone > 0 and 3 * gone > self._table.count(RECORDS)
 
@@ -224,14 +226,14 @@ class Maintenance:
         )
         if kept > _MANY * self._retention.max_snapshots:
             self._tell_who_holds(lineage[kept - 1], kept, left)
-        # Made in the place of another, a table has the snapshots of that one, which are of use only while they are young.
+        # After CREATE OR REPLACE a table still has the old table's snapshots, which only their age retains.
         replaced = self._table.made_of_others(lineage) if lineage else []
         young = int(time.time() * 1000) - max(self._retention.max_snapshot_age // 1000, int(age or 0))
         stays = [made for made in replaced if made >= young]
         if kept + len(stays) > self._retention.max_snapshots:
             stays = []
         is_old = any(made < young for made in replaced)
-        # A commit of its own has to be worth it.
+        # Expiring takes a commit, so it waits until there are enough.
         if lineage and (len(lineage) - kept >= min(EVERY, kept) or is_old):
             with around(f"{self._kind}.expire", self._model.name):
                 self._table.expire(min([each.made for each in lineage[:kept]] + stays))
@@ -241,7 +243,7 @@ class Maintenance:
         return int(expired)
 
     def _oldest_is_old(self) -> bool:
-        """Whether there is a snapshot of twice the age that they are kept to."""
+        """Returns whether the oldest snapshot has twice the maximum age."""
         oldest = self._table.oldest_made()
         return oldest is not None and time.time() * 1000 - oldest > self._retention.max_snapshot_age // 500
 
@@ -251,17 +253,17 @@ class Maintenance:
             _, name = holder.split("/")
             logger.warning(
                 f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for the savepoint {holder} "
-                f"would read them again. `dbt-stream state savepoint … --delete {name}` lets them go."
+                f"would read them again. `dbt-stream state savepoint … --delete {name}` releases them."
             )
         elif holder is not None and is_beside(holder):
             logger.warning(
                 f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for {holder}, a version "
-                "of a model that lies beside it, has not read them. `dbt-stream deploy await` reads them, `dbt-stream "
-                "deploy cleanup` of that model lets them go."
+                "of a model next to it, has not read them. `dbt-stream deploy await` reads them, `dbt-stream deploy "
+                "cleanup` of that model releases them."
             )
         elif holder is not None:
             logger.warning(
                 f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for the stream that writes "
-                f"{holder} has not read them yet. Run that model, or have `dbt-stream reset` forget it; of one that is no "
-                "longer in the project, drop the table, and `dbt-stream clean --dropped --yes` forgets the rest."
+                f"{holder} has not read them yet. Run that model, or drop it with `dbt-stream reset`. If it is no longer in "
+                "the project, drop its table, and remove the rest with `dbt-stream clean --dropped --yes`."
             )

@@ -1,8 +1,8 @@
-"""Which table the files of a model belong to: a note for each under the storage root, ``tables/<key>.json``.
+"""Records which table the files of a model belong to, in ``tables/<key>.json`` under the storage root.
 
-Checkpoints, savepoints and deployments are found by the name of a table. Two targets may share a storage root and call two
-tables of two catalogs the same. The note says of which catalog the table is and which UUID it has. It is written before the
-first other file of a model, and removed after the last.
+Checkpoints, savepoints and deployments are found by a table's name. Two targets may share a storage root, and have tables of
+the same name in two catalogs. The owner file has the catalog and the UUID of the table. It is written before the first other
+file of a model, and deleted after the last.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 _TOLD = ("type", "catalog-impl", "uri", "warehouse", "prefix", "ref", "glue.id", "client.region")
-"""Options of a catalog that say which one it is."""
+"""Options that identify a catalog."""
 _METASTORE = ("hive.metastore.uris", "javax.jdo.option.ConnectionURL")
-"""Hadoop's settings that say where the metastore of a Hive catalog is."""
+"""Hadoop settings that identify the metastore of a Hive catalog."""
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _SQLITE = re.compile(r"(jdbc:sqlite:(?:file:)?)(?![/:]|[A-Za-z]:)([^?]+)")
-"""A database in a file whose path is relative."""
+"""The JDBC URL of a database file with a relative path."""
 _ROOT = "<storage_root>"
 
 
@@ -42,32 +42,32 @@ class Owner:
     """The table that files belong to."""
 
     table: str
-    """Its name in full."""
+    """Its full name."""
     catalog: Mapping[str, str]
     """The name, the class and the options of its catalog."""
     uuid: str | None
-    """Iceberg's UUID of the table. One that was dropped and made again has another."""
+    """Iceberg's UUID of the table. A table that was dropped and created again has another one."""
 
     @property
     def described(self) -> str:
-        """The catalog, for a sentence."""
+        """The catalog as text for a message."""
         return ", ".join(f"{key} {value}" for key, value in self.catalog.items())
 
 
 class Conf(Protocol):
-    """Spark's settings: those of a session, or of a target whose session needn't have started."""
+    """Spark settings of a session, or of a target without a session."""
 
     def get(self, key: str, default: str | None, /) -> str | None:
-        """Returns a setting, or the default if there is none of its name."""
+        """Returns a setting, or the default if it isn't set."""
 
 
 def catalog_of(conf: Conf, storage: Storage, table: str) -> dict[str, str]:
-    """Returns what settings say of the catalog that a table is in.
+    """Returns the settings that identify the catalog of a table.
 
     Args:
         conf: the settings.
-        storage: the target's. What is below its root is written relative to it, so that it may be moved.
-        table: the table's name.
+        storage: the target's storage. Paths below its root are made relative, so that the root may be moved.
+        table: the name of the table.
     """
     named = parts(table)
     name = named[0] if len(named) > 2 else str(conf.get("spark.sql.defaultCatalog", "spark_catalog"))
@@ -91,7 +91,7 @@ def catalog_of(conf: Conf, storage: Storage, table: str) -> dict[str, str]:
 
 
 def _of_hadoop(conf: Conf, prefix: str, option: str) -> str | None:
-    """Returns one of Hadoop's settings as a catalog sees it: its own comes before the session's."""
+    """Returns a Hadoop setting of a catalog: its own, else the session's."""
     for name in (f"{prefix}.hadoop.{option}", f"spark.hadoop.{option}", option):
         if (said := conf.get(name, None)) is not None:
             return said
@@ -99,15 +99,15 @@ def _of_hadoop(conf: Conf, prefix: str, option: str) -> str | None:
 
 
 def keys(storage: Storage) -> list[str]:
-    """The models, by their names for files, that there is a note of."""
+    """Returns the keys of all models that have an owner file."""
     return [name.removesuffix(".json") for name in storage.list(storage.tables) if name.endswith(".json")]
 
 
 def read(storage: Storage, key: str) -> Owner | None:
-    """The table that the files of a model belong to; None if nothing says so.
+    """Returns the table that the files of a model belong to, or None if it has no owner file.
 
     Raises:
-        StreamError: a newer version of this package wrote the note, or it can't be read.
+        StreamError: a newer version of this package wrote the owner file, or it can't be read.
     """
     place = _place(storage, key)
     return read_note(
@@ -122,12 +122,12 @@ def read(storage: Storage, key: str) -> Owner | None:
 
 
 def claim(spark: SparkSession, model: StreamModel, uuid: str | None = None) -> None:
-    """Note that the files of a model belong to its table, which is there.
+    """Records that the files of a model belong to its table.
 
     Args:
         spark: a session.
         model: the model.
-        uuid: of its table, where that isn't the one of its name yet.
+        uuid: the UUID of the table. Default: that of the existing table.
     """
     if uuid is None:
         table = find(spark, model.target)
@@ -139,15 +139,15 @@ def claim(spark: SparkSession, model: StreamModel, uuid: str | None = None) -> N
 
 
 def forget(model: StreamModel) -> None:
-    """Remove the note of a model, of which no other file is left."""
+    """Deletes the owner file of a model, after all of its other files."""
     model.storage.delete(_place(model.storage, model.key))
 
 
 def check(spark: SparkSession, model: StreamModel) -> None:
-    """Raises unless the files of a model are those of its table in this session's catalog.
+    """Raises unless the files of a model belong to its table in this session's catalog.
 
     Raises:
-        StreamError: they are another table's, or nothing says whose they are. Nothing was changed.
+        StreamError: they belong to another table, or have no owner file. Nothing was changed.
     """
     noted = read(model.storage, model.key)
     if noted is None:
@@ -168,8 +168,10 @@ def check(spark: SparkSession, model: StreamModel) -> None:
 
 
 def problem(model: StreamModel) -> str | None:
-    """Returns what to say where the files of a model belong to a table of another catalog, going by the settings of the
-    target; else None. Needs no Spark, so it can't tell a catalog that is only reached in another way by now."""
+    """Returns a sentence if, by the target's settings, the files of a model belong to a table of another catalog, else None.
+
+    This needs no Spark, so it also returns a sentence if only the settings of the same catalog have changed.
+    """
     if model.catalog is None or (noted := read(model.storage, model.key)) is None:
         return None
     here = model.catalog
@@ -182,13 +184,13 @@ def _of_another(model: StreamModel, noted: Owner, here: Mapping[str, str]) -> st
     return (
         f"Model {model.name}: what is kept under {model.storage.root} of {model.target} (checkpoint, savepoints) belongs to "
         f"the table {noted.table} of another catalog ({noted.described}); this target's is {_told(here)}. Nothing was "
-        "changed. Give each target a 'storage_root' of its own in the profile, or another 'schema'."
+        "changed. Give each target its own 'storage_root' in the profile, or another 'schema'."
     )
 
 
 def is_left_of_another(spark: SparkSession, model: StreamModel) -> bool:
-    """Whether the files of a model belong to a table of its catalog that is gone, and the one of its name was made since and
-    never written."""
+    """Returns whether the files of a model belong to a dropped table of the same catalog, and the current table of that name
+    is new and empty."""
     noted, table = read(model.storage, model.key), find(spark, model.target)
     return (
         noted is not None
@@ -200,7 +202,7 @@ def is_left_of_another(spark: SparkSession, model: StreamModel) -> bool:
 
 
 def _is_same_table(spark: SparkSession, model: StreamModel, noted: Owner) -> bool:
-    """Whether the table is the one that was noted, though its catalog is called or reached in another way."""
+    """Returns whether the current table has the recorded UUID, even if its catalog's name or settings differ."""
     table = find(spark, model.target)
     return table is not None and noted.uuid == str(table.java.uuid())
 

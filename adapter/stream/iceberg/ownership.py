@@ -1,7 +1,7 @@
-"""Tables of ours, told by two properties: as what a table was made, and for which model's table.
+"""Identifies the tables that this package created by two properties: a table's role, and the model's table it was made for.
 
-A name proves nothing: anybody's table may end in ``__state``. A table without the properties is somebody else's. It is never
-dropped, replaced or written, whatever it is called.
+A name proves nothing: any table's name may end in ``__state``. A table without these properties is foreign. It is never
+dropped, replaced or written, whatever its name.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROLE = "dbt_spark_streaming.role"
-"""The property that says as what a table was made: `STATE`, `CHANGELOG` or `TABLE`."""
+"""Table property with the role: `STATE`, `CHANGELOG` or `TABLE`."""
 OF = "dbt_spark_streaming.of"
-"""The property with the name of the model's table, in full."""
+"""Table property with the full name of the model's table."""
 _WHAT = {STATE: "its state", CHANGELOG: "its changelog", TABLE: "its table"}
 
 
 def properties(role: str, target: str) -> dict[str, str]:
-    """The properties of a table that is made for a model.
+    """Returns the properties of a table that is created for a model.
 
     Args:
-        role: as what.
-        target: the model's table, in full.
+        role: the role of the table.
+        target: the full name of the model's table.
     """
     return {ROLE: role, OF: target}
 
 
 def name_of(model: StreamModel, role: str) -> str:
-    """The name of one of a model's tables."""
+    """Returns the name of a model's table in a role."""
     return {STATE: model.state, CHANGELOG: model.changes, TABLE: model.target}[role]
 
 
 def is_made_as(table: IcebergTable, role: str, target: str) -> bool:
-    """Whether a table was made for a model, in that role."""
+    """Returns whether a table was created for a model in a role."""
     return table.property(ROLE) == role and is_same(table.property(OF) or "", target)
 
 
 def is_same(of: str, target: str) -> bool:
-    """Whether two names are of one table of a catalog, which another session may call otherwise.
+    """Returns whether two names are of the same table. Catalogs are ignored: another session may name the catalog otherwise.
 
     >>> is_same("lakehouse.shop.orders", "prod.shop.Orders"), is_same("lakehouse.shop.orders", "lakehouse.dev.orders")
     (True, False)
@@ -54,13 +54,13 @@ def is_same(of: str, target: str) -> bool:
 
 
 def owned(spark: SparkSession, model: StreamModel, role: str) -> IcebergTable | None:
-    """One of a model's tables, if it was made for it; None if there is none, or it is somebody else's."""
+    """Returns a model's table in a role, or None if it doesn't exist or is foreign."""
     table = find(spark, name_of(model, role))
     return table if table is not None and is_made_as(table, role, model.target) else None
 
 
 def check_names(spark: SparkSession, model: StreamModel, keeps_state: bool) -> None:
-    """Raises where a table that a model needs has the name of somebody else's.
+    """Raises if a foreign table has the name of a model's state or changelog.
 
     Args:
         spark: a session.
@@ -68,7 +68,7 @@ def check_names(spark: SparkSession, model: StreamModel, keeps_state: bool) -> N
         keeps_state: whether its query keeps state.
 
     Raises:
-        StreamError: what was found, and what to do. Nothing was changed.
+        StreamError: one has. Nothing was changed.
     """
     roles = [*([STATE] if keeps_state else []), *([CHANGELOG] if model.changelog else [])]
     for role in roles:
@@ -78,18 +78,17 @@ def check_names(spark: SparkSession, model: StreamModel, keeps_state: bool) -> N
 
 
 def foreign(spark: SparkSession, model: StreamModel, role: str) -> StreamError:
-    """The error where somebody else's table has the name of one of a model's tables."""
+    """Returns the error for a foreign table with the name of one of a model's tables."""
     name = name_of(model, role)
     return StreamError(
-        f"Model {model.name}: {_WHAT[role]} goes into {name}, and a table of that name is there that this "
-        "package didn't make "
-        f"for it ({_described(find(spark, name))}). It is left alone. Rename that table, or give the model another "
+        f"Model {model.name}: {_WHAT[role]} goes into {name}, and a table of that name is there that this package didn't "
+        f"make for it ({_described(find(spark, name))}). It is left alone. Rename that table, or give the model another "
         "'alias'."
     )
 
 
 def check_droppable(spark: SparkSession, model: StreamModel) -> None:
-    """Raises where a model's table is somebody else's, so that it can't be dropped with the rest of the model.
+    """Raises if a model's table is foreign, so that it must not be dropped with the rest of the model.
 
     Raises:
         StreamError: it is. Nothing was changed.
@@ -104,7 +103,7 @@ def check_droppable(spark: SparkSession, model: StreamModel) -> None:
 
 
 def drop(spark: SparkSession, model: StreamModel, role: str) -> None:
-    """Drop one of a model's tables, if it was made for the model; with its files, unless somebody has added others to it."""
+    """Drops a model's table in a role unless it is foreign; with its files, unless it has files outside of its folder."""
     table = owned(spark, model, role)
     if table is not None:
         purge = " purge" if table.has_only_its_own() else ""
@@ -112,19 +111,19 @@ def drop(spark: SparkSession, model: StreamModel, role: str) -> None:
 
 
 def hand_over(table: IcebergTable, role: str, target: str) -> None:
-    """Note that a table belongs to a model's table of another name from now on."""
+    """Makes a table belong to a model's table of another name."""
     if not is_made_as(table, role, target) or table.property(OF) != target:
         table.set_properties(dict(properties(role, target)))
         table.refresh()
 
 
 def check_replaceable(spark: SparkSession, node: str, name: str) -> None:
-    """Raises where a node that isn't a stream would be built into the state or the changelog of one.
+    """Raises if a batch node would replace the state or the changelog of a streaming model.
 
     Args:
         spark: a session.
-        node: the node's name.
-        name: of its table, in full.
+        node: the name of the node.
+        name: the full name of its table.
 
     Raises:
         StreamError: it would.

@@ -1,11 +1,11 @@
-"""Rows of a table that go, each by its file and its place in it: what Iceberg's format 2 calls position deletes.
+"""Position deletes of Iceberg's format 2, which delete rows by file and position.
 
-A table whose rows change by key would else be read and written as a whole for each micro-batch, however few rows that
-changes. Spark's own MERGE can write such deletes, too, but looks for the rows once more, which takes a shuffle of the table,
-and commits without a condition (`commit`). Here who compares the table's rows with new ones has their places already.
+Without them each micro-batch would rewrite all of an upsert table, even if few rows change. Spark's MERGE can write them,
+too, but it finds the rows again, which shuffles the table, and commits without a condition (`commit`). Here the comparison
+of the table's rows with the new ones already has their positions.
 
-Spark writes the delete files as it writes rows, into a table of two columns that lies in no catalog: what makes a file one
-of position deletes is the numbers of its columns, which Iceberg reserves for it.
+Spark writes the delete files as rows into a table of two columns that is in no catalog. What makes a file a position-delete
+file is the ids of its columns, which Iceberg reserves.
 
 https://iceberg.apache.org/spec/#position-delete-files
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .table import IcebergTable
 
 FILE, PLACE = "_file", "_pos"
-"""What Iceberg calls where a row is, beside a table's own columns."""
+"""Iceberg's metadata columns with the file and the position of a row."""
 _OWN = {FILE, PLACE, "_spec_id", "_partition", "_deleted"}
 PATH, POSITION = "file_path", "pos"
 """The columns of a delete file."""
@@ -41,13 +41,14 @@ _COMPRESSION = ("compression-codec", "compression-level")
 
 
 def are_possible(table: IcebergTable, columns: Iterable[str]) -> bool:
-    """Whether rows of a table can go that way: it is of format 2 and has no partitions, none of its columns is called as
-    Iceberg calls a row's place, and its author doesn't want files to be written anew instead.
+    """Returns whether position deletes can be written for a table.
+
+    It needs format 2 (format 3 has deletion vectors, which only Iceberg's writers create), no partitions (a delete file is
+    of one partition), no column with the name of a metadata column, and a ``write.merge.mode`` other than copy-on-write.
 
     Args:
-        table: the table, as it was looked at last. In format 3 deletes are vectors, which only Iceberg's own writers
-            make; and a delete file is of one partition.
-        columns: what its columns are called.
+        table: the table, as of its last refresh.
+        columns: the names of its columns.
     """
     if table.property(_MERGE_MODE) == "copy-on-write":
         return False
@@ -59,23 +60,23 @@ def are_possible(table: IcebergTable, columns: Iterable[str]) -> bool:
 
 
 def _specs(table: Any) -> list[Any]:
-    """In which ways the files of Iceberg's table are divided, or were."""
+    """Returns the current and earlier partition specs of Iceberg's table."""
     found = table.specs()
-    # Nearly every table has one: to go through a map of Java's takes some ten calls.
+    # Nearly every table has one spec. Iterating over a Java map takes some ten calls.
     return [table.spec()] if len(found) == 1 else list(found.values())
 
 
 def has_names_of_iceberg(columns: Iterable[str]) -> bool:
-    """Whether one of a table's columns is called as one that Iceberg has beside them."""
+    """Returns whether a column has the name of one of Iceberg's metadata columns."""
     return not _OWN.isdisjoint(name.lower() for name in columns)
 
 
 def table_of_deletes(spark: SparkSession, table: Any) -> Any:
-    """Iceberg's table that delete files of another one can be written into; it is in no catalog.
+    """Returns an in-memory Iceberg table, in no catalog, for writing position-delete files of another table.
 
     Args:
         spark: a session.
-        table: Iceberg's table that the deletes are of.
+        table: Iceberg's table to delete rows of.
     """
     packages = {name: java_class(spark, f"{_CORE}.{name}") for name in ("TableMetadataParser", "BaseTable")}
     metadata = packages["TableMetadataParser"].fromJson(json.dumps(_metadata(table)))
@@ -86,11 +87,11 @@ def table_of_deletes(spark: SparkSession, table: Any) -> Any:
 
 
 def _metadata(table: Any) -> dict[str, object]:
-    """What the metadata of a table of position deletes says."""
+    """Returns the metadata of a table of position deletes, in Iceberg's JSON format."""
     has = table.properties()
     names = has.keySet().iterator()
     properties = {
-        # Of paths the whole: by them Iceberg passes over delete files.
+        # Full bounds of paths, by which Iceberg skips delete files.
         "write.metadata.metrics.default": "full",
         "write.distribution-mode": "none",
     }
@@ -123,12 +124,12 @@ def _metadata(table: Any) -> dict[str, object]:
 
 
 def as_deletes(spark: SparkSession, table: Any, file: Any) -> Any:
-    """A file of a `table_of_deletes`, as a delete file of the table that it is of.
+    """Converts a file of a `table_of_deletes` to a delete file of the table itself.
 
     Args:
         spark: a session.
-        table: Iceberg's table that the deletes are of.
-        file: Iceberg's description of a file that was written.
+        table: Iceberg's table to delete rows of.
+        file: Iceberg's object of the file.
     """
     metrics = java_class(spark, f"{_CORE}.Metrics")(
         file.recordCount(),
@@ -139,7 +140,7 @@ def as_deletes(spark: SparkSession, table: Any, file: Any) -> Any:
         file.lowerBounds(),
         file.upperBounds(),
     )
-    # Of how files are divided that have no partitions, as those have that the deletes are of; by now new ones may have some.
+    # The deletes belong to unpartitioned files. By now the table's current spec may have partitions.
     (spec,) = (each for each in _specs(table) if each.isUnpartitioned())
     made = java_class(spark, f"{_CORE}.FileMetadata").deleteFileBuilder(spec).ofPositionDeletes()
     made = (

@@ -1,7 +1,7 @@
-"""Old copies of the tables of batch models: dropped with their files, or expired once they are old.
+"""Removes old copies of the tables of batch models: drops them with their files, or expires their snapshots.
 
-Every run of a `table` model, and every full refresh, leaves a whole copy of the rows before. Iceberg's own defaults say how
-long a snapshot is of use, and the properties of a table may say otherwise.
+Every run of a `table` model, and every full refresh, leaves a copy of all earlier rows. Snapshots are retained as long as
+the table's properties say, else as long as Iceberg's defaults.
 """
 
 from __future__ import annotations
@@ -14,30 +14,31 @@ from .snapshot_retention import unread
 from .table import IcebergTable, beginning, each_of
 
 MAX_SNAPSHOT_AGE = 5 * 24 * 60 * 60 * 1000
-"""Milliseconds for which a snapshot is kept: Iceberg's default of `history.expire.max-snapshot-age-ms`."""
+"""Milliseconds to retain a snapshot: Iceberg's default of `history.expire.max-snapshot-age-ms`."""
 
 
 def may_delete_files(table: IcebergTable) -> bool:
-    """Returns whether the files of a table may go with it: all are in its own folder, and neither a branch nor a tag keeps a
-    snapshot, nor does the property ``gc.enabled`` say that they are somebody else's."""
+    """Returns whether dropping a table may delete its files.
+
+    All files have to be in its folder, no branch or tag may retain a snapshot, and ``gc.enabled`` must not be false.
+    """
     is_free = table.property("gc.enabled") != "false" and _refs(table) in ([], ["main"])
     return is_free and table.has_only_its_own()
 
 
 def expire_old(storage: Storage, table: IcebergTable) -> bool:
-    """Forgets the snapshots of a table that are older than its properties say, with the files that only they have (as of
-    `IcebergTable.expire`).
+    """Expires the snapshots of a table that are older than its properties allow, and deletes the files that only they have.
 
-    These stay: the newest so many of ``history.expire.min-snapshots-to-keep`` (one, where nothing is said), those of
-    branches and tags, what a stream of the storage root has not read, and the newest that appends and what came after it,
-    for a stream can begin with it.
+    Retained are the newest ``history.expire.min-snapshots-to-keep`` snapshots (default: one), those of branches and tags,
+    those that a stream of the storage root has not read, and the newest append with all after it, where a new stream can
+    start.
 
     Args:
         storage: where the checkpoints of streams are.
         table: the table.
 
     Returns:
-        Whether there were any.
+        Whether there were snapshots to expire.
     """
     age = int(table.property(OWN_AGE) or MAX_SNAPSHOT_AGE)
     oldest = table.oldest_made()

@@ -1,4 +1,4 @@
-"""What the streams of a storage root have not read yet of a table: their checkpoints say so, and those of savepoints."""
+"""Finds the snapshots of a table that streams of a storage root still need, from checkpoints and savepoints."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Unread:
-    """What a table has to keep for the streams that read it."""
+    """The snapshots that a table has to retain for the streams that read it."""
 
     after: Mapping[int, str] = field(default_factory=dict)
-    """The snapshots, of whatever tables, that streams have come to, and which stream: they and what came later. Of a
-    savepoint also which one, as in ``orders/before-deploy``."""
+    """The next snapshot of each stream, of any table, with the stream's name. It and all later ones are needed. For a
+    savepoint the name is as in ``orders/before-deploy``."""
     whole: str | None = None
-    """A stream that has begun and read nothing of it yet, so that it begins with the first snapshot; None: there is none."""
+    """A stream that has started and not read the table yet, so that it needs all snapshots, or None."""
 
 
 def unread(storage: Storage, table: str) -> Unread:
-    """What the streams of a storage root have not read yet of a table.
+    """Returns the snapshots of a table that the streams of a storage root still need.
 
     Args:
         storage: where their checkpoints are.
-        table: its name, as in their sources.
+        table: the name of the table, as in their sources.
     """
     after: dict[int, str] = {}
     whole = None
@@ -45,9 +45,9 @@ def unread(storage: Storage, table: str) -> Unread:
             ]
             next_ones = next_snapshots(storage, path)
         except NotADirectoryError:
-            continue  # a file of somebody's, as file managers leave them
+            continue  # a foreign file, as file managers leave them
         except (ValueError, KeyError, TypeError):
-            # It can't be read, so it may be of a stream that has read nothing yet.
+            # An unreadable checkpoint may be that of a stream that has read nothing yet.
             whole = name
             continue
         after |= {snapshot: name for snapshot in next_ones.values() if snapshot is not None}
@@ -57,7 +57,7 @@ def unread(storage: Storage, table: str) -> Unread:
 
 
 def _checkpoints(storage: Storage) -> Iterator[tuple[str, str]]:
-    """The checkpoints of streams and those that savepoints have copies of, and what each is called."""
+    """Yields name and path of the checkpoints of streams, and of their copies in savepoints."""
     for name in storage.list(storage.checkpoints):
         yield name, f"{storage.checkpoints}/{name}"
     for model in storage.list(storage.savepoints):
@@ -66,7 +66,8 @@ def _checkpoints(storage: Storage) -> Iterator[tuple[str, str]]:
 
 
 def _savepoints(storage: Storage, path: str) -> list[str]:
-    """Those that somebody asked for, in the folder of a model. Others are taken back soon, or never."""
+    """Returns the savepoints in the folder of a model that a user has taken. Automatic ones don't retain snapshots of
+    sources."""
     try:
         return [each.name for each in listed(storage, path) if not each.is_automatic]
     except (NotADirectoryError, StreamError):

@@ -1,4 +1,4 @@
-"""Iceberg's own view of a table, asked in the driver: no Spark job, a few milliseconds."""
+"""Access to an Iceberg table's metadata through its Java API, in the driver: a few milliseconds, no Spark job."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ..evolution.output_schema import Widening, Wider
 
 _SIZES = ("partition", "record_count", "total_data_file_size_in_bytes", "file_count")
-"""Columns of Iceberg's table of a table's partitions."""
+"""Columns of Iceberg's metadata table of partitions."""
 _MOST_FILES = 500
-"""That one compaction puts together."""
+"""Maximum number of files that one compaction rewrites."""
 
 _ADDED = re.compile(r"\badded-records=(\d+)")
 
@@ -37,32 +37,32 @@ APPEND, REPLACE, EXPIRED = "append", "replace", "expired"
 FILES, DELETE_FILES, RECORDS, DELETED = (
     f"total-{what}" for what in ("data-files", "delete-files", "records", "position-deletes")
 )
-"""What a snapshot counts: files of rows, files of deletes, the rows in the former, and those of them that are gone."""
+"""Counts in a snapshot's summary: data files, delete files, rows in data files, and deleted rows."""
 
 COMMIT = f"{PREFIX}commit"
-"""The property of a stream's commit by which the run that made it finds it again."""
+"""Property of a stream's commit with a unique id, by which the run that made it recognizes it."""
 FOLLOWED = f"{PREFIX}followed"
-"""The property of a stream's commit that may be on top of others' changes which the changelog lacks: the snapshot up to
-which the changelog follows the table."""
+"""Property of a stream's commit that may follow changes of other writers which the changelog lacks: the snapshot of the
+table up to which the changelog is complete."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A state of a table."""
+    """A snapshot of a table."""
 
     id: int
     made: int
     """Milliseconds since 1970."""
     operation: str
-    """What made it: `APPEND`, `REPLACE` or another operation of Iceberg's."""
+    """Iceberg's operation that made it: `APPEND`, `REPLACE` or another one."""
     is_step: bool
     """Whether it carries a stream's position."""
     adds_files: bool
-    """Whether rows came with it."""
+    """Whether it added data files."""
 
 
 class SharedFolder(Exception):
-    """The folder of a table has files of another one."""
+    """The folder of a table has files of another table."""
 
     def __init__(self, table: str, folder: str, uuid: str) -> None:
         super().__init__(
@@ -83,32 +83,32 @@ class IcebergTable:
         )
         self._to_json = java_class(spark, "org.apache.iceberg.SnapshotParser").toJson
         self._counted: tuple[int | None, Any] = (None, None)
-        """A snapshot and its summary, which says how much the table has."""
+        """A snapshot and its summary, cached for `count`."""
         self.known = self.snapshot_id
-        """The snapshot that this run has seen, or made. It is read, and the next commit of a step has to come after it,
-        though there may be newer ones by now."""
+        """The newest snapshot that this run has seen or made. Reads use it, and the next commit is based on it, though
+        there may be newer ones by now."""
 
     @property
     def spark(self) -> SparkSession:
-        """The session it was looked up in."""
+        """The session that loaded the table."""
         return self._spark
 
     @property
     def java(self) -> Any:
-        """Iceberg's own table."""
+        """Iceberg's Java object of the table."""
         return self._table
 
     def refresh(self) -> None:
-        """See what was committed since."""
+        """Loads the newest metadata. `known` stays as it is."""
         self._table.refresh()
 
     def follow(self) -> None:
-        """Build on what was committed since."""
+        """Loads the newest metadata and sets `known` to the newest snapshot."""
         self.refresh()
         self.known = self.snapshot_id
 
     def build_on(self, commit: str) -> bool:
-        """Build on a commit, by its `COMMIT`; whether it was made."""
+        """Sets `known` to the snapshot of a commit, found by its id `COMMIT`. Returns whether there is one."""
         self.refresh()
         for snapshot in self.snapshots():
             if snapshot.summary().get(COMMIT) == commit:
@@ -118,11 +118,11 @@ class IcebergTable:
 
     @property
     def uuid(self) -> str:
-        """Iceberg's id of the table, which it keeps when it is renamed or replaced."""
+        """Iceberg's UUID of the table, which stays when the table is renamed or replaced."""
         return str(self._table.uuid())
 
     def schema_json(self, snapshot: int | None = None) -> str:
-        """Returns the columns as they are now, or were when one of its snapshots was made, as Iceberg writes them."""
+        """Returns the current schema, or that of a snapshot, in Iceberg's JSON format."""
         schema = self._table.schema()
         if snapshot is not None and (number := self._table.snapshot(snapshot).schemaId()) is not None:
             schema = self._table.schemas().get(number)
@@ -130,22 +130,23 @@ class IcebergTable:
 
     @property
     def snapshot_id(self) -> int | None:
-        """The newest snapshot at the last look; None if nothing was ever written."""
+        """The newest snapshot as of the last refresh, or None if nothing was ever written."""
         snapshot = self._table.currentSnapshot()
         return None if snapshot is None else int(snapshot.snapshotId())
 
     def _at(self) -> Any:
-        """The snapshot that is known, as Iceberg's."""
+        """Returns Iceberg's object of the known snapshot, or None."""
         return None if self.known is None else self._table.snapshot(self.known)
 
     def follows(self, snapshot: int) -> bool:
-        """Whether the table, as it is now, came about from one of its snapshots by adding to it."""
+        """Returns whether a snapshot is an ancestor of the current one, or is it."""
         return any(int(each.snapshotId()) == snapshot for each in self.snapshots())
 
     def between(self, start: int, end: int) -> list[str] | None:
-        """Returns what made the snapshots after one of them, up to another one: `APPEND`, `REPLACE` or another operation of
-        Iceberg's. None: the later one didn't come about from the earlier one by adding to it, or snapshots between them have
-        expired."""
+        """Returns the operations (`APPEND`, `REPLACE` …) of the snapshots after `start` up to `end`, the newest first.
+
+        Returns None if `start` isn't an ancestor of `end`, or snapshots between them have expired.
+        """
         if start == end:
             return []
         found = []
@@ -156,17 +157,19 @@ class IcebergTable:
         return None
 
     def has(self, snapshot: int) -> bool:
-        """Whether one of its snapshots is there."""
+        """Returns whether the table has a snapshot."""
         return self._table.snapshot(snapshot) is not None
 
     def left(self, snapshot: int) -> bool:
-        """Whether the table went on from before one of its snapshots, which it was put back to, and another way."""
+        """Returns whether a snapshot shares an ancestor with the current one, as after a rollback to before it."""
         now = {int(each.snapshotId()) for each in self.snapshots()}
         return any(int(each.snapshotId()) in now for each in self._back_from(self._table.snapshot(snapshot)))
 
     def past(self) -> Iterator[str]:
-        """What made each snapshot that led to the newest, from there back: `APPEND`, `REPLACE` or another operation of
-        Iceberg's; `EXPIRED` at the end if the oldest has lost the one before it."""
+        """Yields the operations (`APPEND`, `REPLACE` …) of the current snapshot and its ancestors, the newest first.
+
+        The last one is `EXPIRED` if the parent of the oldest snapshot has expired.
+        """
         oldest = None
         for snapshot in self.snapshots():
             yield str(snapshot.operation())
@@ -175,11 +178,11 @@ class IcebergTable:
             yield EXPIRED
 
     def snapshots(self) -> Iterator[Any]:
-        """The newest snapshot, the one it came from, and so on, as far back as they are there."""
+        """Yields Iceberg's objects of the current snapshot and its ancestors that exist, the newest first."""
         return self._back_from(self._table.currentSnapshot())
 
     def past_of_known(self) -> Iterator[Any]:
-        """The snapshot that the known one came from, and so on."""
+        """Yields Iceberg's objects of the known snapshot's ancestors, the newest first."""
         past = self._back_from(self._at())
         next(past, None)
         return past
@@ -191,33 +194,33 @@ class IcebergTable:
             snapshot = None if parent is None else self._table.snapshot(parent)
 
     def _steps(self) -> Iterator[Any]:
-        """The snapshots that a stream's commits made, from the known one back."""
+        """Yields the snapshots of micro-batches, from the known one back."""
         return filter(is_of_stream, self._back_from(self._at()))
 
     @property
     def folder(self) -> str:
-        """Where its files are."""
+        """The folder of the table."""
         return str(self._table.location()).rstrip("/")
 
     @property
     def _lists(self) -> bool:
-        """Whether its FileIO can say which files there are."""
+        """Whether the table's FileIO can list files."""
         kind = jvm(self._spark).java.lang.Class.forName("org.apache.iceberg.io.SupportsPrefixOperations")
         return bool(kind.isInstance(self._table.io()))
 
     @property
     def _is_hadoops(self) -> bool:
-        """Whether its FileIO is one over Hadoop's file systems."""
+        """Whether the table's FileIO uses Hadoop's file systems."""
         return str(self._table.io().getClass().getSimpleName()) == "HadoopFileIO"
 
     @property
     def snapshot_count(self) -> int:
-        """How many snapshots the table has."""
+        """The number of the table's snapshots."""
         return int(self._table.snapshots().size())
 
     @property
     def has_lost_rows(self) -> bool:
-        """Whether snapshots have expired with which rows came, so that not all came with those that are there."""
+        """Whether snapshots that added rows have expired, so that the existing snapshots don't add up to all rows."""
         oldest = None
         for snapshot in self.snapshots():
             oldest = snapshot
@@ -230,12 +233,12 @@ class IcebergTable:
 
     @property
     def is_blank(self) -> bool:
-        """Whether all that was ever written to the table is one snapshot without files."""
+        """Whether the only snapshot ever committed has no files."""
         snapshot = self._table.currentSnapshot()
         return snapshot is not None and snapshot.parentId() is None and not self.count("added-data-files")
 
     def count(self, what: str) -> int:
-        """A count in the snapshot's summary; 0 if nothing was ever written."""
+        """Returns a count in the known snapshot's summary, or 0 if nothing was ever written."""
         known, summary = self._counted
         if known is None or known != self.known:
             snapshot = self._at()
@@ -243,46 +246,48 @@ class IcebergTable:
                 return 0
             summary = snapshot.summary()
             self._counted = self.known, summary
-        # One key, not all: each that crosses over to Python takes half a millisecond.
+        # Only one key, because each value that py4j transfers takes half a millisecond.
         return int(summary.get(what) or 0)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """What its columns are called."""
+        """The names of the table's columns."""
         return tuple(columns_in_spark(self.spark, self._table).names)
 
     def property(self, name: str) -> str | None:
-        """A property of the table."""
+        """Returns a property of the table, or None."""
         return self._table.properties().get(name)
 
     def property_names(self) -> list[str]:
-        """What its properties are called."""
+        """Returns the names of the table's properties."""
         return [str(name) for name in each_of(self._table.properties().keySet().iterator())]
 
     def newest_summary(self) -> Mapping[str, str]:
-        """The summary of the snapshot; empty if nothing was ever written."""
+        """Returns the summary of the known snapshot; empty if nothing was ever written."""
         snapshot = self._at()
         return {} if snapshot is None else self._summary(snapshot)
 
     def last_summary(self) -> Mapping[str, str]:
-        """The summary of a stream's last commit to the table; empty if there is none.
+        """Returns the summary of the stream's last commit; empty if there is none.
 
-        Snapshots of others, such as a compaction, may lie on top of it.
+        Later snapshots of other writers, such as a compaction, are skipped.
         """
         return next(self.summaries(), {})
 
     def summaries(self) -> Iterator[Mapping[str, str]]:
-        """The summaries of a stream's commits to the table, the last one first."""
+        """Yields the summaries of the stream's commits, the newest first."""
         return map(self._summary, self._steps())
 
     def _summary(self, snapshot: Any) -> Mapping[str, str]:
-        # All at once: the entries of a map of Java's one by one take as long as a small commit.
+        # As one JSON text: reading a Java map entry by entry takes as long as a small commit.
         found: dict[str, str] = json.loads(self._to_json(snapshot)).get("summary", {})
         return {name: text for name, text in found.items() if name != "operation"}
 
     def summaries_since(self, snapshot: int | None) -> list[Mapping[str, str]] | None:
-        """The summaries of the snapshots that came after one, or after none, up to the known one; None: that isn't among
-        its past any more."""
+        """Returns the summaries of the snapshots after `snapshot` (None: of all) up to the known one, the newest first.
+
+        Returns None if `snapshot` is no ancestor of the known one, or has expired.
+        """
         found: list[Mapping[str, str]] = []
         for each in self._back_from(self._at()):
             if int(each.snapshotId()) == snapshot:
@@ -293,7 +298,7 @@ class IcebergTable:
         return found if snapshot is None and self.known is None else None
 
     def sizes(self) -> dict[str, tuple[int, int, int]]:
-        """Rows, bytes and files by partition, of a table partitioned by one column. From its metadata, without a job."""
+        """Returns the numbers of rows, bytes and files by partition, of a table partitioned by one column. Runs no job."""
         if self.known is None:
             return {}
         kinds = java_class(self._spark, "org.apache.iceberg.MetadataTableType")
@@ -312,14 +317,16 @@ class IcebergTable:
         return found
 
     def last_step(self) -> tuple[int, int | None]:
-        """The snapshot of a stream's last commit to the table, of which there is one, and the snapshot before it."""
+        """Returns the snapshot of the stream's last commit, which must exist, and its parent."""
         snapshot = next(self._steps())
         before = snapshot.parentId()
         return int(snapshot.snapshotId()), None if before is None else int(before)
 
     def changed_by_others(self) -> int | None:
-        """The newest snapshot in which rows were changed by others than a stream, after its last commit (or right below
-        it, as that says by `FOLLOWED`); None: none."""
+        """Returns the newest snapshot in which another writer changed rows that the changelog lacks, or None.
+
+        That is a snapshot after the stream's last commit, or between that commit and the snapshot in its `FOLLOWED`.
+        """
         until = None
         for snapshot in self._back_from(self._at()):
             if int(snapshot.snapshotId()) == until:
@@ -335,31 +342,30 @@ class IcebergTable:
         return None
 
     def followed(self) -> int | None:
-        """The snapshot up to which a changelog follows the table at least, going by a stream's last commit; None: none."""
+        """Returns the snapshot up to which the changelog is complete, from the stream's last commit, or None."""
         for snapshot in self._steps():
             return int(snapshot.summary().get(FOLLOWED) or snapshot.snapshotId())
         return None
 
     def added_rows(self, part: str) -> int:
-        """Rows that the snapshot added to a partition of a table partitioned by ``part``."""
+        """Returns the number of rows that the known snapshot added to a partition of the column ``part``."""
         snapshot = self._at()
         return 0 if snapshot is None else added_rows(snapshot.summary(), part)
 
     def lineage(self) -> list[Snapshot]:
-        """The snapshots that led to the newest, from there back."""
+        """Returns the current snapshot and its ancestors, the newest first."""
         return list(map(_snapshot, self.snapshots()))
 
     def lineage_of(self, snapshot: int) -> list[Snapshot]:
-        """One of its snapshots, the one it came from, and so on."""
+        """Returns a snapshot and its ancestors, the newest first."""
         return list(map(_snapshot, self._back_from(self._table.snapshot(snapshot))))
 
     def columns_of(self, snapshot: int, schema: int | None = None) -> str:
-        """The table's columns as they are now, or were, as a select list over one of its snapshots, which has the columns of
-        its time.
+        """Returns a select list that converts the columns of a snapshot to another schema of the table.
 
         Args:
-            snapshot: one of its snapshots.
-            schema: Iceberg's number of the columns; None: as they are now.
+            snapshot: the snapshot, which is read with its own schema.
+            schema: the id of the wanted schema. Default: the current one.
         """
         then = self._table.schemas().get(self._table.snapshot(snapshot).schemaId())
         types = java_class(self._spark, _TYPES)
@@ -374,9 +380,10 @@ class IcebergTable:
         return ", ".join(listed)
 
     def columns_but(self, known: Collection[int]) -> dict[str, str]:
-        """Returns the columns, and fields in them, whose ids aren't known, with their types, if older rows have NULL there.
+        """Returns the types, by name, of columns and nested fields that older rows lack.
 
-        The type of a name that several have, of other types, is empty.
+        These are the ones whose ids aren't in `known` and that have no default value. If several have one name and
+        different types, the type is empty.
         """
         types = java_class(self._spark, _TYPES)
         index = java_class(self._spark, "org.apache.iceberg.types.TypeUtil")
@@ -390,11 +397,11 @@ class IcebergTable:
         return found
 
     def at(self, snapshot: int, more: str = "") -> str:
-        """The table as it was at one of its snapshots, as a relation with the columns it has now.
+        """Returns SQL of a relation with the rows of a snapshot and the table's current columns.
 
         Args:
             snapshot: the snapshot.
-            more: a select list of what else it has, of Iceberg's columns that say where a row is.
+            more: a select list of Iceberg's metadata columns to add.
         """
         then = f"{self.name} version as of {snapshot}"
         is_same = int(self._table.snapshot(snapshot).schemaId()) == int(self._table.schema().schemaId())
@@ -406,15 +413,15 @@ class IcebergTable:
     def change_columns(
         self, spark: SparkSession, add: Mapping[str, str], drop: Iterable[str] = (), before: str | None = None
     ) -> None:
-        """Add columns, which are NULL in all rows, and drop others, in one commit of metadata.
+        """Adds columns, which are NULL in all rows, and drops others, in one metadata commit.
 
         Args:
             spark: a session.
-            add: their types by name.
-            drop: their names.
-            before: the column that new ones stand before; None: they come last.
+            add: the types of the columns to add, by name.
+            drop: the names of the columns to drop.
+            before: the column before which new ones are inserted. Default: at the end.
         """
-        # Iceberg makes no second try of its own where the metadata is older than the table's.
+        # Iceberg doesn't retry a schema update that is based on old metadata.
         self.refresh()
         update = self._table.updateSchema()
         change_columns(spark, update, add, drop, {}, before)
@@ -422,7 +429,7 @@ class IcebergTable:
         self.refresh()
 
     def widen_columns(self, spark: SparkSession, wider: Widening) -> None:
-        """Make columns wider, in one commit of metadata."""
+        """Widens the types of columns, in one metadata commit."""
         self.refresh()
         update = self._table.updateSchema()
         widen_columns(spark, update, {".".join(path): fields for path, fields in wider.fields.items()})
@@ -431,7 +438,7 @@ class IcebergTable:
         self.refresh()
 
     def appended(self, first: int | None, last: int) -> int:
-        """How many rows came to the table from a snapshot (None: from the beginning) to another, both counted in."""
+        """Returns the number of rows appended from one snapshot (None: the first) to another, both included."""
         newest = self._table.snapshot(last)
         if first is None:
             return 0 if newest is None else int(newest.summary().get("total-records") or 0)
@@ -444,7 +451,7 @@ class IcebergTable:
         return found
 
     def newest_append(self) -> int | None:
-        """Returns the newest snapshot that led to the current one and added files by appending; None if there is none."""
+        """Returns the newest append with data files among the current snapshot and its ancestors, or None."""
         lineage = map(_snapshot, self.snapshots())
         return next((each.id for each in lineage if each.operation == APPEND and each.adds_files), None)
 
@@ -456,20 +463,18 @@ class IcebergTable:
         at_least: int = 5,
         is_worn: bool = False,
     ) -> None:
-        """Put small files together, and write those anew of which many rows are gone, in one commit that carries
-        `properties`, or two. Rows stay as they are.
+        """Compacts small files, and rewrites files with many deleted rows, in one or two commits. Rows stay the same.
 
         Args:
             spark: a session.
-            properties: of the commit.
-            target: bytes of a file. Larger ones are left alone, whoever made them.
-            at_least: files that are put together, of a partition.
-            is_worn: all files of which rows are gone are written anew, not only those of which many are.
+            properties: properties of the commits.
+            target: the target size of a file in bytes. Larger files are left alone.
+            at_least: the minimum number of files of a partition to compact.
+            is_worn: whether to rewrite all files with deleted rows, not only those with many.
         """
         actions = java_class(spark, "org.apache.iceberg.spark.actions.SparkActions").get(spark._jsparkSession)
         if self.count(DELETE_FILES) and not is_worn:
-            # Each is of all files of rows after it. Afterwards each file of rows has one, and it is known how many of its
-            # rows are gone.
+            # First rewrites the delete files, so that each belongs to one data file and its deleted rows can be counted.
             together = actions.rewritePositionDeletes(self._table).option("rewrite-all", "true")
             for key, value in properties.items():
                 together = together.snapshotProperty(key, value)
@@ -481,10 +486,10 @@ class IcebergTable:
             **({"delete-file-threshold": 1} if is_worn else {}),
             "target-file-size-bytes": target,
             "min-file-size-bytes": target // 2,
-            # Files above it would be split.
+            # Larger files would be split.
             "max-file-size-bytes": 2**62,
             "min-input-files": at_least,
-            # Of what a history load left, some now and some the next time: the stream waits meanwhile.
+            # The stream waits meanwhile, so files of a large initial load are rewritten in several compactions.
             "max-files-to-rewrite": _MOST_FILES,
         }
         for option, number in options.items():
@@ -495,15 +500,15 @@ class IcebergTable:
             action.execute()
 
     def orphans(self, spark: SparkSession, before: int, remove: bool) -> list[str]:
-        """Files in the table's folder that none of its snapshots knows, as a killed process leaves them.
+        """Returns the orphan files in the table's folder, which are in no snapshot, such as those of a killed process.
 
         Args:
             spark: a session.
-            before: milliseconds since 1970; later files are left out, for a commit that is going on may need them.
-            remove: whether they are removed.
+            before: milliseconds since 1970. Later files are left out, as a commit in progress may need them.
+            remove: whether to delete the files.
 
         Raises:
-            SharedFolder: another table has files there, too.
+            SharedFolder: another table has files in the folder, too.
         """
         self.refresh()
         self._check_folder(spark)
@@ -511,7 +516,7 @@ class IcebergTable:
         actions = java.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
         action = actions.deleteOrphanFiles(self._table).olderThan(before)
         if self._lists and not self._is_hadoops:
-            # Hadoop may know nothing of where they are.
+            # Hadoop may have no file system for the table's location.
             action = action.usePrefixListing(True)
         if not remove:
             action = action.deleteWith(_nothing(java))
@@ -522,8 +527,10 @@ class IcebergTable:
         return sorted(found)
 
     def _check_folder(self, spark: SparkSession) -> None:
-        """Raises where the table's folder has metadata of another table: two catalogs of one warehouse may have given two
-        tables of one name the same folder, and no catalog knows of the other's files."""
+        """Raises if the table's folder has metadata of another table.
+
+        Two catalogs of one warehouse may give tables of the same name the same folder, and neither knows the other's files.
+        """
         java = self._table.operations().current()
         known = {
             str(java.metadataFileLocation()),
@@ -535,30 +542,30 @@ class IcebergTable:
                 continue
             try:
                 uuid = str(parser.read(self._table.io(), path).uuid())
-            except Exception:  # half a file
+            except Exception:  # an incomplete file
                 continue
             if uuid != str(self._table.uuid()):
                 raise SharedFolder(self.name, self.folder, uuid)
 
     def listed(self, folder: str) -> Iterator[str]:
-        """The files below a folder, as the catalog's FileIO has them; none where it can't list, or there is no folder."""
+        """Yields the files below a folder. Nothing if the table's FileIO can't list files, or the folder doesn't exist."""
         if not self._lists:
             return
         try:
             for file in each_of(self._table.io().listPrefix(f"{folder}/").iterator()):
                 yield str(file.location())
         except Exception as problem:
-            # Some say at once that there is none, others when they are asked for the first file.
+            # A missing folder is reported by `listPrefix` or by the first access of the iterator.
             if "FileNotFoundException" not in str(problem):
                 raise
 
     def oldest_made(self) -> int | None:
-        """When the oldest snapshot was made, in milliseconds since 1970; None if there is none."""
+        """Returns when the oldest snapshot was made, in milliseconds since 1970, or None if there is none."""
         snapshots = self._table.snapshots().iterator()
         return int(snapshots.next().timestampMillis()) if snapshots.hasNext() else None
 
     def made_of_others(self, lineage: Iterable[Snapshot]) -> list[int]:
-        """Returns when the snapshots were made that didn't lead to the newest one, but those of branches and tags."""
+        """Returns when each snapshot outside of the lineage, branches and tags was made, in milliseconds since 1970."""
         held = {each.id for each in lineage}
         for ref in self._table.refs().values():
             held |= {
@@ -568,14 +575,14 @@ class IcebergTable:
         return [int(each.timestampMillis()) for each in every if int(each.snapshotId()) not in held]
 
     def made(self, snapshot: int) -> int:
-        """When one of its snapshots was made, in milliseconds since 1970."""
+        """Returns when a snapshot was made, in milliseconds since 1970."""
         return int(self._table.snapshot(snapshot).timestampMillis())
 
     def expire(self, before: int, at_least: int = 1) -> None:
-        """Forget the snapshots made before a time (milliseconds since 1970), and delete the files only they have.
+        """Expires the snapshots made before a time (milliseconds since 1970), and deletes the files that only they have.
 
-        The newest `at_least` stay, and so do those of tags and branches. Files outside of the table's folder stay, too: they
-        were added to it, and are somebody else's.
+        The newest `at_least` snapshots and those of tags and branches are retained. Files outside of the table's folder are
+        not deleted: they were added to the table and belong to somebody else.
         """
         java = jvm(self._spark)
         files = java.java.util.ArrayList()
@@ -596,26 +603,26 @@ class IcebergTable:
         return plain_path(file).startswith(f"{plain_path(self.folder)}/")
 
     def has_only_its_own(self) -> bool:
-        """Returns whether all files of the table are in its folder. Others were added to it, and are somebody else's."""
+        """Returns whether all files of the table are in its folder. Others were added and belong to somebody else."""
         folder = literal(f"{plain_path(self.folder)}/")
         path = "regexp_replace(file_path, '^file:/+', '/')"
         others = f"select 1 from {self.name}.all_files where not startswith({path}, {folder}) limit 1"
         return self._spark.sql(others).isEmpty()
 
     def set_defaults(self, properties: Mapping[str, str]) -> None:
-        """Give the table properties that it hasn't."""
+        """Sets those properties that the table doesn't have."""
         has = self._table.properties()
         missing = {name: value for name, value in properties.items() if not has.containsKey(name)}
         if missing:
             self.set_properties(missing)
 
     def set_properties(self, properties: Mapping[str, str | None]) -> None:
-        """Give the table properties; None takes one away."""
+        """Sets properties of the table; None removes a property."""
         set_properties(self._table, properties)
 
 
 def set_properties(table: Any, properties: Mapping[str, str | None]) -> None:
-    """The same for one of Iceberg's tables, or for a transaction of one."""
+    """Sets properties of an Iceberg table or transaction; None removes a property."""
     update = table.updateProperties()
     for name, value in properties.items():
         if value is None:
@@ -633,7 +640,7 @@ def change_columns(
     rename: Mapping[str, str],
     before: str | None = None,
 ) -> None:
-    """Note changes of columns in Iceberg's update of a table's schema. What is dropped and added begins anew."""
+    """Adds changes of columns to Iceberg's schema update. A column that is dropped and added loses its values."""
     for name in drop:
         update.deleteColumn(name)
     for was, now in rename.items():
@@ -646,14 +653,14 @@ def change_columns(
     columns = java_class(spark, _TYPES).convert(fields).columns().iterator()
     while columns.hasNext():
         column = columns.next()
-        # Of no other column, whatever is in its name.
+        # The parent is None, so that a dot in the name doesn't make it a nested field.
         update.addColumn(None, column.name(), column.type())
         if before is not None:
             update.moveBefore(column.name(), before)
 
 
 def widen_columns(spark: SparkSession, update: Any, widen: Mapping[str, Sequence[Wider]]) -> None:
-    """Note in Iceberg's update of a table's schema that columns which are structs get more fields, each after another."""
+    """Adds new fields of struct columns to Iceberg's schema update, each with the field that it comes after."""
     for column, fields in widen.items():
         for name, kind, after in fields:
             update.addColumn(column, name, _type(spark, kind))
@@ -664,26 +671,26 @@ def widen_columns(spark: SparkSession, update: Any, widen: Mapping[str, Sequence
 
 
 def narrow_columns(update: Any, narrow: Mapping[str, Sequence[str]]) -> None:
-    """Note in Iceberg's update of a table's schema that columns which are structs lose fields."""
+    """Adds the removal of fields of struct columns to Iceberg's schema update."""
     for column, fields in narrow.items():
         for name in fields:
             update.deleteColumn(f"{column}.{name}")
 
 
 def promote_columns(spark: SparkSession, update: Any, promote: Mapping[str, str]) -> None:
-    """Note in Iceberg's update of a table's schema that columns become of wider types, which Iceberg has to allow."""
+    """Adds type promotions of columns to Iceberg's schema update. Iceberg has to allow them."""
     for name, kind in promote.items():
         update.updateColumn(name, _type(spark, kind))
 
 
 def _type(spark: SparkSession, kind: str) -> Any:
-    """Iceberg's type for one of Spark's."""
+    """Returns Iceberg's type of a Spark type."""
     made = java_class(spark, _STRUCT).fromDDL(f"made {kind}")
     return java_class(spark, _TYPES).convert(made).columns().get(0).type()
 
 
 def stored_types(spark: SparkSession, kinds: Mapping[str, str]) -> dict[str, str]:
-    """The types that columns have once they are in a table: Iceberg has fewer than Spark."""
+    """Returns the types of columns once they are stored in a table, as Iceberg has fewer types than Spark."""
     from pyspark.sql.types import StructType
 
     asked = java_class(spark, _STRUCT).fromDDL(
@@ -695,7 +702,7 @@ def stored_types(spark: SparkSession, kinds: Mapping[str, str]) -> dict[str, str
 
 
 def _in_spark(kind: str) -> Any:
-    """A type of Spark's from its JSON."""
+    """Returns a Spark type from its JSON."""
     from pyspark.sql.types import StructType
 
     named = {"name": "it", "type": json.loads(kind), "nullable": True, "metadata": {}}
@@ -703,19 +710,19 @@ def _in_spark(kind: str) -> Any:
 
 
 def columns_in_spark(spark: SparkSession, table: Any) -> StructType:
-    """The columns of one of Iceberg's tables, as Spark's."""
+    """Returns the columns of an Iceberg table as a Spark schema."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(java_class(spark, _TYPES).convert(table.schema()).json()))
 
 
 def is_of_stream(snapshot: Any) -> bool:
-    """Whether one of Iceberg's snapshots is a commit of a stream's step."""
+    """Returns whether an Iceberg snapshot was committed by a stream."""
     return bool(snapshot.summary().containsKey(f"{PREFIX}batch-id"))
 
 
 def each_of(iterator: Any) -> Iterator[Any]:
-    """What one of Java's iterators has."""
+    """Yields the elements of a Java iterator."""
     while iterator.hasNext():
         yield iterator.next()
 
@@ -731,17 +738,17 @@ def _snapshot(snapshot: Any) -> Snapshot:
 
 
 def beginning(lineage: Iterable[Snapshot]) -> tuple[int, Snapshot] | None:
-    """The snapshot that a stream can begin with which has read the table as it is: the newest that added files, if nothing
-    but compactions came after it. None if there is none.
+    """Finds the snapshot at which a stream can start after a full read of the table: the newest append with files.
 
     Args:
-        lineage: the newest snapshot, the one it came from, and so on.
+        lineage: the newest snapshot, its parent, and so on.
 
     Returns:
-        How many snapshots there are up to it, and it.
+        The 1-based index of the snapshot, and the snapshot. None if there is none, or if other snapshots than appends and
+        compactions came after it.
     """
     for place, each in enumerate(lineage, 1):
-        # A micro-batch without rows leaves a snapshot too, and nobody can begin there.
+        # A stream can't start at the snapshot of a micro-batch without rows.
         if each.operation == APPEND and each.adds_files:
             return place, each
         if each.operation not in (APPEND, REPLACE):
@@ -750,14 +757,14 @@ def beginning(lineage: Iterable[Snapshot]) -> tuple[int, Snapshot] | None:
 
 
 def _nothing(java: Any) -> Any:
-    """A Consumer of Java's that does nothing."""
+    """Returns a Java Consumer that does nothing."""
     invoke = java.java.lang.invoke
     signature = invoke.MethodType.fromMethodDescriptorString("(Ljava/lang/Object;)V", None)
     return _consumer(java, invoke.MethodHandles.empty(signature))
 
 
 def _adding_to(java: Any, found: Any) -> Any:
-    """A Consumer of Java's that adds what it is given to a list."""
+    """Returns a Java Consumer that adds its arguments to a list."""
     invoke = java.java.lang.invoke
     signature = invoke.MethodType.fromMethodDescriptorString("(Ljava/lang/Object;)Z", None)
     add = invoke.MethodHandles.publicLookup().bind(found, "add", signature)
@@ -770,18 +777,18 @@ def _consumer(java: Any, handle: Any) -> Any:
 
 
 def added_rows(summary: Mapping[str, str], part: str) -> int:
-    """The same from a summary, which is Python's or Java's."""
+    """Returns the number of rows that a snapshot added to a partition, from its summary (a Python or Java map)."""
     found = _ADDED.search(summary.get(f"partitions.part={quote_plus(part)}") or "")
     return int(found[1]) if found else 0
 
 
 def load(spark: SparkSession, name: str) -> IcebergTable | None:
-    """The table of that name; None if there is none."""
+    """Returns the table of that name, or None if it doesn't exist."""
     return IcebergTable(spark, name) if spark.catalog.tableExists(name) else None
 
 
 def find(spark: SparkSession, name: str) -> IcebergTable | None:
-    """The Iceberg table of that name; None if there is none, or a view or a table of another format."""
+    """Returns the Iceberg table of that name, or None if it doesn't exist, or is a view or a table of another format."""
     from pyspark.errors import AnalysisException, IllegalArgumentException
 
     try:

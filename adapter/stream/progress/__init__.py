@@ -1,1 +1,1 @@
-"""How far a model has come, and the figures of its micro-batches."""
+"""A model's position, and the metrics of its micro-batches."""

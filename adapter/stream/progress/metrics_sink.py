@@ -1,7 +1,7 @@
-"""The figures of streams in Spark's own metrics system, where a Prometheus servlet, Graphite or JMX finds them.
+"""Publishes the metrics of streams in Spark's metrics system, from which Prometheus, Graphite or JMX sinks read them.
 
-Of each Spark application there is one source, ``stream``. What is counted (rows, bytes, lookups) are counters since the
-application began, what has a size are gauges. They are Java's, so a sink that reads them doesn't ask Python.
+Each Spark application has one metrics source, ``stream``. Rows, bytes and lookups are counters since the start of the
+application, sizes are gauges. They are Java objects, so a sink reads them without calling Python.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _of_applications: dict[str, Metrics] = {}
 
 
 class _Source:
-    """What Spark's metrics system takes: a name, and Java's registry."""
+    """A source of Spark's metrics system: a name and a registry."""
 
     def __init__(self, registry: Any) -> None:
         self._registry = registry
 
     def sourceName(self) -> str:
-        """Before each metric's name."""
+        """Returns the prefix of each metric's name."""
         return SOURCE
 
     def metricRegistry(self) -> Any:
-        """Where metrics may come later, too."""
+        """Returns the registry, to which metrics can be added later."""
         return self._registry
 
     class Java:
-        """The interface that this is to Java."""
+        """The Java interface that py4j makes of this class."""
 
         implements = ("org.apache.spark.metrics.source.Source",)
 
@@ -55,7 +55,7 @@ class Metrics:
         spark._jsc.sc().env().metricsSystem().registerSource(self._source)
 
     def count(self, name: str, number: int) -> None:
-        """Add to a counter."""
+        """Adds a number to a counter."""
         counter = self._counters.get(name)
         if counter is None:
             counter = self._counters[name] = self._registry.counter(name)
@@ -63,7 +63,7 @@ class Metrics:
             counter.inc(number)
 
     def show(self, name: str, value: int) -> None:
-        """Set a gauge."""
+        """Sets a gauge."""
         if self._shown.get(name) == value:
             return
         gauge = self._gauges.get(name)
@@ -81,14 +81,14 @@ def publish(
     sizes: Mapping[str, int],
     parts: Iterable[PartMetrics] = (),
 ) -> None:
-    """Tell Spark of a step.
+    """Publishes the metrics of a micro-batch.
 
     Args:
         spark: the session of the micro-batch.
-        model: its name.
-        counts: what the step adds to the model's counters.
-        sizes: its gauges.
-        parts: of its state, and what the step did with them.
+        model: the name of the model.
+        counts: increments of the model's counters.
+        sizes: values of its gauges.
+        parts: the metrics of the parts of its state.
     """
     metrics = _of(spark)
     for name, number in counts.items():

@@ -1,4 +1,4 @@
-"""How far a model has come: what both commits of a micro-batch carry in their snapshot's summary."""
+"""The position of a model, which both commits of a micro-batch carry in their snapshot's summary."""
 
 from __future__ import annotations
 
@@ -11,64 +11,64 @@ from .watermark import from_text, to_text
 
 PREFIX = "stream."
 COMPACTED = f"{PREFIX}compacted"
-"""The property of a commit that puts small files together."""
+"""Property of a commit that compacts small files."""
 GROWTH = f"{PREFIX}growth"
-"""The property with the `Growth` of each part of the state."""
+"""Property with the `Growth` of each part of the state."""
 FOLLOWS = f"{PREFIX}table-snapshot"
-"""The property of a commit that makes the changelog follow a table which others changed: the table's snapshot."""
+"""Property of a commit that adds other writers' changes of the table to the changelog: the table's snapshot."""
 _FLUSHES = 1_000
-"""Steps between two micro-batches, as numbers."""
+"""Distance of two micro-batches in `Position.number`."""
 
 
 @dataclass(frozen=True)
 class Growth:
-    """What came to a part of the state since it was folded."""
+    """Growth of a part of the state since its rows were last merged."""
 
     folded: int = 0
-    """Rows when it was folded last; 0 if it never was."""
+    """Rows after the last merge, or 0."""
     rows: int = 0
-    """Rows since then."""
+    """Rows added since then."""
     commits: int = 0
-    """Micro-batches that brought rows since then."""
+    """Micro-batches that added rows since then."""
     loose: int = 0
-    """Small files since it was folded or compacted."""
+    """Small files since the last merge or compaction."""
     since: int | None = None
-    """The watermark when it was folded last, or began."""
+    """The watermark at the last merge, or when the part was created."""
 
     def is_older(self, micros: int, watermark: int | None) -> bool:
-        """Whether the watermark has come so much further since."""
+        """Returns whether the watermark has advanced by at least `micros` microseconds since the last merge."""
         return self.since is not None and watermark is not None and watermark - self.since >= micros
 
 
 @dataclass(frozen=True)
 class Cut:
-    """How far a micro-batch is in that is taken in in pieces."""
+    """Progress in a micro-batch that is ingested in several pieces."""
 
     at: int
-    """Rows from this event time on, in microseconds since 1970, are not in yet."""
+    """Rows from this event time on, in microseconds since 1970, are not ingested yet."""
     by: tuple[str, ...]
-    """The columns that are the event time, one of each stream."""
+    """The event-time column of each stream."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """The last step that a table has taken in.
+    """The last step that was committed to a table: a micro-batch, a piece of one, or a flush.
 
-    A table that has it is never given the same step again; that is how a micro-batch that Spark
-    replays after a crash is written once.
+    A table never gets the same step twice. So a micro-batch that Spark replays after a crash is written exactly once.
     """
 
     model: str
     query_id: str
-    """Structured Streaming's id of the checkpoint."""
+    """Structured Streaming's id of the query."""
     batch: int
     """Structured Streaming's number of the micro-batch; -1 before the first."""
     flush: int = 0
-    """How many steps came after its first: its further pieces, and how many times `flush` closed the windows."""
+    """Number of steps of the micro-batch after its first: further pieces, and flushes that closed the windows."""
     folded: bool = False
-    """All rows of this step are out, and the state was folded since, or could be, so they can't be made again."""
+    """Whether all rows of this step are emitted, and the state may have been merged since, so that they can't be emitted
+    again."""
     cut: Cut | None = None
-    """Where the micro-batch goes on, of which only pieces are in; None: all of it is in."""
+    """Where the micro-batch continues if only some of its pieces are ingested, else None."""
     before: int | None = None
     """The watermark before the step, in microseconds since 1970 (UTC)."""
     after: int | None = None
@@ -76,50 +76,50 @@ class Position:
     newest: Mapping[str, int | None] = field(default_factory=dict)
     """The newest event time of each stream."""
     heard: Mapping[str, int] = field(default_factory=dict)
-    """When each stream had rows last, by the clock on the wall."""
+    """Processing time at which each stream last had rows."""
     idle: tuple[str, ...] = ()
-    """The streams that had none for so long that they don't hold the watermark."""
+    """The idle streams, which don't hold back the watermark."""
     rows_in: int = 0
-    """Rows read since the stream began, like all counts here."""
+    """Rows read. All counts are totals since the stream began."""
     late_rows: int = 0
     null_time_rows: int = 0
     unreadable: Unreadable = field(default_factory=dict)
     """Rows with values that couldn't be read."""
     rows_out: int = 0
-    """In the state's summary: up to the step before, for the step's own rows come later."""
+    """Rows emitted. In the state's summary it excludes this step, whose rows are emitted later."""
     lookup_requests: int = 0
-    """To tables outside; also up to the step before, where they are joined above the state."""
+    """Requests to external tables. Excludes this step if they are joined above the state."""
     lookup_keys: int = 0
-    """That these were asked for."""
+    """Keys in these requests."""
     signature: str = ""
-    """A digest of what the state depends on."""
+    """A digest of the parts of the query that the state depends on."""
     to_remake: bool = False
-    """The query was edited since, so that before anything else comes in its rankings are made anew."""
+    """Whether the query was edited since, so that its rankings have to be rebuilt before the next input."""
     remade: bool = False
-    """The step did that."""
+    """Whether the step rebuilt the rankings."""
     growth: Mapping[str, Growth] = field(default_factory=dict)
-    """Of each part of the state, up to the commit before."""
+    """Growth of each part of the state, up to the previous commit."""
 
     @property
     def step(self) -> tuple[int, int]:
-        """What orders positions of one stream."""
+        """The step, by which positions of one stream are ordered."""
         return self.batch, self.flush
 
     @property
     def number(self) -> int:
-        """The same as one number."""
+        """The step as one number."""
         return self.batch * _FLUSHES + self.flush
 
     def is_of(self, other: Position) -> bool:
-        """Whether it is of the same step."""
+        """Returns whether both positions are of the same step of the same stream."""
         return self.query_id == other.query_id and self.step == other.step
 
     def is_after(self, other: Position) -> bool:
-        """Whether it is of a later step of the same stream."""
+        """Returns whether this is a later step of the same stream."""
         return self.query_id == other.query_id and self.step > other.step
 
     def next(self, batch: int) -> Position:
-        """Where the step after it begins: a micro-batch of this number, or one more step of the same."""
+        """Returns the position of the next step: micro-batch `batch`, or another step of the current micro-batch."""
         return replace(
             self,
             batch=batch,
@@ -131,7 +131,7 @@ class Position:
         )
 
     def properties(self) -> dict[str, str]:
-        """As properties of a snapshot; times are readable, in UTC."""
+        """Returns the position as properties of a snapshot, with times as text in UTC."""
         found = {
             "model": self.model,
             "query-id": self.query_id,
@@ -160,7 +160,7 @@ class Position:
 
 
 def read_position(summary: Mapping[str, str]) -> Position | None:
-    """The position in a snapshot's summary; None if the snapshot isn't a stream's."""
+    """Returns the position in a snapshot's summary, or None if no stream made the snapshot."""
     if f"{PREFIX}batch-id" not in summary:
         return None
 
@@ -201,10 +201,10 @@ def _cut(text: str) -> Cut | None:
 
 
 def growth_to_text(growth: Mapping[str, Growth]) -> str:
-    """As a property of a snapshot."""
+    """Returns the growth of the parts as a property of a snapshot."""
     return json.dumps({part: astuple(of_part) for part, of_part in growth.items()})
 
 
 def growth_from_text(text: str) -> dict[str, Growth]:
-    """The same read back."""
+    """Parses a property that `growth_to_text` wrote."""
     return {part: Growth(*numbers) for part, numbers in json.loads(text or "{}").items()}

@@ -1,7 +1,7 @@
-"""What Spark measured anyway while it carried out a step: the plans it ran are kept until they have been asked.
+"""Reads the metrics that Spark collected while it ran a micro-batch, from its executed plans.
 
-Nothing is computed for it, and no job is run. Each scan of a table counts its rows, and Iceberg the files it planned;
-`DataFrame.observe` counts what a step asks the state for.
+This needs no extra job. Each scan of a table counts its rows, Iceberg counts the files that it planned, and
+`DataFrame.observe` counts a step's lookups in the state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OBSERVED = "org.apache.spark.sql.execution.CollectMetricsExec"
 
 @contextmanager
 def recorded() -> Iterator[list[Any]]:
-    """The plans that are run inside, of this thread."""
+    """Yields a list that collects the plans run inside the block by this thread."""
     plans: list[Any] = []
     before = _plans.set(plans)
     try:
@@ -38,14 +38,14 @@ def recorded() -> Iterator[list[Any]]:
 
 
 def note(plan: Any) -> None:
-    """Tell of a plan that is run, or will be."""
+    """Records a plan that is run, or will be."""
     plans = _plans.get()
     if plans is not None:
         plans.append(plan)
 
 
 def append(rows: DataFrame, table: str) -> None:
-    """`rows.writeTo(table).append()`, and tell of its plan, which Spark lets go."""
+    """Runs `rows.writeTo(table).append()` and records its plan, which Spark's own method discards."""
     command = rows.writeTo(table)._jwriter.appendCommand()
     state = rows.sparkSession._jsparkSession.sessionState()
     run = state.executePlan(command, getattr(state, "executePlan$default$2")())
@@ -54,7 +54,7 @@ def append(rows: DataFrame, table: str) -> None:
 
 
 class Reader:
-    """Asks plans that were run."""
+    """Reads metrics from executed plans."""
 
     def __init__(self, spark: SparkSession) -> None:
         handles = java_class(spark, f"{_INVOKE}.MethodHandles")
@@ -64,25 +64,25 @@ class Reader:
     def read(
         self, plans: Iterable[Any], table: str, parts: Iterable[str], asked: Mapping[str, tuple[Asking, ...]]
     ) -> dict[str, PartFigures]:
-        """What was read of a state and looked up in it, by part; what isn't of one part under "".
+        """Returns the reads of a state and the lookups in it, by part. Scans of several parts are under "".
 
         Args:
-            plans: that were run.
-            table: the state, as Iceberg calls it.
-            parts: of the state.
-            asked: by `lookups_of` a step, what it asks for.
+            plans: the executed plans.
+            table: Iceberg's name of the state.
+            parts: the parts of the state.
+            asked: the lookups of each step, by `lookups_of` the step.
         """
         found: dict[str, PartFigures] = {}
         observed: dict[str, Any] = {}
         for plan in plans:
-            # Those that a plan reads from memory are among the plans themselves, so each scan is met once.
+            # Cached relations aren't expanded, and their plans are recorded on their own, so each scan is counted once.
             nodes = plan.map(self._each)
             for scan in _items(nodes.filter(self._is_scan)):
                 if str(scan.table().name()) == table:
                     part = part_of(str(scan.scan().description()), parts)
                     found.setdefault(part, PartFigures()).add(_scanned(scan))
             if asked:
-                # What is read by two readers of a view counts the same rows twice, in two places.
+                # By name, because a view with two readers is in the plan twice, with the same counts.
                 observed |= {str(each.name()): each for each in _items(nodes.filter(self._is_observed))}
         for name, questions in asked.items():
             if name in observed and (row := observed[name].collectedMetrics()).size():
@@ -98,7 +98,7 @@ _readers: WeakKeyDictionary[Any, Reader] = WeakKeyDictionary()
 
 
 def reader(spark: SparkSession) -> Reader:
-    """What asks the plans of a session."""
+    """Returns the reader of a session's plans."""
     packages = jvm(spark)
     if packages not in _readers:
         _readers[packages] = Reader(spark)
@@ -106,12 +106,12 @@ def reader(spark: SparkSession) -> Reader:
 
 
 def observed(rows: DataFrame, name: str, asks: Iterable[Asking]) -> DataFrame:
-    """Rows that count, while they are computed, what they ask the state for.
+    """Returns rows that count lookups in the state while they are computed.
 
     Args:
-        rows: of a step.
-        name: by which `Reader.read` finds the counts.
-        asks: what they ask for.
+        rows: the rows of a step.
+        name: the name by which `Reader.read` finds the counts.
+        asks: the lookups to count.
     """
     from pyspark.sql import functions as F
 
@@ -122,12 +122,12 @@ def observed(rows: DataFrame, name: str, asks: Iterable[Asking]) -> DataFrame:
 
 
 def lookups_of(step: str) -> str:
-    """What the counts of a step are called."""
+    """Returns the name of a step's counts."""
     return f"lookups of {step}"
 
 
 def part_of(scan: str, parts: Iterable[str]) -> str:
-    """The part that a scan of the state is of, by Iceberg's description of it; empty: of several, or of all.
+    """Returns the part of the state that a scan reads, from Iceberg's description; empty if it reads several or all parts.
 
     >>> part_of("IcebergScan(table=db.m__state, filters=part = 'stage_1_groups')", ["stage_1", "stage_1_groups"])
     'stage_1_groups'
@@ -144,7 +144,7 @@ def _scanned(scan: Any) -> PartFigures:
 
     files = number("resultDataFiles")
     if not files:
-        return PartFigures()  # it wasn't run, or there was nothing to be read
+        return PartFigures()  # the scan wasn't run, or there was nothing to read
     return PartFigures(
         scans=1,
         rows_read=number("numOutputRows"),
@@ -163,8 +163,10 @@ def _class(spark: SparkSession, name: str) -> Any:
 
 
 def _instances_of(spark: SparkSession, name: str) -> Any:
-    """A function of Scala's that knows the instances of a class: nodes are looked through in Java, for each that crosses
-    over to Python takes as long as to look through a hundred there."""
+    """Returns a Scala function that tests for instances of a class.
+
+    It filters plan nodes in Java, because transferring one node to Python takes as long as testing a hundred in Java.
+    """
     signature = java_class(spark, f"{_INVOKE}.MethodType").fromMethodDescriptorString(
         "(Ljava/lang/Object;)Z", None
     )

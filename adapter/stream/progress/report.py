@@ -1,4 +1,4 @@
-"""What a model's last micro-batch did, in a small file that can be read without Spark."""
+"""Writes the metrics of a model's last micro-batch to a small file that can be read without Spark."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ from .watermark import from_text, to_text
 
 @dataclass
 class Figures:
-    """Counts and times of one step, filled while it is carried out."""
+    """Counts and times of one micro-batch, collected while it runs."""
 
     rows_in: int = 0
     late_rows: int = 0
     null_time_rows: int = 0
     unreadable: dict[str, dict[str, int]] = field(default_factory=dict)
-    """As `Position.unreadable`."""
+    """Rows with values that couldn't be read, by source and column."""
     rows_out: int = 0
     lookup_requests: int = 0
-    """To tables outside, those that failed included."""
+    """Requests to external tables, including failed ones."""
     lookup_keys: int = 0
-    """That these were asked for."""
+    """Keys in these requests."""
     lookup_cached: int = 0
-    """That needn't be asked for."""
+    """Keys found in the cache."""
     commits: int = 0
     jobs: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
-    """By phase: ``read`` (rows into memory), ``lookup`` (tables outside), ``state`` (what they add to the
-    state), ``commit_state``, ``emission`` (the rows of closed windows and their commit), ``fold``, ``maintenance``
-    (snapshots expired, files compacted)."""
+    """Seconds by phase: ``read`` (reading the input), ``lookup`` (external tables), ``state`` (computing rows of state),
+    ``commit_state``, ``emission`` (computing and committing results), ``fold`` (merging state), ``maintenance`` (expiring
+    snapshots, compacting files)."""
     _within: float = field(default=0.0, repr=False, compare=False)
-    """Seconds of phases that ended within the present one."""
+    """Seconds of nested phases that ended within the current one."""
 
     def note_unreadable(self, source: str, columns: Mapping[str, int]) -> None:
-        """Counts rows of a source. A query that reads it several times meets the same ones each time."""
+        """Counts unreadable rows of a source. Takes the maximum: a query that reads a source several times counts the same
+        rows each time."""
         so_far = self.unreadable.get(source, {})
         self.unreadable[source] = {
             column: max(columns.get(column, 0), so_far.get(column, 0)) for column in {**so_far, **columns}
@@ -50,7 +51,7 @@ class Figures:
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Add the time of a block to a phase, less what is of others within it."""
+        """Adds the time of a block to a phase, without the time of nested phases."""
         began, around, self._within = time.monotonic(), self._within, 0.0
         try:
             yield
@@ -63,12 +64,12 @@ class Figures:
 def report(
     position: Position, figures: Figures, state: Mapping[str, object] | None, now: float | None = None
 ) -> dict[str, object]:
-    """The figures of a step as plain JSON; ``dbt-stream status`` shows them.
+    """Returns the metrics of a micro-batch as a JSON object, which ``dbt-stream status`` shows.
 
     Args:
-        position: the step. Its counts are totals since the stream began.
-        figures: those of the step alone.
-        state: rows, bytes and files of the state table, and of each of its parts; None if there is none.
+        position: the position after the micro-batch, whose counts are totals since the stream began.
+        figures: the metrics of the micro-batch.
+        state: rows, bytes and files of the state table and of each of its parts. None if there is no state.
         now: seconds since 1970.
     """
     now = time.time() if now is None else now
@@ -115,7 +116,7 @@ def _lookups(position: Position, figures: Figures) -> dict[str, object]:
 
 
 def caught_up(model: StreamModel, position: Position) -> Position:
-    """The last step with the totals that its table doesn't say, where it was written before its rows were counted."""
+    """Completes a position from the progress file of the same step: the table's commit was made before rows were counted."""
     told: Any = read_progress(model) or {}
     step = (told.get("query_id"), told.get("batch"), told.get("flush"))
     if step != (position.query_id, position.batch, position.flush):
@@ -126,32 +127,32 @@ def caught_up(model: StreamModel, position: Position) -> Position:
 
 
 _latest: dict[str, Mapping[str, object]] = {}
-"""What this process has written last, by file."""
+"""The last progress that this process has written, by file."""
 
 
 def write_progress(model: StreamModel, progress: Mapping[str, object]) -> None:
-    """Replaces the file: a reader sees the old figures or the new ones."""
+    """Replaces the progress file of a model atomically."""
     _latest[model.progress] = progress
     with around("progress.write", model.name):
         model.storage.write_text(model.progress, json.dumps(progress, indent=1))
 
 
 def read_progress(model: StreamModel) -> dict[str, object] | None:
-    """Returns the last figures, or None if the model never ran."""
+    """Returns the last progress, or None if the model never ran."""
     text = model.storage.read_text(model.progress)
     return None if text is None else dict(json.loads(text))
 
 
 def latest_progress(model: StreamModel) -> Mapping[str, object] | None:
-    """Returns the last figures of this process, from memory; None if it has taken in nothing."""
+    """Returns the last progress that this process has written, or None."""
     return _latest.get(model.progress)
 
 
 def lag_seconds(progress: Mapping[str, object], now: float | None = None) -> float | None:
-    """Returns how far the watermark is behind the time of day, or None without a watermark.
+    """Returns how many seconds the watermark is behind the current time, or None without a watermark.
 
     Args:
-        progress: the last figures of a model.
+        progress: the last progress of a model.
         now: seconds since 1970.
     """
     watermark = from_text(str(progress["watermark"]) if progress["watermark"] else None)

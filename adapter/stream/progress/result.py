@@ -1,4 +1,4 @@
-"""What a run of a stream did."""
+"""The result of a run of a stream."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from .unreadable_rows import Unreadable
 
 @dataclass(frozen=True)
 class StreamResult:
-    """What a run did."""
+    """Counts of a run of a stream."""
 
     batches: int
     rows_in: int
     rows_out: int
     late_rows: int
-    """Dropped, for all their windows were closed."""
+    """Rows dropped because all their windows were closed."""
     null_time_rows: int
-    """Dropped, for they have no event time."""
+    """Rows dropped because their event time is NULL."""
     watermark: int | None
-    """In microseconds since 1970 (UTC); None if there is none yet."""
+    """In microseconds since 1970 (UTC). None if there is none yet."""
     lookup_requests: int = 0
-    """To tables outside."""
+    """Requests to external tables."""
     lookup_keys: int = 0
-    """That these were asked for."""
+    """Keys in these requests."""
     stopped: bool = False
-    """Whether it ended before its input did, for somebody asked for that."""
+    """Whether it was stopped on request before it had read all input."""
     state: Sequence[PartMetrics] = ()
-    """The parts of its state, and what was done with them."""
+    """Metrics of the parts of the state."""
     unreadable: Unreadable = field(default_factory=dict)
     """Rows with values that couldn't be read."""
 
     def followed_by(self, then: StreamResult) -> StreamResult:
-        """Returns this run and the next one of the model as one."""
+        """Returns the sum of this run and the next one of the model."""
         return replace(
             then,
             batches=self.batches + then.batches,

@@ -1,4 +1,4 @@
-"""What steps read, looked up and wrote in each part of a state: plain numbers, and where Iceberg's summaries have them."""
+"""Reads, lookups and writes of micro-batches, by part of the state. Writes are from the summaries of Iceberg's snapshots."""
 
 from __future__ import annotations
 
@@ -22,58 +22,58 @@ _WRITTEN = {
 
 @dataclass
 class PartFigures:
-    """What was done with a part of the state."""
+    """Reads, lookups and writes of a part of the state."""
 
     scans: int = 0
-    """How often it was read."""
+    """Number of scans."""
     rows_read: int = 0
     bytes_read: int = 0
-    """Of the files that were read, as they lie there: of a file only the columns that are needed are read."""
+    """Sizes of the files that were read. Less is actually read, because only the needed columns are."""
     files_read: int = 0
     planning_seconds: float = 0.0
-    """In which Iceberg looked for those files."""
+    """Seconds that Iceberg took to find those files."""
     lookups: int = 0
-    """Keys that it was asked for, where it is asked by key."""
+    """Number of keys that were looked up."""
     hits: int = 0
-    """Of these, how many it had something of."""
+    """Number of these keys that were found."""
     rows_written: int = 0
     bytes_written: int = 0
     files_written: int = 0
     rows_deleted: int = 0
-    """With the files that a fold or a compaction puts others in the place of."""
+    """Includes the rows of files that a merge or a compaction replaced."""
     bytes_deleted: int = 0
     files_deleted: int = 0
 
     @property
     def misses(self) -> int:
-        """Keys that nothing was found of."""
+        """Number of keys that were not found."""
         return self.lookups - self.hits
 
     def add(self, other: PartFigures) -> None:
-        """Add what was done besides."""
+        """Adds other metrics to these."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
     def counts(self) -> dict[str, int]:
-        """The whole numbers among them, by name."""
+        """Returns the integer metrics by name."""
         found = {name: number for name, number in asdict(self).items() if name != "planning_seconds"}
         return {**found, "misses": self.misses}
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Returns the metrics as a JSON object."""
         return {**self.counts(), "planning_seconds": round(self.planning_seconds, 3)}
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a part is."""
+    """The size of a part of the state."""
 
     rows: int = 0
     bytes: int = 0
     files: int = 0
 
     def after(self, done: PartFigures) -> Size:
-        """How large it is once that was written."""
+        """Returns the size after writes and deletes."""
         return Size(
             self.rows + done.rows_written - done.rows_deleted,
             self.bytes + done.bytes_written - done.bytes_deleted,
@@ -86,16 +86,20 @@ class Size:
 
 @dataclass(frozen=True)
 class PartMetrics:
-    """A part of the state, and what was done with it."""
+    """The size and the metrics of a part of the state."""
 
     part: str
     operator: str
-    """Who keeps it, as `dbt-stream explain` calls it; empty if nobody asked."""
+    """The operator that it belongs to, as in `dbt-stream explain`; empty if that was not looked up."""
     size: Size
     figures: PartFigures
 
     def as_dict(self, done: str = "last") -> dict[str, Any]:
-        """As plain JSON; `done`: what the figures are of."""
+        """Returns the size and the metrics as a JSON object.
+
+        Args:
+            done: the key of the metrics.
+        """
         return {
             "part": self.part or None,
             "operator": self.operator or None,
@@ -105,7 +109,7 @@ class PartMetrics:
 
 
 def added_up(first: Sequence[PartMetrics], then: Sequence[PartMetrics]) -> tuple[PartMetrics, ...]:
-    """The parts of a state, and what was done with them by two runs one after the other."""
+    """Returns the parts after two consecutive runs, with the sums of their metrics."""
     before = {each.part: each.figures for each in first}
     found = []
     for each in then:
@@ -117,7 +121,7 @@ def added_up(first: Sequence[PartMetrics], then: Sequence[PartMetrics]) -> tuple
 
 
 def written(summaries: Iterable[Mapping[str, str]]) -> dict[str, PartFigures]:
-    """What commits wrote and deleted, by part, as the summaries of their snapshots say.
+    """Returns the writes and deletes of commits by part, from the summaries of their snapshots.
 
     >>> written([{"partitions.part=a": "added-data-files=1,added-records=5,added-files-size=900"}])["a"].rows_written
     5
@@ -132,7 +136,7 @@ def written(summaries: Iterable[Mapping[str, str]]) -> dict[str, PartFigures]:
 
 
 def by_part(summary: Mapping[str, str]) -> dict[str, str]:
-    """What the summary of a snapshot says of each part."""
+    """Returns the text of a snapshot's summary on each part."""
     return {
         unquote_plus(name[len(_PARTITION) :]): text
         for name, text in summary.items()
@@ -141,11 +145,11 @@ def by_part(summary: Mapping[str, str]) -> dict[str, str]:
 
 
 def sizes_in(told: Mapping[str, Any] | None, snapshot: int | None) -> dict[str, Size] | None:
-    """How large parts are as the last figures of a model have it; None: those are of another snapshot of the state.
+    """Returns the sizes of parts from the last progress of a model, or None if that is of another snapshot of the state.
 
     Args:
-        told: the figures, as `progress.report` makes them.
-        snapshot: of the state, as it is now; None: it has none.
+        told: the progress, as `progress.report` returns it.
+        snapshot: the current snapshot of the state. None if it has none.
     """
     if snapshot is None:
         return {}
@@ -156,7 +160,7 @@ def sizes_in(told: Mapping[str, Any] | None, snapshot: int | None) -> dict[str, 
 
 
 def operators_in(told: Mapping[str, Any] | None, query: str) -> dict[str, str] | None:
-    """Who keeps the parts, as the last figures of a model have it; None: those are of another query."""
+    """Returns the operators of parts from the last progress of a model, or None if that is of another query."""
     state = (told or {}).get("state") or {}
     if state.get("query") != query or "parts" not in state:
         return None

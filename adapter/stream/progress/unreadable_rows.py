@@ -1,4 +1,4 @@
-"""How many rows had values that couldn't be read: by source, then by column, under an empty name all such rows."""
+"""Counts of rows with values that couldn't be read: by source and column. The empty column name has all rows of a source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def added(first: Unreadable, then: Unreadable) -> dict[str, dict[str, int]]:
 
 
 def rows_of(unreadable: Unreadable) -> int:
-    """Returns the number of rows in all."""
+    """Returns the total number of rows."""
     return sum(columns.get(ROWS, 0) for columns in unreadable.values())
 
 
@@ -45,12 +45,17 @@ def described(unreadable: Unreadable) -> str:
 
 
 def in_progress(progress: Mapping[str, Any], of: str) -> str:
-    """Returns the same from a model's progress: ``total``, or those of its ``last`` micro-batch."""
+    """Returns the phrase of `described` for a model's progress.
+
+    Args:
+        progress: the progress of the model.
+        of: ``total``, or ``last`` for the last micro-batch.
+    """
     return described(from_json((progress.get("unreadable") or {}).get(of, {})))
 
 
 def as_json(unreadable: Unreadable) -> dict[str, object]:
-    """Returns the counts as run results and `dbt-stream status --json` have them.
+    """Returns the counts as in run results and `dbt-stream status --json`.
 
     >>> as_json({"raw.a": {"": 3, "n": 1}})
     {'raw.a': {'rows': 3, 'columns': {'n': 1}}}
@@ -65,7 +70,7 @@ def as_json(unreadable: Unreadable) -> dict[str, object]:
 
 
 def from_json(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """Reads what `as_json` wrote.
+    """Parses a result of `as_json`.
 
     >>> from_json({"raw.a": {"rows": 3, "columns": {"n": 1}}})
     {'raw.a': {'': 3, 'n': 1}}

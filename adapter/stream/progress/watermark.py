@@ -1,4 +1,4 @@
-"""How far event time has come: the newest event time of the slowest stream, less the delay."""
+"""The watermark: the newest event time of the slowest stream, minus a delay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...query.sql import instants
 
 @dataclass(frozen=True)
 class Watermark:
-    """Instants are microseconds since 1970-01-01 00:00 UTC.
+    """A watermark over several streams. Times are in microseconds since 1970 (UTC).
 
     >>> w = Watermark(delay=5, newest={"clicks": None, "orders": None})
     >>> w.advance({"clicks": 100, "orders": None}).value is None  # orders holds it
@@ -21,22 +21,22 @@ class Watermark:
 
     delay: int
     newest: Mapping[str, int | None]
-    """The newest event time seen of each stream; None while a stream had no row."""
+    """The newest event time of each stream. None if it had no row yet."""
     value: int | None = None
-    """None: no watermark yet."""
+    """The watermark, or None if there is none yet."""
     idle_timeout: int | None = None
-    """After so long without rows, by the clock on the wall, a stream holds the others no more. None: never."""
+    """Processing time without rows after which a stream is idle and doesn't hold back the watermark. None means never."""
     heard: Mapping[str, int] = field(default_factory=dict)
-    """When each stream had rows last, by that clock; before its first, when it was first waited for."""
+    """Processing time at which each stream last had rows; before its first row, when waiting for it began."""
     idle: tuple[str, ...] = ()
-    """The streams that don't hold the others."""
+    """The idle streams."""
 
     def advance(self, seen: Mapping[str, int | None], now: int = 0) -> Watermark:
-        """The watermark after rows whose newest event times are `seen`. It never goes back.
+        """Returns the watermark after a micro-batch. It never decreases.
 
         Args:
-            seen: of each stream in the batch; None or nothing for one without rows.
-            now: by the clock on the wall.
+            seen: the newest event time of each stream in the micro-batch. None or missing if it had no rows.
+            now: the processing time.
 
         >>> w = Watermark(0, {"clicks": None, "orders": None}, idle_timeout=60)
         >>> w = w.advance({"clicks": 100, "orders": 20}, now=0)
@@ -62,7 +62,7 @@ def _latest(one: int | None, other: int | None) -> int | None:
 
 
 def to_text(micros: int | None) -> str | None:
-    """An instant as ISO 8601 in UTC, exact to the microsecond.
+    """Returns a time as ISO 8601 in UTC, with microseconds.
 
     >>> to_text(1_500_000)
     '1970-01-01T00:00:01.500000Z'
@@ -71,7 +71,7 @@ def to_text(micros: int | None) -> str | None:
 
 
 def from_text(text: str | None) -> int | None:
-    """The instant that `to_text` wrote.
+    """Parses a text that `to_text` wrote.
 
     >>> from_text(to_text(-7))
     -7

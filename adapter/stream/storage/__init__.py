@@ -1,1 +1,1 @@
-"""What is kept under the storage root: checkpoints, savepoints, deployments, owners."""
+"""Files under the storage root: checkpoints, savepoints, deployments."""

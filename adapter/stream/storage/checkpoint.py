@@ -1,4 +1,4 @@
-"""What Structured Streaming's checkpoint says: whose it is and how far it has come."""
+"""Reads and copies checkpoints of Structured Streaming: the query's id, its micro-batches, and its sources' offsets."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from urllib.parse import unquote
 from ...environment.storage import Storage
 
 METADATA = "metadata"
-"""The file that says whose a checkpoint is."""
+"""The file with the query's id."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The record of a streaming query."""
+    """The progress of a streaming query."""
 
     query_id: str
     planned: int | None
-    """The newest micro-batch whose input is fixed; None before the first."""
+    """The newest micro-batch whose offsets are logged, or None."""
     done: int | None
-    """The newest micro-batch that Spark saw through to its end."""
+    """The newest micro-batch that is committed, or None."""
     missing: tuple[str, ...] = ()
-    """What has to be there, going by the rest, and isn't: somebody deleted a part of the checkpoint."""
+    """Files that the checkpoint must have according to its other files, but which somebody has deleted."""
 
 
 def read_checkpoint(storage: Storage, path: str) -> Checkpoint | None:
-    """The checkpoint in a folder; None where no stream has begun."""
+    """Returns the checkpoint in a folder, or None if no stream has started."""
     metadata = storage.read_text(f"{path}/{METADATA}")
     planned, done = _newest(storage, f"{path}/offsets"), _newest(storage, f"{path}/commits")
     if not metadata and planned is None and done is None:
@@ -43,22 +43,23 @@ def read_checkpoint(storage: Storage, path: str) -> Checkpoint | None:
 
 
 def clear_beginning(storage: Storage, path: str) -> None:
-    """Delete what a killed process has left of the plan of a first micro-batch. Spark refuses to begin beside it."""
+    """Deletes incomplete offset files that a killed process left of the first micro-batch: Spark refuses to start with
+    them."""
     checkpoint = read_checkpoint(storage, path)
     if checkpoint is None or (checkpoint.planned is None and checkpoint.done is None):
         storage.delete(f"{path}/offsets")
 
 
 def read_offsets(storage: Storage, path: str, batch: int) -> list[str]:
-    """How far each source was to be read by a micro-batch, in the order of the sources."""
-    # The first line is a version, the second what Spark notes of the micro-batch itself.
+    """Returns the end offset of each source in a micro-batch, in the order of the sources."""
+    # The first line is a version, the second is metadata of the micro-batch.
     return (storage.read_text(f"{path}/offsets/{batch}") or "").splitlines()[2:]
 
 
 def next_snapshots(storage: Storage, path: str) -> dict[int, int | None]:
-    """By a source's place the snapshot at which the next micro-batch of a stream begins; None: it has read none yet.
+    """Returns the snapshot at which the next micro-batch starts, by index of the source. None if it has read none yet.
 
-    A micro-batch that was cut short is read again, from where the one before it ended.
+    An interrupted micro-batch is read again, from the end of the one before it.
     """
     checkpoint = read_checkpoint(storage, path)
     if checkpoint is not None and checkpoint.done is not None:
@@ -69,33 +70,33 @@ def next_snapshots(storage: Storage, path: str) -> dict[int, int | None]:
 
 
 def read_whole(storage: Storage, path: str) -> dict[int, int | None]:
-    """Returns the places of the sources that the first micro-batch of a stream reads as a whole.
+    """Returns the indexes of the sources of which the first micro-batch reads all rows.
 
-    With each is the snapshot up to which rows of it had been changed or deleted; None: none had.
+    The value of each is the snapshot up to which rows had been changed or deleted, or None if none had.
     """
     return read_by_place(storage, whole_file(path))
 
 
 def read_by_place(storage: Storage, file: str) -> dict[int, Any]:
-    """Returns what a file beside a checkpoint notes of the sources, by their places; nothing if it isn't there."""
+    """Returns the content of a file of a checkpoint with a value per source, by index; empty if it doesn't exist."""
     return {int(place): noted for place, noted in json.loads(storage.read_text(file) or "{}").items()}
 
 
 def whole_file(path: str) -> str:
-    """The file of a checkpoint with what `read_whole` returns."""
+    """Returns the path of the file that `read_whole` reads."""
     return f"{path}/whole.json"
 
 
 def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] = ()) -> None:
-    """Copy what a stream needs of its checkpoint to go on: the last micro-batches, and what was read of each source.
+    """Copies the files of a checkpoint that a stream needs to continue: the last micro-batches and the sources' logs.
 
-    That is a few small files, and of a folder with files the names of those that were read.
+    These are a few small files. A file source's log has the names of all files that were read.
 
     Args:
-        storage: where both are.
+        storage: the storage of both.
         path: the checkpoint.
         to: an empty folder.
-        but: files that are somebody else's to write.
+        but: files that the caller writes itself.
     """
     names = [
         each
@@ -112,7 +113,7 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
         if each not in but
     ]
     for log in ("offsets", "commits"):
-        # Spark begins a micro-batch where the one before it ended, and does the last one again if it has no commit.
+        # Spark starts at the end of the micro-batch before, and runs the last one again if it isn't committed.
         names += [f"{log}/{number}" for number in _numbers(storage, f"{path}/{log}")[-2:]]
     for source in filter(str.isdigit, storage.list(f"{path}/sources")):
         log = f"sources/{source}"
@@ -125,8 +126,8 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
 
 
 def needed(log: Iterable[str], sums: int = 2) -> list[str]:
-    """Returns those of the names in a log that say all that it says. Now and then Spark sums it up; from the last two sums
-    on it also tells how often.
+    """Returns the files of a log that have all of its entries: the last `sums` compacted files and those after the first of
+    them. Spark needs two to derive the interval of compactions.
 
     >>> log = ["0", "1", "2.compact", "3", "4", "5.compact", "6", "7", "8.compact", "9", "10", ".9.crc", "offsets"]
     >>> needed(log), needed(log, sums=1)
@@ -139,21 +140,21 @@ def needed(log: Iterable[str], sums: int = 2) -> list[str]:
 
 
 def files_read(storage: Storage, path: str, source: int) -> set[str]:
-    """The files that were read of a source that is a folder, going by its log; none of another kind of source."""
+    """Returns the files that the log lists as read from a file source; empty for other sources."""
     return {*file_entries(storage, path, source)}
 
 
 class FileEntry(NamedTuple):
-    """What a folder's log says of a file."""
+    """An entry in the log of a file source."""
 
     offset: int
-    """That of the log up to which it was read."""
+    """The offset of the log at which the file was read."""
     modified: int
-    """When the file was written last, in milliseconds since 1970."""
+    """The file's modification time, in milliseconds since 1970."""
 
 
 def file_entries(storage: Storage, path: str, source: int) -> dict[str, FileEntry]:
-    """Returns what the log of a source that is a folder says of its files, by their paths as the log has them."""
+    """Returns the entries in the log of a file source, by the files' paths as the log has them."""
     log = f"{path}/sources/{source}"
     found = {}
     for name in needed(storage.list(log), sums=1):
@@ -164,10 +165,10 @@ def file_entries(storage: Storage, path: str, source: int) -> dict[str, FileEntr
 
 
 def files_of_batch(storage: Storage, path: str, place: int, batch: int) -> list[str]:
-    """The files that a micro-batch was planned to read of a source that is a folder; none of another kind of source.
+    """Returns the files that a micro-batch was planned to read from a file source; empty for other sources.
 
-    Each folder's log counts for itself: it has an entry for each micro-batch in which there were files, and the offset
-    of a micro-batch says up to which entry it reads.
+    The log has an entry for each micro-batch with files. Its entries have their own numbers; a micro-batch's offset is the
+    number of the last entry that it reads.
     """
     until, since = (_log_offset(storage, path, place, number) for number in (batch, batch - 1))
     if until is None:
@@ -185,7 +186,7 @@ def _log_offset(storage: Storage, path: str, place: int, batch: int) -> int | No
 
 
 def entries_of(log: Iterable[str], number: int) -> list[str]:
-    """The files of one entry of a folder's log, which may be in a file that sums up others.
+    """Returns the files of one entry of a file source's log, which may be in a compacted file with other entries.
 
     >>> entries_of(["v1", '{"path": "file:///a%3F.csv", "batchId": 3}', '{"path": "file:///b.csv", "batchId": 2}'], 3)
     ['file:///a?.csv']
@@ -195,7 +196,7 @@ def entries_of(log: Iterable[str], number: int) -> list[str]:
 
 
 def _missing_logs(storage: Storage, path: str, batch: int) -> Iterator[str]:
-    """The logs of folders' files, where they lack what a micro-batch was to read: Spark takes such a folder for read."""
+    """Yields the missing last entries of file sources' logs. Without them Spark would skip the files of a micro-batch."""
     for number, offset in enumerate(read_offsets(storage, path, batch)):
         last = place_in_log(offset)
         log = f"sources/{number}"
@@ -206,7 +207,7 @@ def _missing_logs(storage: Storage, path: str, batch: int) -> Iterator[str]:
 
 
 def place_in_log(offset: str) -> int | None:
-    """The place in the log of a folder's files up to which a micro-batch reads; None: it isn't of a folder.
+    """Returns the number of the last log entry in a file source's offset, or None if the offset is of another source.
 
     >>> place_in_log('{"logOffset":7}')
     7
@@ -216,7 +217,7 @@ def place_in_log(offset: str) -> int | None:
 
 
 def last_snapshot(offset: str) -> int | None:
-    """The snapshot up to which a table was read; None where none was, or it isn't Iceberg's.
+    """Returns the snapshot in the offset of an Iceberg source, or None if none was read or it is of another source.
 
     >>> last_snapshot('{"version":1,"snapshot_id":17,"position":2,"scan_all_files":false}')
     17
@@ -228,7 +229,7 @@ def last_snapshot(offset: str) -> int | None:
 
 
 def _number(offset: str, name: str) -> int | None:
-    """A number in a source's offset; None: it has none of that name."""
+    """Returns a number in a source's offset, or None if it has none of that name."""
     try:
         found = json.loads(offset)[name]
     except (ValueError, TypeError, KeyError):
@@ -241,5 +242,5 @@ def _newest(storage: Storage, log: str) -> int | None:
 
 
 def _numbers(storage: Storage, log: str) -> list[int]:
-    """The micro-batches that a log has an entry of, the first one first."""
+    """Returns the numbers of the micro-batches in a log, in ascending order."""
     return sorted(int(name) for name in storage.list(log) if name.isdigit())

@@ -1,11 +1,11 @@
-"""A new version of a model beside the old one, as it is noted under the storage root: small files, read without Spark.
+"""Metadata of blue/green deployments under the storage root: small files, read without Spark.
 
-It is the same model under another name, ``<model>__deploy_<id>``, with a table, a state, a changelog and a checkpoint of
-its own. Once it is promoted it has the model's name, and the old one is ``<model>__previous_<id>``. The id is another one
-for each deployment: a table keeps its folder when it is renamed, and no two may share one.
+The new version of a model is the same model under the name ``<model>__deploy_<id>``, with its own table, state, changelog
+and checkpoint. After its promotion it has the model's name, and the old version is ``<model>__previous_<id>``. Each
+deployment has another id, because a table keeps its folder when it is renamed, and two tables must not share one.
 
-``deployments/<model>/deployment.json`` says what there is. While names change it says from which table to which, from before
-the first change until after the last, and beside it is a copy of what a stream needs of the checkpoints and savepoints.
+``deployments/<model>/deployment.json`` describes the deployment. While tables are being renamed it also has the swap, from
+before the first rename until after the last, and next to it are copies of the checkpoints and savepoints.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from ...environment.storage import Storage
 
 FORMAT = 1
-"""Of ``deployment.json``."""
+"""Version of the format of ``deployment.json``."""
 STAGED, PROMOTED = "staged", "promoted"
-"""The new version is beside the model, or has its name and the old one is beside it."""
+"""Phases: the new version has its own name, or has the model's name."""
 _FILE = "deployment.json"
 _UNDO = {PROMOTED: "rollback", STAGED: "promote"}
 _DOES = {PROMOTED: "promote", STAGED: "rollback"}
@@ -36,73 +36,73 @@ _DOES = {PROMOTED: "promote", STAGED: "rollback"}
 
 @dataclass(frozen=True)
 class Swap:
-    """A change of names that is going on."""
+    """A renaming of tables in progress."""
 
     to: str
-    """What comes of it: `PROMOTED` or `STAGED`."""
+    """The phase after it: `PROMOTED` or `STAGED`."""
     gives: Mapping[str, str | None]
-    """The UUIDs of the tables that give the model's names away, by what they are; None: there is none."""
+    """UUIDs of the tables that lose the model's names, by role. None if there is no such table."""
     takes: Mapping[str, str | None]
-    """Those of the tables that take them."""
+    """UUIDs of the tables that get the model's names, by role. None if there is no such table."""
 
     @property
     def undone(self) -> Swap:
-        """What brings back what was there before, however much of it is done."""
+        """The swap that reverts this one, complete or not."""
         return Swap(STAGED if self.to == PROMOTED else PROMOTED, gives=self.takes, takes=self.gives)
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """A new version of a model."""
+    """A deployment of a new version of a model."""
 
     id: str
     model: str
-    """The model's name."""
+    """The name of the model."""
     target: str
-    """Its table, in full."""
+    """The full name of its table."""
     begun: int
     """Milliseconds since 1970."""
     phase: str = STAGED
     promoted: int | None = None
-    """When it got the model's name last, in milliseconds since 1970."""
+    """When the new version last got the model's name, in milliseconds since 1970."""
     swap: Swap | None = None
 
     @property
     def new(self) -> str:
-        """The table of the new version, as long as it is beside the model."""
+        """The table of the new version while it is staged."""
         return with_suffix(self.target, f"{NEW}{self.id}")
 
     @property
     def previous(self) -> str:
-        """The table of the old one, once the new one has its name."""
+        """The table of the old version once the new one is promoted."""
         return with_suffix(self.target, f"{PREVIOUS}{self.id}")
 
     @property
     def beside(self) -> str:
-        """The table that is beside the model's."""
+        """The table of the version that doesn't have the model's name."""
         return self.previous if self.phase == PROMOTED else self.new
 
 
 def begin(model: StreamModel) -> Deployment:
-    """A deployment of a model, which isn't noted yet."""
+    """Returns a new deployment of a model, which isn't written yet."""
     return Deployment(uuid.uuid4().hex[:8], model.name, model.target, int(time.time() * 1000))
 
 
 def version(model: StreamModel, table: str) -> StreamModel:
-    """The model under the name of another table."""
+    """Returns the model with another table."""
     return replace(model, target=table, state=with_suffix(table, STATE))
 
 
 def folder(storage: Storage, table: str) -> str:
-    """Where what concerns the deployment of a model is kept."""
+    """Returns the folder of the deployment of a model, by its table."""
     return f"{storage.deployments}/{file_key(table)}"
 
 
 def read(storage: Storage, table: str) -> Deployment | None:
-    """The deployment of a model, by its table; None: there is none.
+    """Returns the deployment of a model, by its table, or None.
 
     Raises:
-        StreamError: it was begun by a newer version of this package, or can't be read.
+        StreamError: a newer version of this package wrote the file, or it can't be read.
     """
     return read_note(
         storage,
@@ -121,43 +121,42 @@ def _made(said: dict[str, Any]) -> Deployment:
 
 
 def write(storage: Storage, deployment: Deployment) -> None:
-    """Note a deployment."""
+    """Writes the file of a deployment."""
     text = json.dumps({"format": FORMAT, **asdict(deployment)}, indent=1)
     storage.write_text(f"{folder(storage, deployment.target)}/{_FILE}", text)
 
 
 def forget(storage: Storage, deployment: Deployment) -> None:
-    """Have nothing noted of a deployment any more."""
+    """Deletes the files of a deployment."""
     storage.delete(f"{folder(storage, deployment.target)}/{_FILE}")
     storage.delete(folder(storage, deployment.target))
 
 
 def cut_short(model: StreamModel) -> str | None:
-    """What to do about a change of names that a process didn't end; None: there is none."""
+    """Returns a sentence on how to finish or undo an interrupted swap of a model, or None if there is none."""
     found = read(model.storage, model.target)
     if found is None or found.swap is None:
         return None
     done, undone = _DOES[found.swap.to], _UNDO[found.swap.to]
     return (
-        f"`dbt-stream deploy {done} {model.name}` was cut short, so its table, its state and its checkpoint may be of two "
+        f"`dbt-stream deploy {done} {model.name}` was interrupted, so its table, its state and its checkpoint may be of two "
         f"versions. To finish it: `dbt-stream deploy {done} {model.name}`. To undo it: `dbt-stream deploy {undone} "
         f"{model.name}`."
     )
 
 
 def check_settled(model: StreamModel) -> None:
-    """Passes a model whose name isn't in the middle of going from one version to another. To be called before anything
-    of it is read or dropped.
+    """Raises if a swap of a model was interrupted. To be called before anything of the model is read or dropped.
 
     Raises:
-        StreamError: it is, and how to go on.
+        StreamError: one was.
     """
     if (problem := cut_short(model)) is not None:
         raise StreamError(f"Model {model.name}: {problem}")
 
 
 def in_between(storage: Storage) -> set[str]:
-    """The tables, in full, whose names are in the middle of going to others."""
+    """Returns the full names of all tables of interrupted swaps."""
     found: set[str] = set()
     for name in storage.list(storage.deployments):
         text = storage.read_text(f"{storage.deployments}/{name}/{_FILE}")
@@ -168,7 +167,7 @@ def in_between(storage: Storage) -> set[str]:
 
 
 def of_table(storage: Storage, table: str) -> Deployment | None:
-    """The deployment by which a table, or that of a model's changes, is another one than it was; None: there is none."""
+    """Returns the deployment by which a table or changelog was swapped, or None."""
     *above, last = parts(table)
     for name in dict.fromkeys((table, joined([*above, last.removesuffix(CHANGES)]))):
         found = read(storage, name)

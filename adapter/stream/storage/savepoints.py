@@ -1,8 +1,8 @@
-"""The savepoints of a model, as they are noted under the storage root: small files, read without Spark.
+"""Metadata of savepoints under the storage root: small files, read without Spark.
 
-A savepoint is a folder ``savepoints/<model>/<name>`` with a copy of the checkpoint's last entries and, written last,
-``savepoint.json``: what state, changelog and table were. Branches of those tables keep their snapshots; before they are made
-``branches.json`` lists them, so that they are told from branches of the same name that others make.
+A savepoint is a folder ``savepoints/<model>/<name>`` with a copy of the checkpoint's last entries and ``savepoint.json``,
+which is written last and names the snapshots of state, changelog and table. Branches of those tables retain the snapshots.
+Before they are created, ``branches.json`` lists them, to distinguish them from foreign branches of the same name.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from ...environment.storage import Storage
 
 FORMAT = 1
-"""Of ``savepoint.json``."""
+"""Version of the format of ``savepoint.json``."""
 STATE, CHANGELOG, TABLE = "state", "changelog", "table"
 BRANCH = "savepoint_"
-"""What the names of the branches begin with that keep snapshots."""
+"""Prefix of the branches that retain snapshots."""
 MIGRATION, EDIT, RESTORE = "migration", "edit", "restore"
-"""What a savepoint is taken before without being asked for."""
+"""Operations before which a savepoint is taken automatically."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _AUTOMATIC = re.compile(rf"before-(?:{MIGRATION}|{EDIT}|{RESTORE})-(\d+)", re.IGNORECASE)
 _FILE, _CHECKPOINT, _BRANCHES = "savepoint.json", "checkpoint", "branches.json"
@@ -36,64 +36,64 @@ _FILE, _CHECKPOINT, _BRANCHES = "savepoint.json", "checkpoint", "branches.json"
 
 @dataclass(frozen=True)
 class Picture:
-    """A table as it was: what puts it back."""
+    """The state of a table in a savepoint, from which it can be restored."""
 
     uuid: str
-    """Of the table. One that was dropped and made again is another."""
+    """UUID of the table. A table that was dropped and created again has another one."""
     snapshot: int | None
-    """None: nothing was ever written to it."""
+    """The current snapshot, or None if nothing was ever written."""
     schema: int
-    """Iceberg's number of the columns it had, which change without a snapshot."""
+    """Id of the current schema, which can change without a snapshot."""
     properties: Mapping[str, str]
-    """Those that go with its columns and rows."""
+    """The properties that belong to the rows and columns."""
 
 
 @dataclass(frozen=True)
 class Savepoint:
-    """What a model was when it had taken in a step."""
+    """The state of a model after a micro-batch."""
 
     name: str
     made: int
     """Milliseconds since 1970."""
     cause: str | None
-    """What it was taken before, by itself; None: somebody asked for it."""
+    """The operation before which it was taken automatically, or None if a user took it."""
     until: int | None
-    """Milliseconds since 1970, after which its snapshots may expire; None: they don't."""
+    """Milliseconds since 1970 after which its snapshots may expire, or None if they don't."""
     query_id: str
-    """Structured Streaming's id of the checkpoint."""
+    """Structured Streaming's id of the query."""
     batch: int
     flush: int
-    """The step."""
+    """Together with `batch` the micro-batch's `Position.step`."""
     watermark: str | None
     tables: Mapping[str, Picture | None]
-    """By `STATE`, `CHANGELOG` and `TABLE`; None: there was none."""
+    """Tables by role (`STATE`, `CHANGELOG`, `TABLE`). None if there was no such table."""
 
     @property
     def branch(self) -> str:
-        """That keeps its snapshots, of each table."""
+        """Name of the branch, in each table, that retains its snapshot."""
         return f"{BRANCH}{self.name}"
 
     @property
     def is_automatic(self) -> bool:
-        """Whether nobody asked for it."""
+        """Whether it was taken automatically."""
         return self.cause is not None
 
 
 def folder(model: StreamModel, name: str) -> str:
-    """Where a savepoint is kept."""
+    """Returns the folder of a savepoint."""
     return f"{model.savepoints}/{name}"
 
 
 def checkpoint_of(model: StreamModel, name: str) -> str:
-    """Its copy of the checkpoint."""
+    """Returns the path of a savepoint's copy of the checkpoint."""
     return f"{folder(model, name)}/{_CHECKPOINT}"
 
 
 def check_name(model: StreamModel, name: str) -> None:
-    """Passes a name that somebody may give a savepoint.
+    """Raises unless a user may give a savepoint that name.
 
     Raises:
-        StreamError: what it may be.
+        StreamError: it has other characters, or is the name of an automatic savepoint.
     """
     if not _NAME.fullmatch(name):
         raise StreamError(
@@ -102,31 +102,30 @@ def check_name(model: StreamModel, name: str) -> None:
         )
     if _AUTOMATIC.fullmatch(name):
         raise StreamError(
-            f"Model {model.name}: '{name}' is how savepoints are called that are taken without being asked for; choose "
-            "another name."
+            f"Model {model.name}: '{name}' is a name of savepoints that are taken automatically; choose another name."
         )
 
 
 def is_asked_for(name: str) -> bool:
-    """Whether a savepoint of that name is one that somebody asked for."""
+    """Returns whether that is the name of a savepoint that a user takes, not of an automatic one."""
     return _NAME.fullmatch(name) is not None and _AUTOMATIC.fullmatch(name) is None
 
 
 def listed(storage: Storage, path: str) -> list[Savepoint]:
-    """The savepoints in the folder of a model, the oldest first.
+    """Returns the savepoints in the folder of a model, the oldest first.
 
     Raises:
-        StreamError: one was made by a newer version of this package, or can't be read.
+        StreamError: a newer version of this package wrote a savepoint, or it can't be read.
     """
     found = [read(storage, path, name) for name in storage.list(path) if _NAME.fullmatch(name)]
     return sorted((each for each in found if each is not None), key=lambda each: (each.made, each.name))
 
 
 def find(model: StreamModel, name: str) -> Savepoint:
-    """A savepoint of a model.
+    """Returns a savepoint of a model.
 
     Raises:
-        StreamError: there is none of that name; which there are.
+        StreamError: there is no savepoint of that name.
     """
     found = listed(model.storage, model.savepoints)
     for each in found:
@@ -137,7 +136,7 @@ def find(model: StreamModel, name: str) -> Savepoint:
 
 
 def next_name(taken: Iterable[str], cause: str) -> str:
-    """The name of the next savepoint that is taken before something.
+    """Returns the name of the next automatic savepoint.
 
     >>> next_name([], MIGRATION), next_name(["before-edit-7", "mine"], MIGRATION)
     ('before-migration-1', 'before-migration-8')
@@ -147,24 +146,24 @@ def next_name(taken: Iterable[str], cause: str) -> str:
 
 
 def write(model: StreamModel, savepoint: Savepoint) -> None:
-    """Note a savepoint: from then on it is there."""
+    """Writes the file of a savepoint, which completes it."""
     text = json.dumps({"format": FORMAT, **asdict(savepoint)}, indent=1)
     model.storage.write_text(f"{folder(model, savepoint.name)}/{_FILE}", text)
 
 
 def note_branches(model: StreamModel, name: str, snapshots: Mapping[str, int]) -> None:
-    """Note which branches a savepoint is going to make.
+    """Records which branches a savepoint is going to create.
 
     Args:
         model: the model.
-        name: the savepoint's.
-        snapshots: by a table's UUID the snapshot that its branch keeps.
+        name: the name of the savepoint.
+        snapshots: the snapshot of each table's branch, by UUID of the table.
     """
     model.storage.write_text(f"{folder(model, name)}/{_BRANCHES}", json.dumps(dict(snapshots)))
 
 
 def noted_branches(model: StreamModel, name: str) -> Mapping[str, int]:
-    """By a table's UUID the snapshot that its branch of a savepoint keeps, whether the savepoint was completed or not."""
+    """Returns the snapshots of a savepoint's branches, by UUID of the table, even if the savepoint isn't complete."""
     found: Mapping[str, int] = json.loads(
         model.storage.read_text(f"{folder(model, name)}/{_BRANCHES}") or "{}"
     )
@@ -172,7 +171,7 @@ def noted_branches(model: StreamModel, name: str) -> Mapping[str, int]:
 
 
 def copy_savepoints(storage: Storage, path: str, to: str) -> None:
-    """Copy the savepoints in the folder of a model. What they name stays where it is."""
+    """Copies the files of the savepoints in the folder of a model. The snapshots that they name aren't copied."""
     for name in storage.list(path):
         note = storage.read_text(f"{path}/{name}/{_FILE}") if _NAME.fullmatch(name) else None
         if note is not None:
@@ -184,20 +183,20 @@ def copy_savepoints(storage: Storage, path: str, to: str) -> None:
 
 
 def is_complete(model: StreamModel, name: str) -> bool:
-    """Whether a folder is a savepoint: its note is written last."""
+    """Returns whether a savepoint is complete: its file is written last."""
     return model.storage.exists(f"{folder(model, name)}/{_FILE}")
 
 
 def forget(model: StreamModel, name: str) -> None:
-    """Have a savepoint be there no more. What it named is still to be let go."""
+    """Deletes the file of a savepoint, so that it doesn't exist any more. Its branches and copies are removed later."""
     model.storage.delete(f"{folder(model, name)}/{_FILE}")
 
 
 def read(storage: Storage, path: str, name: str) -> Savepoint | None:
-    """A savepoint in the folder of a model; None: there is none, or it was never completed.
+    """Returns a savepoint in the folder of a model, or None if it doesn't exist or was never completed.
 
     Raises:
-        StreamError: as in `listed`.
+        StreamError: a newer version of this package wrote the savepoint, or it can't be read.
     """
     return read_note(
         storage,
@@ -216,31 +215,30 @@ def _made(said: dict[str, Any]) -> Savepoint:
 
 
 def being_restored(model: StreamModel) -> Mapping[str, str | None] | None:
-    """The restore that is going on, or was cut short: the savepoint's ``name``, and what was there before, ``kept_as``."""
+    """Returns the running or interrupted restore: the savepoint's ``name``, and the one of the state before, ``kept_as``."""
     text = model.storage.read_text(model.restoring)
     return None if text is None else dict(json.loads(text))
 
 
 def cut_short(model: StreamModel) -> str | None:
-    """What to do about a restore that a process didn't end; None: there is none."""
+    """Returns a sentence on how to finish or undo an interrupted restore of a model, or None if there is none."""
     begun = being_restored(model)
     if begun is None:
         return None
     name, before = begun["name"], begun["kept_as"]
     back = f" To go back instead: `dbt-stream state restore {model.name} {before}`." if before else ""
     return (
-        f"the restore of its savepoint '{name}' was cut short, so its state, its table and its checkpoint may be of "
-        f"different times. Run it again: `dbt-stream state restore {model.name} {name}`.{back} To build the model anew: "
+        f"the restore of its savepoint '{name}' was interrupted, so its state, its table and its checkpoint may be of "
+        f"different times. Run it again: `dbt-stream state restore {model.name} {name}`.{back} To rebuild the model: "
         f"{model.rebuild}."
     )
 
 
 def check_whole(model: StreamModel) -> None:
-    """Passes a model of which no restore was cut short, and no promotion of a new version. To be called before anything of
-    it is read.
+    """Raises if a restore or a swap of a model was interrupted. To be called before anything of the model is read.
 
     Raises:
-        StreamError: one was, and how to go on.
+        StreamError: one was.
     """
     check_settled(model)
     if (problem := cut_short(model)) is not None:

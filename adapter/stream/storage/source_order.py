@@ -1,7 +1,7 @@
-"""The order in which a stream reads its sources: the one it began with, whatever the query's text says now.
+"""Keeps the order of a stream's sources, even if the order in the query's text changes.
 
-Structured Streaming's checkpoint knows sources by their place alone. So the order that a checkpoint was begun with is
-kept in it, and sources are found again by what they read.
+Structured Streaming's checkpoint identifies sources only by their index. So the initial order is stored in the checkpoint,
+and later runs match sources by what they read.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ _FILE = "sources.json"
 
 
 class Order(NamedTuple):
-    """What a stream reads, in the order of its checkpoint."""
+    """The sources of a stream in the order of its checkpoint."""
 
     model: StreamModel
-    """With its sources in that order."""
+    """The model with its sources in that order."""
     inputs: tuple[StreamInput, ...]
-    """The streams made from them."""
+    """The streams of the sources."""
     is_noted: bool
-    """Whether the checkpoint says so, or else the query's text."""
+    """Whether the order is from the checkpoint; if not, it is from the query's text."""
 
 
 def in_first_order(model: StreamModel, inputs: Sequence[StreamInput], checkpoint: str | None = None) -> Order:
-    """A model's sources and the streams made from them, in the order of its checkpoint.
+    """Returns a model's sources and their streams in the order of its checkpoint.
 
     Args:
         model: the model.
         inputs: its streams.
-        checkpoint: another one than its own.
+        checkpoint: the path of another checkpoint. Default: the model's.
 
     Raises:
-        StreamError: the query reads another source than it began with, one more or one less.
+        StreamError: the query's set of sources has changed.
     """
     noted = _noted(model, checkpoint or model.checkpoint)
     if noted is None:
-        # Nothing was planned yet, or by a version that noted no order: that of the text.
+        # The stream hasn't started, or the checkpoint has no order.
         return Order(model, tuple(inputs), is_noted=False)
     places = _places(model, noted)
     by_relation = {each.relation: each for each in inputs}
@@ -57,25 +57,26 @@ def in_first_order(model: StreamModel, inputs: Sequence[StreamInput], checkpoint
 
 
 def note_order(order: Order) -> None:
-    """Keep the order with the checkpoint, which then has it for good. To be called when nothing keeps the stream from
-    starting: a checkpoint's folder says that a stream has begun.
+    """Stores the order in the checkpoint unless it is from there.
+
+    To be called once nothing prevents the stream from starting, because a checkpoint's folder means that it has started.
 
     Args:
-        order: as `in_first_order` gave it.
+        order: the result of `in_first_order`.
     """
     if not order.is_noted:
         write_order(order.model)
 
 
 def write_order(model: StreamModel) -> None:
-    """Keep the order of a model's sources with its checkpoint."""
+    """Stores the order of a model's sources in its checkpoint."""
     model.storage.write_text(
         f"{model.checkpoint}/{_FILE}", json.dumps([_identity(source) for source in model.sources])
     )
 
 
 def noted_sources(storage: Storage, checkpoint: str) -> list[str]:
-    """What a stream reads, by the place of its sources: names of tables and folders; none if its checkpoint doesn't say."""
+    """Returns the tables and folders that a stream reads, in the order of its checkpoint; empty if it has no order."""
     text = storage.read_text(f"{checkpoint}/{_FILE}")
     return [each["reads"] for each in json.loads(text)] if text is not None else []
 
@@ -93,20 +94,21 @@ def _identity(source: StreamSource) -> dict[str, str]:
 
 
 def _check_folder(model: StreamModel, source: StreamSource, known: dict[str, str]) -> None:
-    """Passes a folder that is where it was: Structured Streaming knows files by their paths."""
+    """Raises if the folder of a file source has moved, because Structured Streaming identifies files by their paths."""
     if source.is_files and plain_path(source.location) != plain_path(known["reads"]):
         raise StreamError(
             f"Model {model.name}: its source {source.relation} was the folder {known['reads']}, and is {source.location} "
-            "now. A stream knows files by their paths, so all that lie there would be read as new. Put the path back, or "
-            f"give the new folder as a source of another name to a model of its own. To build it anew: {model.rebuild}."
+            "now. A stream identifies files by their paths, so all files there would be read as new. Put the path back, or "
+            f"declare the new folder as another source of a separate model. To rebuild this one: {model.rebuild}."
         )
 
 
 def _places(model: StreamModel, noted: Sequence[dict[str, str]]) -> list[int]:
-    """Where each source that the checkpoint knows is among those of the model."""
+    """Returns, for each source of the checkpoint, its index among the model's sources."""
     now = [_identity(source) for source in model.sources]
     found: dict[int, int] = {}
-    # A table or folder is the same by any name; one that was moved is, by its name. Several sources may be one folder.
+    # Matches sources by what they read, so that they may be renamed, then by name, so that they may be moved. Both
+    # together come first, because several sources may read the same folder.
     for keys in (("reads", "relation"), ("reads",), ("relation",)):
         for at, known in enumerate(noted):
             same = [
@@ -123,7 +125,7 @@ def _places(model: StreamModel, noted: Sequence[dict[str, str]]) -> list[int]:
         changed = [f"no longer reads {', '.join(gone)}"] if gone else []
         changed += [f"reads {', '.join(come)}, which it didn't when it began"] if come else []
         raise StreamError(
-            f"Model {model.name}: its query {' and '.join(changed)}, and a stream goes on with the sources it began with. "
+            f"Model {model.name}: its query {' and '.join(changed)}, and a stream continues with the sources it began with. "
             f"{model.build_anew}"
         )
     return [found[at] for at in range(len(noted))]

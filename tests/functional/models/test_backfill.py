@@ -134,7 +134,7 @@ class TestBackfill:
         assert before
         found = self.backfill(project, "visits", "00:00:00", "04:00:00")
         assert found.exit_code == 2
-        assert "goes on until 2024-03-04 08:30:00 now" in found.output
+        assert "now ends at 2024-03-04 08:30:00" in found.output
         assert rows(project, "visits") == before
         run_dbt(["run", "--select", "visits", "--vars", "{flush: true}"])
         found = self.backfill(project, "visits", "00:00:00", "04:00:00")
@@ -149,7 +149,7 @@ class TestBackfill:
 
         assert "is the wrong way round" in message("hours", "02:00:00", "01:00:00")
         assert "No window of the range has closed" in message("hours", "22:00:00", "23:00:00")
-        assert "puts its rows out as they come" in message("passed_on", "00:00:00", "01:00:00")
+        assert "emits each row as it arrives" in message("passed_on", "00:00:00", "01:00:00")
 
     def test_a_full_refresh_upstream_is_noticed(self, project: Any) -> None:
         run_dbt(["run", "--full-refresh", "--select", "events", "hours"])

@@ -83,9 +83,9 @@ class TestClone:
         write_file(VIEWS.format(key="page"), project.project_root, "models", "again.sql")
 
         code, said = self.clone(project, "again", "--from", "views")
-        assert (code, "again: goes on from views, at micro-batch" in said) == (0, True), said
+        assert (code, "again: continues from views, at micro-batch" in said) == (0, True), said
         code, said = self.clone(project, "views", "--from-target", "default", target="dev")
-        assert (code, "views: goes on from views in target default" in said) == (0, True), said
+        assert (code, "views: continues from views in target default" in said) == (0, True), said
         write_events(spark, events, "d", "('2024-03-04 01:06:00', 'p2', 'd5', 7)")
         results = run_dbt(["run"])
         assert [result.adapter_response["rows_in"] for result in results] == [1, 1]

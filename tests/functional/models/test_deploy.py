@@ -104,7 +104,7 @@ class TestDeploy(Commands):
         # There is no table of the name now. A run would take it for a new model.
         for more in ([], ["--full-refresh"]):
             (result,) = run_dbt(["run", "--select", "views", *more], expect_pass=False)
-            assert "`dbt-stream deploy rollback views` was cut short" in str(result.message)
+            assert "`dbt-stream deploy rollback views` was interrupted" in str(result.message)
         assert "To undo it: `dbt-stream deploy promote views`" in self.refused(project, "status")
         assert "Put the query back to what it was" in self.done(project, "rollback")
         assert self.rows(project, spark) == {"p1": 5, "p2": 2}

@@ -78,7 +78,7 @@ class TestMetadataColumns:
         messages = {result.node.name: str(result.message) for result in results}
         assert messages.keys() == {*MODELS, "t_python", "codes", "kept"}
         for name, message in messages.items():
-            assert "a name that Iceberg has for a column of its own" in message, (name, message)
+            assert "the name of one of Iceberg's metadata columns" in message, (name, message)
             assert name in message
         assert spark.sql(f"show tables in {project.test_schema}").collect() == []
         run_dbt(["run", "--select", "later", "state"])

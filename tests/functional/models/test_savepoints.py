@@ -102,7 +102,7 @@ class TestSavepoints(Commands):
         assert "'many' in column sum_amount of " in told and "is no BIGINT" in told
         file.write_text(f"part,page,count_all,sum_amount\n{part},p1,2,40\n{part},p3,1,\n")
         dry = self.done(project, "edit", "pages", "--from", str(file), "--dry-run")
-        assert f"rows of its state that would go and come:\n  {part}: 0 removed, 2 added" in dry
+        assert f"rows of its state that would be removed and added:\n  {part}: 0 removed, 2 added" in dry
         assert self.pages(project, spark) == before
         assert "is savepoint 'before-edit-" in self.done(project, "edit", "pages", "--from", str(file))
         after = self.pages(project, spark)
@@ -127,10 +127,10 @@ class TestSavepoints(Commands):
         )
         assert done.returncode == -signal.SIGKILL, done.stderr
         (result,) = run_dbt(["run", "--select", "pages"], expect_pass=False)
-        assert "the restore of its savepoint 'deploy' was cut short" in str(result.message)
+        assert "the restore of its savepoint 'deploy' was interrupted" in str(result.message)
         assert "`dbt-stream state restore pages deploy`" in str(result.message)
         found = json.loads(self.done(project, "diff", "pages", "--json"))
-        assert (found["verdict"], "was cut short" in found["reason"]) == ("refused", True)
+        assert (found["verdict"], "was interrupted" in found["reason"]) == ("refused", True)
         self.done(project, "restore", "pages", "deploy")
         assert self.pages(project, spark) != rows
         run_dbt(["run", "--select", "pages"])

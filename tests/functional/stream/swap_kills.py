@@ -227,7 +227,7 @@ class Swaps:
         try:
             run_stream(self.spark, self.model, self._program(to == PROMOTED))
         except StreamError as problem:
-            if "was cut short" not in problem.msg:
+            if "was interrupted" not in problem.msg:
                 raise
         else:
             raise Wrong("a run goes on in the middle of a change of names")

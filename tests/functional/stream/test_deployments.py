@@ -207,7 +207,7 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
             failpoints.arm(None)
             begun = point not in ("deploy.copy:before", "deploy.copy:after", "deploy.end:after")
             if begun:
-                sentence = f"`dbt-stream deploy {command} {model.name}` was cut short"
+                sentence = f"`dbt-stream deploy {command} {model.name}` was interrupted"
                 assert sentence in refused(run_stream, spark, model, program)
                 assert sentence in refused(restore, spark, model, program, "x")
                 assert sentence in refused(save, spark, model, "x")

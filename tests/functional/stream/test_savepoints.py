@@ -207,10 +207,10 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
             was_cut_short = False
         except StreamError as problem:
             was_cut_short = True
-            assert "the restore of its savepoint 'first' was cut short" in problem.msg
+            assert "the restore of its savepoint 'first' was interrupted" in problem.msg
             assert f"Run it again: `dbt-stream state restore {name} first`" in problem.msg
-            assert "the restore of its savepoint 'first' was cut short" in refused(take, stream, "no")
-            assert "was cut short" in str(verdict(spark, stream.model, stream.program).refused)
+            assert "the restore of its savepoint 'first' was interrupted" in refused(take, stream, "no")
+            assert "was interrupted" in str(verdict(spark, stream.model, stream.program).refused)
             (before,) = re.findall(r"To go back instead: `dbt-stream state restore \S+ (\S+)`", problem.msg)
             back(stream, before if number % 2 else "first")
             stream.run()
@@ -252,7 +252,9 @@ def test_what_cannot_be_restored_is_told_and_nothing_is_changed(spark: Any, root
     told(f"Model {model.name}: there is no savepoint 'bad' of it; it has good.", name="bad")
     assert "there is a savepoint 'good' of it already" in refused(take, stream, "good")
     assert "'a b' can't be the name of a savepoint" in refused(take, stream, "a b")
-    assert "'before-edit-1' is how savepoints are called" in refused(take, stream, "before-edit-1")
+    assert "'before-edit-1' is a name of savepoints that are taken automatically" in refused(
+        take, stream, "before-edit-1"
+    )
     with locked(spark, model):
         told("another run of it is going on")
         assert "another run of it is going on" in refused(take, stream, "x")

@@ -148,7 +148,7 @@ def test_killed(spark: Any, spark_target: dict[str, Any], tmp_path: Path, case: 
     names = {each.name for each in listed(model.storage, model.savepoints)}
 
     if done in ("restore", "undo"):
-        with pytest.raises(StreamError, match=r"the restore of its savepoint '\S+' was cut short"):
+        with pytest.raises(StreamError, match=r"the restore of its savepoint '\S+' was interrupted"):
             killed.run(OLD)
         restore(spark, model, program, "first")
         killed.run(OLD)
