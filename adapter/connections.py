@@ -144,7 +144,7 @@ class Handle(SparkConnectionWrapper):
             self.environment.cancel(self.group)
 
     def close(self) -> None:
-        """Releases the last result."""
+        """Releases the rows of the last statement."""
         self._frame = self._rows = None
 
     def rollback(self) -> None:

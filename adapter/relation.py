@@ -116,8 +116,10 @@ def _with_own_table(source: StreamSource, config: Any, table: str) -> StreamSour
 
 
 def _stands_for(config: Any) -> StreamSource | None:
-    """Returns the declared source that a node replaces in a unit test, or None: there dbt makes a model of a source, which
-    has only its name."""
+    """Returns the declared source that a node replaces in a unit test, or None.
+
+    For a unit test dbt makes a model of each source. The model only has the source's name.
+    """
     if getattr(config, "source_name", None) is None or getattr(config, "resource_type", None) != "model":
         return None
     return source_of(_identity(config))

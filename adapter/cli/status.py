@@ -253,7 +253,7 @@ def bytes_text(value: float) -> str:
     """Returns a size in bytes with a decimal unit.
 
     >>> bytes_text(512), bytes_text(12_345_678)
-    ('512 B', '12.3 MB')
+    ('512 B', '12 MB')
     """
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:

@@ -31,7 +31,7 @@ def out_of_memory(text: str) -> str | None:
     if _NO_MEMORY.search(text):
         return f"Spark's memory is used up. Give it more: {more}"
     if "PythonException" in text:
-        return None  # a Python function in the query lost one of its own connections
+        return None  # a Python function in the query lost a connection
     if _JVM_GONE.search(text):
         from ..environment.java import how_the_jvm_ended, jvm_answers
 

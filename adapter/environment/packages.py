@@ -52,8 +52,8 @@ def jars(
         coordinates: Maven coordinates of the packages.
         java: the Java that resolves them.
         cache: the cache folder.
-        settings: Spark settings, of which ``spark.jars.excludes``, ``spark.jars.repositories`` and
-            ``spark.jars.ivySettings`` are used. By default packages come from Spark's default repositories.
+        settings: Spark settings. ``spark.jars.excludes``, ``spark.jars.repositories`` and ``spark.jars.ivySettings`` are
+            used. By default packages come from Spark's default repositories.
 
     Raises:
         DbtRuntimeError: a package can't be fetched.

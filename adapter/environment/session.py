@@ -328,7 +328,7 @@ def _collector(memory: str, flags: Sequence[str]) -> list[str]:
 def _region_size(memory: str) -> str | None:
     """Returns the region size of Java's garbage collector G1. Other collectors ignore it.
 
-    Objects larger than half a region get regions of their own, each of which may trigger a marking of the whole heap. With
+    An object larger than half a region gets separate regions, which may trigger a marking of the whole heap. With
     Java's default (1 MB in 2 GB) the pages of `_page_size` do, several times in each micro-batch.
 
     >>> _region_size("2g"), _region_size("600m"), _region_size("48G"), _region_size("64m")

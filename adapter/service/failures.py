@@ -30,7 +30,7 @@ class Failure(Enum):
 # Spark's SQLSTATE classes of errors in a query, a value, a constraint or a type, and of errors that the query raises.
 _SQLSTATE = re.compile(r"SQLSTATE: (?P<state>[0-9A-Z]{5})")
 _OF_THE_AUTHOR = ("0A", "21", "22", "23", "42", "44", "P0")
-# Error classes for messages of which only the first line is left, so that they have no SQLSTATE.
+# Error classes for messages that were cut to their first line, so that they have no SQLSTATE.
 _AUTHORS_CLASSES = re.compile(
     r"\[(?:USER_RAISED_EXCEPTION|DIVIDE_BY_ZERO|CAST_\w+|ARITHMETIC_OVERFLOW|NUMERIC_\w+|UNRESOLVED_\w+|"
     r"TABLE_OR_VIEW_NOT_FOUND|DATATYPE_MISMATCH|PARSE_SYNTAX_ERROR|INVALID_\w+|UNSUPPORTED_\w+|NOT_NULL_\w+|"

@@ -33,7 +33,7 @@ class Stream:
     model: StreamModel | None = None
     """The model as it was last prepared, or None if it never was."""
     request: StopRequest | None = None
-    """Tells whether `dbt-stream stop` was called for the model."""
+    """The watch for a stop request by `dbt-stream stop`."""
     before: Mapping[str, Any] | None = None
     """The last progress of earlier processes."""
     running: RunningStream | None = None

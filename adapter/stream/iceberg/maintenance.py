@@ -50,7 +50,7 @@ PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
 }
-"""Table properties that limit the number of old metadata files, of which each commit adds one."""
+"""Table properties that limit the number of old metadata files. Each commit adds one."""
 
 
 def kept_snapshots(

@@ -284,9 +284,10 @@ class IcebergTable:
         return {name: text for name, text in found.items() if name != "operation"}
 
     def summaries_since(self, snapshot: int | None) -> list[Mapping[str, str]] | None:
-        """Returns the summaries of the snapshots after `snapshot` (None: of all) up to the known one, the newest first.
+        """Returns the summaries of the snapshots after `snapshot` up to the known one, the newest first.
 
-        Returns None if `snapshot` is no ancestor of the known one, or has expired.
+        If `snapshot` is None it returns all of them. Returns None if `snapshot` is no ancestor of the known one, or has
+        expired.
         """
         found: list[Mapping[str, str]] = []
         for each in self._back_from(self._at()):
@@ -438,7 +439,7 @@ class IcebergTable:
         self.refresh()
 
     def appended(self, first: int | None, last: int) -> int:
-        """Returns the number of rows appended from one snapshot (None: the first) to another, both included."""
+        """Returns the number of rows appended from one snapshot (the first, if it is None) to another, both included."""
         newest = self._table.snapshot(last)
         if first is None:
             return 0 if newest is None else int(newest.summary().get("total-records") or 0)

@@ -22,7 +22,7 @@ class StreamResult:
     null_time_rows: int
     """Rows dropped because their event time is NULL."""
     watermark: int | None
-    """In microseconds since 1970 (UTC). None if there is none yet."""
+    """The watermark in microseconds since 1970 (UTC), or None if there is none yet."""
     lookup_requests: int = 0
     """Requests to external tables."""
     lookup_keys: int = 0

@@ -70,7 +70,7 @@ def next_snapshots(storage: Storage, path: str) -> dict[int, int | None]:
 
 
 def read_whole(storage: Storage, path: str) -> dict[int, int | None]:
-    """Returns the indexes of the sources of which the first micro-batch reads all rows.
+    """Returns the indexes of the sources that the first micro-batch reads entirely.
 
     The value of each is the snapshot up to which rows had been changed or deleted, or None if none had.
     """
