@@ -50,7 +50,7 @@ TUMBLE = window("tumble", "10 minutes")
                 "complete_result_offset": "1 minute",
                 "last_result_offset": "60 seconds",
             },
-            "last_result_offset '60 seconds' is when the complete result comes, so no row can update it",
+            "last_result_offset '60 seconds' is the time of on-time firing, so no row can update its result",
         ),
         ({"first_result_offset": "soon"}, "config 'first_result_offset': 'soon' is not an interval"),
     ],

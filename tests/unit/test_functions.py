@@ -148,9 +148,9 @@ def test_what_a_session_can_not_tell_is_refused() -> None:
     with pytest.raises(QueryError) as raised:
         plan(f"select never(v) as x from {S}", Session())
     assert str(raised.value) == (
-        "Whether never() makes one value of many rows can't be told: Spark refuses it for every kind of argument "
-        "([WRONG_NUM_ARGS.WITHOUT_SUGGESTION] The `never` requires 7 parameters. SQLSTATE: 42605). Register it so that "
-        "it takes what it is given."
+        "Whether never() is an aggregate isn't known: Spark rejects it for every type of argument "
+        "([WRONG_NUM_ARGS.WITHOUT_SUGGESTION] The `never` requires 7 parameters. SQLSTATE: 42605). Register it with "
+        "the types of its arguments."
     )
 
 

@@ -57,7 +57,7 @@ def test_what_is_no_join_is_asked_again(text: str) -> None:
 
 
 def test_a_relation_behind_is_named() -> None:
-    with pytest.raises(QueryError, match="of a relation that stands behind it"):
+    with pytest.raises(QueryError, match="of a relation that follows it"):
         plan(
             f"select s.k, l.v from {S_} as s, lateral (select o.v from {O_} as o where o.k = p.k) as l, {O_} as p"
         )

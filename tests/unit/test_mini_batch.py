@@ -89,9 +89,7 @@ def test_what_it_cannot_be_is_said_in_streams_and_in_batch(hint: str, sentence: 
     ],
 )
 def test_one_that_would_be_taken_for_a_comment_is_refused(text: str) -> None:
-    with pytest.raises(
-        QueryError, match=r"stands where it is taken for a comment; put it right after a SELECT"
-    ):
+    with pytest.raises(QueryError, match=r"is where it is read as a comment; put it right after a SELECT"):
         plan_of(text.format(BIDS))
 
 

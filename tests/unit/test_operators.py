@@ -264,7 +264,7 @@ def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
             f"select k from ({GROUPS}) union all select k from ({GROUPS}) limit 3",
             "any rows could be the first; say which",
         ),
-        (f"select * from {STREAM} order by 2 limit 3", "of which nothing says how many columns it has"),
+        (f"select * from {STREAM} order by 2 limit 3", "whose number of columns isn't known"),
         (f"select k, v from {STREAM} order by 3 limit 3", "ORDER BY 3 … LIMIT: there are 2 columns."),
         (f"select * from {STREAM} as a natural join {OTHER} as b", "with USING"),
         (
@@ -345,14 +345,17 @@ def test_the_first_refusal_is_told_where_neither_takes_it() -> None:
     [
         (
             "collect_list(n)",
-            "its value depends on the order of rows, which is another each time; sort it: array_sort(collect_list(…)), or "
+            "its value depends on the order of rows, which may differ each time; sort it: array_sort(collect_list(…)), or "
             "LISTAGG(…) WITHIN GROUP (ORDER BY …)",
         ),
-        ("mode(n)", "mode() takes other values of the same rows each time; compute it in a model of its own"),
+        (
+            "mode(n)",
+            "mode() may return another value for the same rows each time; compute it in a separate model",
+        ),
         (
             "total(n)",
-            "whether total(), which isn't Spark's own, gives the same value for the same rows can't be told; "
-            "compute it in a model of its own",
+            "whether total(), which isn't Spark's own, returns the same value for the same rows isn't known; "
+            "compute it in a separate model",
         ),
     ],
 )
@@ -681,11 +684,11 @@ def test_steps_without_new_rows_are_left_out_by_having() -> None:
     [
         (
             f"select k, v, count(*) as n from {STREAM} group by rollup (k, v) having max(v) > (select max(v) from {OTHER})",
-            "stands in a SELECT with grouping sets; put the GROUP BY into a query below",
+            "is in a SELECT with grouping sets; put the GROUP BY into a query below",
         ),
         (
             f"select s.k, (select max(v) from {OTHER} as t where t.k = s.v) as m, max(v) from {STREAM} as s group by s.k",
-            "'s.v' of the groups stands in a subquery of their select list or HAVING, and is no key",
+            "'s.v' is used in a subquery of the groups' select list or HAVING, and is no key",
         ),
         (
             f"select k, (select min(v) from {OTHER}) as m, rank() over (order by k) as r from {STREAM} group by k",
@@ -693,7 +696,7 @@ def test_steps_without_new_rows_are_left_out_by_having() -> None:
         ),
         (
             f"select k, stddev(v), (select min(v) from {OTHER}) as m from {STREAM} group by k",
-            "'STDDEV(v)' stands beside OVER or a subquery over a stream, and has no name",
+            "'STDDEV(v)' is next to OVER or a subquery over a stream, and has no name",
         ),
     ],
 )
@@ -740,7 +743,7 @@ def test_not_in_is_asked_as_one_question() -> None:
     ids=["OVER in IN", "one below and one above", "one inside another"],
 )
 def test_queries_that_are_not_all_asked_for_each_row_are_refused(text: str) -> None:
-    with pytest.raises(QueryError, match=r"[Ss]ubquery (over a stream )?stands"):
+    with pytest.raises(QueryError, match=r"[Ss]ubquery (over a stream )?(is|stands) in"):
         tree_of(text, KNOWN, DAY)
 
 
@@ -824,7 +827,7 @@ def test_a_list_in_no_order_is_refused() -> None:
     with pytest.raises(QueryError) as raised:
         flow(text)
     assert str(raised.value).endswith(
-        ": listagg(…) is not kept as partial aggregates, and its value depends on the order of rows, which is another each "
+        ": listagg(…) is not kept as partial aggregates, and its value depends on the order of rows, which may differ each "
         "time; sort it: array_sort(collect_list(…)), or LISTAGG(…) WITHIN GROUP (ORDER BY …)."
     )
 

@@ -152,7 +152,7 @@ def test_another_time_over_windows_is_refused() -> None:
     above = window("tumble", "1 hour", relation="a", time="last")
     text = f"with a as ({below}) select window_start, window_end, count(*) as n from {above} group by 1, 2"
     assert refusal(text) == (
-        "tumble(last, 1 hour) stands over windows, but its time last is none of their window_start, window_end and "
+        "tumble(last, 1 hour) reads windows, but its time last is none of their window_start, window_end and "
         "window_time, so a range of it can't be recomputed; use one of them."
     )
 
@@ -197,7 +197,7 @@ def test_a_first_row_just_far_enough_from_the_edge_ends_the_search() -> None:
 def test_rows_of_no_window_are_refused() -> None:
     text = f"select k, ts from {expansion.expand_stream('raw.bid')}"
     assert refusal(text) == (
-        "Whole windows are computed anew, and this query has rows that are of none; put a window function around its "
+        "Only whole windows are recomputed, and this query has rows without a window; put a windowing macro around its "
         "stream, or, in batch, use incremental_strategy 'merge' or 'append'."
     )
 
@@ -205,7 +205,7 @@ def test_rows_of_no_window_are_refused() -> None:
 def test_rows_that_dont_say_their_window_are_refused() -> None:
     text = f"select k, n from ({counted(window('tumble', '1 hour'))})"
     assert refusal(text) == (
-        "Windows that are computed anew need to find the rows they replace: put window_end into the select list."
+        "Recomputed windows need to find the rows they replace: put window_end into the select list."
     )
 
 
@@ -226,7 +226,7 @@ def test_a_batch_that_divides_a_window_is_refused() -> None:
     with pytest.raises(QueryError) as raised:
         found.check_batch(TimeRange(0, DAY), "day")
     assert str(raised.value) == (
-        "batch_size 'day' is not a multiple of tumble(ts, 7 hours): a window would lie in two batches. Choose a larger "
+        "batch_size 'day' is not a multiple of tumble(ts, 7 hours): a window would extend over two batches. Choose a larger "
         "batch_size or another window, or write incremental_strategy='window_overwrite'."
     )
 

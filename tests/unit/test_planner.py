@@ -313,7 +313,7 @@ def test_a_star_in_a_call_whose_columns_have_no_names_of_their_own_is_refused(te
 def test_keys_behind_a_star_of_group_by_all_are_columns() -> None:
     plan = plan_of(f"select *, count(*) as n from (select x, y from {STREAM}) group by all")
     assert plan.dataflow.key == ("x", "y")
-    with pytest.raises(QueryError, match="GROUP BY 1 counts the columns of a select list in which"):
+    with pytest.raises(QueryError, match="GROUP BY 1 counts the columns of a select list that has"):
         plan_of(f"select *, count(*) as n from (select x, y from {STREAM}) group by 1, 2")
 
 
@@ -383,7 +383,7 @@ REFUSED = [
     ),
     (
         f"select window_start, window_end, x, count(*) from {TUMBLE} group by rollup (window_start, window_end, x)",
-        "window_start stands inside GROUPING SETS, ROLLUP or CUBE; put it before them",
+        "window_start is inside GROUPING SETS, ROLLUP or CUBE; put it before them",
     ),
     (
         "with recursive a as (select 1) select * from a",

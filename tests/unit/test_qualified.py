@@ -249,5 +249,5 @@ def test_rows_that_are_cut_off_for_each_row_are_a_ranking(text: str) -> None:
     ],
 )
 def test_others_that_are_cut_off_for_each_row_are_refused(text: str) -> None:
-    with pytest.raises(QueryError, match="cuts off rows of a query that is asked for each row around it"):
+    with pytest.raises(QueryError, match="cuts off rows of a correlated subquery"):
         plan(text)

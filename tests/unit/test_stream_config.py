@@ -189,11 +189,11 @@ def test_results_of_windows_where_there_are_none(config: dict[str, Any], named: 
     """Rows that are passed on come at once, with their windows or without."""
     for text in (ROWS, PASSED_ON, f"{ROWS} union all {ROWS}"):
         assert refused(text, **config) == (
-            f"Model m: {named} about windows that are kept until they close, and this query puts its rows out at once. "
+            f"Model m: {named} about windows that are kept until they close, and this query emits its rows at once. "
             "Leave it out."
         ).replace("Leave it", "Leave it" if named.endswith("is") else "Leave them")
     assert refused(GROUPS, state_ttl="1 day", **config) == (
-        f"Model m: {named} about windows, and this query has none: its results change at once. Leave "
+        f"Model m: {named} about windows, and this query has no windows, so its results change at once. Leave "
         f"{'it' if named.endswith('is') else 'them'} out."
     )
 

@@ -228,7 +228,7 @@ def test_hints_that_are_wrong(hint: str, sentence: str) -> None:
 def test_a_hint_that_would_be_taken_for_a_comment_is_refused() -> None:
     with pytest.raises(QueryError) as found:
         plan_of(grouped().replace("select city", "select city /*+ ENUM_DISTINCT */", 1), KNOWN)
-    assert "A hint ENUM_DISTINCT stands where it is taken for a comment" in str(found.value)
+    assert "A hint ENUM_DISTINCT is where it is read as a comment" in str(found.value)
     assert "SELECT /*+ ENUM_DISTINCT */ …" in str(found.value)
     with pytest.raises(QueryError, match=r"SELECT /\*\+ SPLIT_TOPN\(128\) \*/"):
         plan_of("/*+ SPLIT_TOPN(16) */ " + grouped(), KNOWN)

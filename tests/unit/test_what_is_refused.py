@@ -136,7 +136,7 @@ def test_rows_of_windows_that_are_asked_for_are_told_to_be_of_the_same() -> None
 def test_a_limit_for_each_row(text: str) -> None:
     """It was planned as one ranking of all, and ended with Spark's word of a name that it doesn't know."""
     found = refused(text)
-    assert "is asked for each row around it" in found and "row_number() over (partition by" in found
+    assert "cuts off rows of a correlated subquery" in found and "row_number() over (partition by" in found
     assert "'SELECT b.v FROM stream(b) AS b WHERE" in found
 
 

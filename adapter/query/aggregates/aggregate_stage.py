@@ -253,7 +253,7 @@ class StageBuilder:
             for index, window in enumerate(windows):
                 if window and not all(index in members for members in found.sets):
                     raise QueryError(
-                        f"{window} stands inside GROUPING SETS, ROLLUP or CUBE; put it before them: "
+                        f"{window} is inside GROUPING SETS, ROLLUP or CUBE; put it before them: "
                         "GROUP BY window_start, window_end, GROUPING SETS (…)."
                     )
             self.grouping_sets = tuple(

@@ -99,7 +99,7 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
         counted: list[exp.Expr] = select.expressions[: int(node.this)]
         if any(item.is_star for item in counted):
             raise QueryError(
-                f"GROUP BY {node.this} counts the columns of a select list in which a '*' stands for several; name the keys."
+                f"GROUP BY {node.this} counts the columns of a select list that has '*'; name the keys."
             )
         return counted[-1].unalias()
     if isinstance(node, exp.Column) and not node.table:

@@ -87,8 +87,9 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
             )
         if is_grouped(select):
             raise QueryError(
-                f"ROW_NUMBER() beside a GROUP BY of which {_with_map(row)} is or holds a MAP, which has no order that ties "
-                "could go by; put the GROUP BY into a query below the ranking, where ties go by the entries of the MAP."
+                f"ROW_NUMBER() and GROUP BY are in one SELECT. Its column {_with_map(row)} is or holds a MAP, which can't "
+                "be ordered to break ties; put the GROUP BY into a query below the ranking, where the entries of the MAP "
+                "break ties."
             )
         tie_breaking.note_types(select, row)
 

@@ -36,7 +36,7 @@ from ..windows.ranges import TimeRange, WindowRange
 from ..windows.windows import Window
 
 _NO_WINDOWS = (
-    "Whole windows are computed anew, and this query has rows that are of none; put a window function around its stream, "
+    "Only whole windows are recomputed, and this query has rows without a window; put a windowing macro around its stream, "
     "or, in batch, use incremental_strategy 'merge' or 'append'."
 )
 
@@ -189,7 +189,7 @@ class Overwriting:
             ]
             if not all(fits):
                 raise QueryError(
-                    f"batch_size '{size}' is not a multiple of {window}: a window would lie in two batches. Choose a "
+                    f"batch_size '{size}' is not a multiple of {window}: a window would extend over two batches. Choose a "
                     "larger batch_size or another window, or write incremental_strategy='window_overwrite'."
                 )
         return WindowRange(batch.since, batch.until)
@@ -366,7 +366,7 @@ class Overwriting:
         for stage in self._results.stages:
             if stage.level and stage.time_carries is None:
                 raise QueryError(
-                    f"{stage.window} stands over windows, but its time {shown_time(stage.window.time_col)} is none of their "
+                    f"{stage.window} reads windows, but its time {shown_time(stage.window.time_col)} is none of their "
                     "window_start, window_end and window_time, so a range of it can't be recomputed; use one of them."
                 )
 
@@ -401,7 +401,7 @@ def _column(results: WindowResults) -> tuple[str, int]:
         if kind in carried:
             return (kind if results.carried.get(kind) == kind else carried[kind]), shift
     raise QueryError(
-        "Windows that are computed anew need to find the rows they replace: put window_end into the select list."
+        "Recomputed windows need to find the rows they replace: put window_end into the select list."
     )
 
 

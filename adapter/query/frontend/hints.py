@@ -157,7 +157,7 @@ def check_places(name: str, example: str, found: int, text: str) -> None:
     )
     if len(written) > found:
         raise QueryError(
-            f"A hint {name} stands where it is taken for a comment; put it right after a SELECT, before DISTINCT, and in "
+            f"A hint {name} is where it is read as a comment; put it right after a SELECT, before DISTINCT, and in "
             f"one /*+ … */ with other hints of that SELECT: SELECT /*+ {example} */ …."
         )
 

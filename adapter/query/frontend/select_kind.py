@@ -30,12 +30,12 @@ def write_distinct_as_group(select: exp.Select) -> None:
         )
     if select.args.get("group") or aggregate(select):
         raise QueryError(
-            "SELECT DISTINCT with GROUP BY over a stream: put one of the two into a query of its own."
+            "SELECT DISTINCT with GROUP BY over a stream: put one of the two into a separate query."
         )
     over = next((each for each in every(select, exp.Window) if not is_printed(each)), None)
     if over is not None:
         raise NotInStages(
-            f"SELECT DISTINCT of '{sql(over)}' over a stream: put one of the two into a query of its own."
+            f"SELECT DISTINCT of '{sql(over)}' over a stream: put one of the two into a separate query."
         )
     select.set("distinct", None)
     select.set("group", exp.Group(expressions=[item.unalias().copy() for item in select.expressions]))

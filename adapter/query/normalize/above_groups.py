@@ -31,7 +31,7 @@ def lifted(select: exp.Select) -> exp.Select:
     found = grouping(select)
     if found.sets is not None:
         raise QueryError(
-            "OVER, LIMIT or a subquery over a stream stands in a SELECT with grouping sets; put the GROUP BY into a query "
+            "OVER, LIMIT or a subquery over a stream is in a SELECT with grouping sets; put the GROUP BY into a query "
             "below."
         )
     return _Lifting(select, found.keys).made()
@@ -62,7 +62,7 @@ class _Lifting:
             name = item.output_name
             if not name:
                 raise QueryError(
-                    f"'{hints.quoted(item)}' stands beside OVER or a subquery over a stream, and has no name; write … AS "
+                    f"'{hints.quoted(item)}' is next to OVER or a subquery over a stream, and has no name; write … AS "
                     "name."
                 )
             if not (isinstance(above, exp.Column) and above.name == name):
@@ -99,9 +99,7 @@ class _Lifting:
             return self._over_keys(node, {id(column) for column in of_around(node)})
         if isinstance(_unwrapped(node), exp.AggFunc) and not is_over(node):
             if node.find(exp.Query):
-                raise QueryError(
-                    f"A subquery stands inside '{hints.quoted(node)}'; join it in a query below."
-                )
+                raise QueryError(f"A subquery is inside '{hints.quoted(node)}'; join it in a query below.")
             return exp.column(self._add(node, f"__aggregate_{len(self.items)}"), quoted=True)
         if aliases and isinstance(node, exp.Column) and not node.table and node.name.lower() in self.aliases:
             return exp.paren(self._above(self.aliases[node.name.lower()]))
@@ -123,7 +121,7 @@ class _Lifting:
                 return exp.column(exp.to_identifier(name, quoted=True), table=_ALIAS)
             if isinstance(node, exp.Column):
                 raise QueryError(
-                    f"'{node.sql()}' of the groups stands in a subquery of their select list or HAVING, and is no key; put "
+                    f"'{node.sql()}' is used in a subquery of the groups' select list or HAVING, and is no key; put "
                     "the GROUP BY into a query below, and write the subquery over that."
                 )
         made = node.copy()

@@ -124,7 +124,7 @@ def why_not_over_again(select: exp.Select, keys: Sequence[frozenset[str]], to_th
         if any(key <= columns for key in keys):
             continue  # the order has no ties
         if (reason := _why_not_again(node, to_the_digit)) is not None:
-            return f"{reason}, or give the window ROWS BETWEEN …, in which equal rows stand in one order"
+            return f"{reason}, or give the window ROWS BETWEEN …, in which tied rows have a fixed order"
     return None
 
 
@@ -132,20 +132,22 @@ def _why_not_again(node: exp.Expr, to_the_digit: bool) -> str | None:
     name = function_name(node)
     if name in _BY_ORDER and not _is_sorted(node):
         return (
-            "its value depends on the order of rows, which is another each time; sort it: array_sort(collect_list(…)), or "
+            "its value depends on the order of rows, which may differ each time; sort it: array_sort(collect_list(…)), or "
             "LISTAGG(…) WITHIN GROUP (ORDER BY …)"
         )
     if name in _BY_CHANCE and not is_decided(node):
-        return f"{name}() takes other values of the same rows each time; compute it in a model of its own"
+        return (
+            f"{name}() may return another value for the same rows each time; compute it in a separate model"
+        )
     if isinstance(node, exp.AnonymousAggFunc) and builtin(name) is None:
         return (
-            f"whether {name}(), which isn't Spark's own, gives the same value for the same rows can't be told; "
-            "compute it in a model of its own"
+            f"whether {name}(), which isn't Spark's own, returns the same value for the same rows isn't known; "
+            "compute it in a separate model"
         )
     if to_the_digit and _is_rounded(node):
         return (
             f"{name}() of floating-point numbers has other last digits when they are added up in another order; compute "
-            "it in a GROUP BY of its own, or of decimals"
+            "it in a separate GROUP BY, or of decimals"
         )
     return None
 

@@ -356,8 +356,8 @@ def refuse_kept(test: exp.Expr) -> NoReturn:
         QueryError: always.
     """
     raise QueryError(
-        f"'{written(test)}' would be asked of rows that are kept until their windows close, when the watermark has moved "
-        "on; put it below the window function, into a CTE."
+        f"'{written(test)}' would filter rows that are kept until their windows close, when the watermark has "
+        "advanced; put it below the windowing macro, into a CTE."
     )
 
 

@@ -155,7 +155,7 @@ def _check_order(join: exp.Join, select: exp.Select, tests: list[exp.Expr], aske
         for column in every(test, exp.Column):
             if id(column) in asked and relation_of(column) in later:
                 raise QueryError(
-                    f"'{hints.quoted(join.this)}' asks for {sql(column)}, of a relation that stands behind it; put that "
+                    f"'{hints.quoted(join.this)}' asks for {sql(column)}, of a relation that follows it; put that "
                     "first."
                 )
 

@@ -47,7 +47,7 @@ def join(select: exp.Select) -> None:
     for query in queries:
         if len(query.selects) > 1:
             raise QueryError(
-                f"'{hints.quoted(query)}' gives {len(query.selects)} columns where one value is asked for."
+                f"'{hints.quoted(query)}' gives {len(query.selects)} columns where one value is needed."
             )
     if len(beside := relations(select)) == 1:
         for column in filter(

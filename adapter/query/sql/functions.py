@@ -131,8 +131,8 @@ def asked_by(ask: QueryRunner) -> Functions:
             if "UNRESOLVED_ROUTINE" in answer:
                 return None
         raise QueryError(
-            f"Whether {name}() makes one value of many rows can't be told: Spark refuses it for every kind of argument "
-            f"({_reason(answer)}). Register it so that it takes what it is given."
+            f"Whether {name}() is an aggregate isn't known: Spark rejects it for every type of argument "
+            f"({_reason(answer)}). Register it with the types of its arguments."
         )
 
     return kind

@@ -67,8 +67,8 @@ class Emission:
 FINAL = Emission()
 """Each result once, when its window ends."""
 
-PASSED_ON = " that are kept until they close, and this query puts its rows out at once"
-NO_WINDOWS = ", and this query has none: its results change at once"
+PASSED_ON = " that are kept until they close, and this query emits its rows at once"
+NO_WINDOWS = ", and this query has no windows, so its results change at once"
 """Reasons why a query has no window results, for `refusal`."""
 
 
@@ -95,16 +95,16 @@ def read(config: Mapping[str, Any]) -> Emission:
     if complete < 0:
         raise QueryError(
             f"config {said('complete_result_offset')} is before the window's end, when its rows aren't all there; "
-            "ask for early results with first_result_offset."
+            "request early firing with first_result_offset."
         )
     if first is not None and first >= complete:
         raise QueryError(
-            f"config {said('first_result_offset')} is not before {said('complete_result_offset')}; an early result "
-            "comes before the complete one, as in '-10 minutes'."
+            f"config {said('first_result_offset')} is not before {said('complete_result_offset')}; early firing "
+            "precedes on-time firing, as in '-10 minutes'."
         )
     if update is not None and first is None:
         raise QueryError(
-            f"config {said('update_rate')} without first_result_offset: say when the first early result comes, as in "
+            f"config {said('update_rate')} without first_result_offset: say when early firing begins, as in "
             "first_result_offset: '-10 minutes'."
         )
     if update is not None and update <= 0:
@@ -117,12 +117,12 @@ def read(config: Mapping[str, Any]) -> Emission:
     if last is not None and last < complete:
         raise QueryError(
             f"config {said('last_result_offset')} is before {said('complete_result_offset')}; state can't be cleared "
-            "before the complete result."
+            "before on-time firing."
         )
     if late and last == complete:
         raise QueryError(
-            f"config 'late_updates' is true, but {said('last_result_offset')} is when the complete result comes, so no row "
-            "can update it; make last_result_offset later, as in '1 hour', or leave both out."
+            f"config 'late_updates' is true, but {said('last_result_offset')} is the time of on-time firing, so no row "
+            "can update its result; make last_result_offset later, as in '1 hour', or leave both out."
         )
     if last is not None and last > complete and not late:
         raise QueryError(

@@ -62,7 +62,7 @@ def make(
         )
     if kind == "hop" and step > size:
         raise QueryError(
-            f"hop(): slide '{lengths[0]}' is longer than size '{lengths[1]}', so rows would lie in no window; "
+            f"hop(): slide '{lengths[0]}' is longer than size '{lengths[1]}', so some rows would be in no window; "
             "make the slide at most the size."
         )
     if kind == "dynamic_cumulate" and size < step:

@@ -267,7 +267,7 @@ class TestBadRanges:
         results = run_dbt(["run", *between("04", "05")], expect_pass=False)
         messages = {result.node.name: str(result.message) for result in results}
         assert (
-            "Model no_windows: Whole windows are computed anew, and this query has rows that are of none"
+            "Model no_windows: Only whole windows are recomputed, and this query has rows without a window"
             in messages["no_windows"]
         )
         assert (

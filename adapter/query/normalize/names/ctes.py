@@ -79,7 +79,7 @@ def check_read_once(tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = 
         if found in read:
             raise QueryError(
                 f"WITH {found.partition(' ')[0]} holds a function that gives another value each time, and is read twice, "
-                "which would be two queries here; read it once, or put it into a model of its own."
+                "which would be two queries here; read it once, or put it into a separate model."
             )
         read.add(found)
 
@@ -120,7 +120,7 @@ def _named(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Quer
             first.expressions[place].replace(exp.alias_(item.copy(), f"column_{place}"))
     had = [item.alias_or_name for item in query.selects]
     if len({*map(str.lower, had)}) < len(had):
-        raise _unclear(name, columns, "of which two have one name")
+        raise _unclear(name, columns, "with two columns of one name")
     renamed = [
         exp.alias_(exp.column(old, quoted=True), new.name, quoted=True)
         for old, new in zip(had, columns, strict=True)

@@ -47,8 +47,8 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
                 within = within_rows_around(select)
                 if within is None:
                     raise QueryError(
-                        f"'{hints.quoted(select)}' cuts off rows of a query that is asked for each row around it, whose "
-                        f"{sql(asked[0])} it reads. Rank them in a query of their own, with row_number() over (partition by "
+                        f"'{hints.quoted(select)}' cuts off rows of a correlated subquery, which reads the outer "
+                        f"{sql(asked[0])}. Rank them in a separate query, with row_number() over (partition by "
                         "what is compared with that order by …) and a filter on the place, and join it; or put it into "
                         "FROM, with LEFT JOIN LATERAL (…) AS l ON true."
                     )

@@ -29,7 +29,7 @@ def written_out(order: exp.Expr, select: exp.Select) -> exp.Expr:
     made: list[exp.Expr] = []
     if isinstance(first.this, exp.Var) and first.name.upper() == "ALL":
         if any(item.is_star for item in select.expressions):
-            raise QueryError("ORDER BY ALL … LIMIT over a stream beside '*'; name the columns to order by.")
+            raise QueryError("ORDER BY ALL … LIMIT over a stream with '*'; name the columns to order by.")
         for item in select.expressions:
             made.append(first.copy())
             made[-1].set("this", _marked(item))
@@ -132,7 +132,7 @@ def _item(select: exp.Select, place: int) -> exp.Expr:
         columns = columns_of(item, None) if item.is_star else [item]
         if columns is None:
             raise QueryError(
-                f"ORDER BY {place} … LIMIT over a stream beside '*', of which nothing says how many columns it has; name "
+                f"ORDER BY {place} … LIMIT over a stream with '*', whose number of columns isn't known; name "
                 "the column to order by."
             )
         items += columns
