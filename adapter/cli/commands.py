@@ -147,7 +147,14 @@ def run(
         from .run import run_models
 
         policy = RestartPolicy(max_restarts=max_restarts)
-        if not run_models(project, selection, every, policy, fail_fast, signals):
+        if not run_models(
+            project=project,
+            selection=selection,
+            every=every,
+            policy=policy,
+            fail_fast=fail_fast,
+            signals=signals,
+        ):
             sys.exit(1)
 
 
@@ -200,7 +207,9 @@ def clean(
     from .clean import clean as clean_models
 
     with _sentences():
-        for line in clean_models(project, selection, older_than, dropped, dry_run, yes):
+        for line in clean_models(
+            project, selection, older_than=older_than, dropped=dropped, dry_run=dry_run, yes=yes
+        ):
             click.echo(line)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlglot
@@ -49,7 +50,7 @@ def edit(text: str) -> StateEdit:
         if not isinstance(tree.this, exp.Expr):
             raise QueryError(f"--sql has a DELETE without FROM. {_FORMS}")
         name = _name(tree.this)
-        _without(tree, "using", "returning", "limit", "order", "tables", "cluster")
+        _refuse_clauses(tree, "using returning limit order tables cluster".split())
         where = tree.args.get("where")
         if where is None:
             raise QueryError(
@@ -75,16 +76,16 @@ def _parsed(text: str) -> exp.Expr:
     tree: exp.Expr = trees[0]
     if not isinstance(tree, exp.Query):
         # A clause that isn't carried over would have the statement do something else than it says.
-        _without(tree, "with_", "with")
+        _refuse_clauses(tree, "with_ with".split())
         for table in (tree.this, getattr(tree.this, "this", None)):
             if isinstance(table, exp.Table):
-                _without(table, "joins", "sample", "laterals", "pivots", "partition", "version", "when")
+                _refuse_clauses(table, "joins sample laterals pivots partition version when".split())
     return tree
 
 
 def _updated(tree: exp.Update) -> str:
     name = _name(tree.this)
-    _without(tree, "from_", "from", "returning", "limit", "order")
+    _refuse_clauses(tree, "from_ from returning limit order".split())
     where = tree.args.get("where")
     sets, listed = [], []
     for each in tree.expressions:
@@ -104,7 +105,7 @@ def _inserted(tree: exp.Insert) -> str:
     if isinstance(into, exp.Schema):
         columns, into = tuple(sql(each) for each in into.expressions), into.this
     _name(into)
-    _without(tree, "where", "partition", "returning", "by_name", "conflict", "exists", "stored", "settings")
+    _refuse_clauses(tree, "where partition returning by_name conflict exists stored settings".split())
     if tree.args.get("overwrite"):
         raise QueryError(f"INSERT OVERWRITE would leave nothing else of the state. {_FORMS}")
     if not isinstance(rows, exp.Values | exp.Query):
@@ -124,7 +125,7 @@ def _name(table: exp.Expr) -> str:
     return str(table.alias_or_name)
 
 
-def _without(tree: exp.Expr, *clauses: str) -> None:
+def _refuse_clauses(tree: exp.Expr, clauses: Sequence[str]) -> None:
     for each in clauses:
         if found := tree.args.get(each):
             raise QueryError(

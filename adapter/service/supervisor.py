@@ -154,7 +154,14 @@ class Supervisor:
     def health(self, name: str) -> Health:
         """Returns the health of a model."""
         each = self.models[name]
-        return Health(each.name, each.state, each.since, each.last_error, each.restarts, each.note)
+        return Health(
+            model=each.name,
+            state=each.state,
+            since=each.since,
+            last_error=each.last_error,
+            restarts=each.restarts,
+            note=each.note,
+        )
 
     def _start(self, each: Supervised) -> None:
         each.attempt = attempt = Attempt()

@@ -414,17 +414,17 @@ class StageBuilder:
             # Equal identity, but a different text: not known to be equal.
             identity = f"{identity} written {key}"
         metric = Metric(
-            "",
-            name,
-            columns,
-            where,
-            set_name,
-            sql(node),
-            distinct,
-            self.signed,
-            types,
-            identity,
-            self._rows_of(node),
+            name="",
+            function=name,
+            arguments=columns,
+            filter=where,
+            distinct_set=set_name,
+            sql=sql(node),
+            distinct=distinct,
+            signed=self.signed,
+            types=types,
+            identity=identity,
+            rows=self._rows_of(node),
         )
         suffixes = [*MetricColumns(metric).suffixes, *(FLAGS if by_value else ())]
         metric = replace(metric, name=self.names.new(key, suffixes=suffixes))

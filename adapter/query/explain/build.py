@@ -46,13 +46,13 @@ def tree(plan: Plan, program: Program, settings: Settings) -> Node:
         node = within(plan.windows)
     else:
         operators = Operators(
-            plan.dataflow,
-            found.bounds,
-            found.columns,
-            found.source,
-            found.table,
-            within,
-            settings.emission,
+            flow=plan.dataflow,
+            bounds=found.bounds,
+            columns=found.columns,
+            source=found.source,
+            table=found.table,
+            within=within,
+            emission=settings.emission,
         )
         node = operators.root()
     return _sink(node, program, settings, found)

@@ -48,7 +48,9 @@ def ranked(operator: base.TopN, select: exp.Select, bounds: Bounds) -> Ranked:
     name = "AppendOnlyTopN"
     if over_groups:
         name = "UpdatableTopN" if operator.improves else "RetractableTopN"
-    name, what = ranking(select, placed, operator.top.rows, False, time, name)
+    name, what = ranking(
+        select=select, rank=placed, last=operator.top.rows, windows=False, time=time, operator=name
+    )
     rows, clears, notes = "a row that is, or was, among the first", "when others take its place", []
     if over_groups:
         rows, clears = "a member that came, changed or went", "when it is no member any more"

@@ -166,7 +166,10 @@ def program(
             # What comes is all there is, whatever the table has.
             output = output if made.replaced is not None else _came()
             upsert = Upsert(None, EVERYTHING, "true", None)
-    anew = partial(program, plan, window_levels, time_zones, ttl, behind, signature)
+
+    def rebuilt(names: Collection[str]) -> Program:
+        return program(plan, window_levels, time_zones, ttl, behind, signature=signature, replayed=names)
+
     return Program(
         inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams),
         levels=(*window_levels, own),
@@ -184,8 +187,8 @@ def program(
         again=result.again,
         only_with=None if replayed is not None else result.again[-1].name,
         lookups=result.lookups,
-        # What was put out of windows whose state is gone can't be put out anew.
-        remake=anew if can_be_remade(flow) and not emission.changes else None,
+        # Results of windows whose state is gone can't be emitted again.
+        remake=rebuilt if can_be_remade(flow) and not emission.changes else None,
         kept_for=emission.last,
     )
 
@@ -751,14 +754,14 @@ class _Generator:
             )
             kept = [
                 BufferedRows(
-                    each,
-                    ttl,
-                    partitions,
-                    keys,
-                    alias,
-                    operator.top,
-                    operator.busy,
-                    end,
+                    operator=each,
+                    ttl=ttl,
+                    partitions=partitions,
+                    keys=keys,
+                    alias=alias,
+                    top=operator.top,
+                    busy=operator.busy,
+                    ends=end,
                     stays=anchored and stays,
                     holds=held and stays,
                 )

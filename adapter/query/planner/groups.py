@@ -116,7 +116,15 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     if not all(each.relation.bounded for each in inputs):
         growth = UnboundedState("every row", None)
     groups = recomputed(
-        planner, select, template, inputs, (keys,), (source.alias,), made, reason, growth=growth
+        planner=planner,
+        select=select,
+        template=template,
+        inputs=inputs,
+        keys=(keys,),
+        aliases=(source.alias,),
+        relation=made,
+        label=reason,
+        growth=growth,
     )
     if is_replaced and isinstance(groups, Recompute) and not groups.ends:
         # What it keeps is of its rows and keys alone, whatever is computed of them.
@@ -228,10 +236,10 @@ def _aggregate(
     )
     group = planner.add(
         GroupAggregate(
-            name,
-            (below,),
-            stage,
-            Relation(
+            name=name,
+            inputs=(below,),
+            stage=stage,
+            relation=Relation(
                 True,
                 keys=(ids,),
                 bounded=bounded,
@@ -241,11 +249,11 @@ def _aggregate(
                 in_time=frozenset(filter(None, in_time)),
                 delays=delays,
             ),
-            _group_label(select),
-            growth,
-            groups,
-            () if ends is None else (str(end_of_rows),),
-            open_for or 0,
+            label=_group_label(select),
+            growth=growth,
+            groups=groups,
+            ends=() if ends is None else (str(end_of_rows),),
+            lasts=open_for or 0,
         )
     )
     group = closed(planner, group)

@@ -168,14 +168,16 @@ def plan_join(
         delays = _delays_of(select, streams, found, outputs)
         return planner.add(
             Join(
-                name,
-                inputs,
-                text,
-                Relation(changes, delays=delays, keys=keys, bounded=bounded, ends=passed if ends else None),
-                short(select),
-                growth,
-                ends,
-                tuple(until[alias.lower()] for alias in aliases) if until else (),
+                name=name,
+                inputs=inputs,
+                sql=text,
+                relation=Relation(
+                    changes, delays=delays, keys=keys, bounded=bounded, ends=passed if ends else None
+                ),
+                label=short(select),
+                growth=growth,
+                ends=ends,
+                until=tuple(until[alias.lower()] for alias in aliases) if until else (),
             )
         )
     alone = None if inner or changes else _until_alone(select, streams)
@@ -183,7 +185,16 @@ def plan_join(
         inputs = late_counted(planner, select, inputs, streams)
         growth = None
         if not any(each.join is not None and each.join.kind == "SEMI" for each in streams):
-            return _outer_in_time(planner, select, template, inputs, streams, alone, keys, outputs)
+            return _outer_in_time(
+                planner=planner,
+                select=select,
+                template=template,
+                inputs=inputs,
+                streams=streams,
+                until=alone,
+                keys=keys,
+                outputs=outputs,
+            )
     partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
     if not any(partitions) and put_test_below(select, read):
         return planner.select(select)
@@ -201,14 +212,14 @@ def plan_join(
         growth = None
     _settle_inner(select, template, relation.key)
     return recomputed(
-        planner,
-        select,
-        template,
-        inputs,
-        partitions,
-        all_aliases,
-        relation,
-        short(select),
+        planner=planner,
+        select=select,
+        template=template,
+        inputs=inputs,
+        keys=partitions,
+        aliases=all_aliases,
+        relation=relation,
+        label=short(select),
         growth=growth,
         until=tuple(alone[alias.lower()] for alias in aliases) if alone else (),
         always=_always(select, streams),
@@ -266,7 +277,14 @@ def _of_nothing(
     keys = ((),) * len(inputs)
     aliases = conditions.inner_aliases(template, 0, len(inputs))
     return recomputed(
-        planner, select, template, inputs, keys, aliases, Relation(True, keys=(frozenset(),)), short(select)
+        planner=planner,
+        select=select,
+        template=template,
+        inputs=inputs,
+        keys=keys,
+        aliases=aliases,
+        relation=Relation(True, keys=(frozenset(),)),
+        label=short(select),
     )
 
 
@@ -289,9 +307,17 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     growth = None if bounded else UnboundedState("every row of both sides", None)
     relation = Relation(True, bounded=bounded)
     return recomputed(
-        planner, select, template, inputs, partitions, all_aliases, relation, short(select), growth=growth,
+        planner=planner,
+        select=select,
+        template=template,
+        inputs=inputs,
+        keys=partitions,
+        aliases=all_aliases,
+        relation=relation,
+        label=short(select),
+        growth=growth,
         always=_always(select, [each for each in read if each.operator is not None]),
-    )  # fmt: skip
+    )
 
 
 def _as_relation(query: exp.Query) -> bool:
@@ -364,22 +390,22 @@ def _outer_in_time(
     delays = _delays_of(select, streams, late, outputs)
     return planner.add(
         OuterIntervalJoin(
-            f"join_{digest(canonical(template), *(each.name for each in inputs))}",
-            inputs,
-            sql(template),
-            Relation(delays=delays, keys=keys),
-            short(select),
-            None if is_anti else sql(conditions.as_inner(template)),
-            tuple(
+            name=f"join_{digest(canonical(template), *(each.name for each in inputs))}",
+            inputs=inputs,
+            sql=sql(template),
+            relation=Relation(delays=delays, keys=keys),
+            label=short(select),
+            pairs=None if is_anti else sql(conditions.as_inner(template)),
+            alone=tuple(
                 sql(conditions.rows_alone(template, n)) if is_asked else None
                 for n, is_asked in enumerate(asked)
             ),
-            tuple(
+            meet=tuple(
                 sql(conditions.rows_that_meet(template, n)) if is_asked else None
                 for n, is_asked in enumerate(asked)
             ),
-            tuple(until[alias] for alias in aliases),
-            tuple(due[alias] for alias in aliases),
+            until=tuple(until[alias] for alias in aliases),
+            due=tuple(due[alias] for alias in aliases),
         )
     )
 

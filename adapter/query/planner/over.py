@@ -156,7 +156,16 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         # Else a row is found by its key, whatever it said.
         refuse_tables(select, template)
     return recomputed(
-        planner, select, template, inputs, keys, (source.alias,), made, "OVER", top=top, growth=growth
+        planner=planner,
+        select=select,
+        template=template,
+        inputs=inputs,
+        keys=keys,
+        aliases=(source.alias,),
+        relation=made,
+        label="OVER",
+        top=top,
+        growth=growth,
     )
 
 
@@ -244,20 +253,20 @@ def _over_in_time(
     (below,) = inputs
     found = planner.add(
         OverAggregate(
-            f"{'running' if values else 'over'}_{digest(below.name, text)}",
-            inputs,
-            sql(weighed),
-            tuple(map(sql, keys)),
-            source.alias,
-            time,
-            reached,
-            made,
-            "OVER",
-            waits,
-            growth,
-            until,
-            values,
-            sql(template) if values else "",
+            name=f"{'running' if values else 'over'}_{digest(below.name, text)}",
+            inputs=inputs,
+            sql=sql(weighed),
+            keys=tuple(map(sql, keys)),
+            alias=source.alias,
+            time=time,
+            reach=reached,
+            relation=made,
+            label="OVER",
+            waits=waits,
+            growth=growth,
+            until=until,
+            running=values,
+            written=sql(template) if values else "",
         )
     )
     return planner.drops(found, select) if waits else found

@@ -76,7 +76,10 @@ def plan(
     except Unbounded as problem:
         if misspelt := column_names.unknown(domains, text, known or {}):
             rest = [name for name in domains if name not in misspelt]
-            _without(misspelt, partial(plan, text, known, ttl, rest, ask, emission))
+            _without(
+                misspelt,
+                partial(plan, text=text, known=known, ttl=ttl, domains=rest, ask=ask, emission=emission),
+            )
         if ask is not None and (missing := functions.missing(parse(text), functions.asked_by(ask))):
             called = " and ".join(f"{name}()" for name in missing)
             raise Unbounded(
@@ -227,7 +230,15 @@ def _planned(
         except QueryError as problem:
             refused = problem
     try:
-        return _in_operators(read, known, outside, domains, ttl, emission, may_grow)
+        return _in_operators(
+            read=read,
+            known=known,
+            outside=outside,
+            domains=domains,
+            ttl=ttl,
+            emission=emission,
+            may_grow=may_grow,
+        )
     except Unbounded as problem:
         if refused is None:
             raise
@@ -380,7 +391,16 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     # Only who keeps them asks for them.
     clauses = cache(lambda: written_clauses(as_parsed))
     # Without anybody to ask a plan is for looking at.
-    return _Text(tree, clauses, rewrites, hint, unknown, unclear, None if ask is None else star, nameless)
+    return _Text(
+        tree=tree,
+        clauses=clauses,
+        rewrites=rewrites,
+        hint=hint,
+        unknown_functions=unknown,
+        unclear_columns=unclear,
+        star=None if ask is None else star,
+        nameless=nameless,
+    )
 
 
 def _is_of_stream(star: exp.Expr) -> bool:
@@ -415,7 +435,14 @@ def _in_operators(
     ctes.check_read_once(tree, lambda query: not hints.reads_stream(query))
     batch = _with_ties_broken(limits.write_as_ranks(on_change.told(tree), hints.reads_stream))
     flow, streams, ended, dropped = dataflow(
-        tree, known, ttl, domains, rewrites, partial(_plan_within_windows, rewrites), emission, may_grow
+        tree=tree,
+        known=known,
+        ttl=ttl,
+        domains=domains,
+        rewrites=rewrites,
+        windows=partial(_plan_within_windows, rewrites),
+        emission=emission,
+        may_grow=may_grow,
     )
     untimed_rows.left_out(batch, dropped)
     rewrites.check(in_operators=True)
@@ -437,14 +464,14 @@ def _in_operators(
     lookups.check_operators(flow, outside)
     views = {table.view for table in outside}
     return Plan(
-        inputs,
-        flow,
-        tuple(relation for relation in streams.static if relation not in views),
-        sql(batch),
-        ended,
-        tuple(rewrites.done),
-        outside,
-        read.hint,
+        streams=inputs,
+        dataflow=flow,
+        static=tuple(relation for relation in streams.static if relation not in views),
+        batch=sql(batch),
+        ranks=ended,
+        rewrites=tuple(rewrites.done),
+        lookups=outside,
+        mini_batch=read.hint,
         unknown_functions=read.unknown_functions,
         unclear_columns=read.unclear_columns,
         clauses=read.clauses,

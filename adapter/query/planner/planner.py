@@ -66,7 +66,15 @@ def dataflow(
     ranked = results.ranks_or_groups(tree) is not None
 
     def planner_of(tree: exp.Query) -> TreePlanner:
-        return TreePlanner(tree, known, ttl, domains, rewrites, windows, emission)
+        return TreePlanner(
+            tree=tree,
+            known=known,
+            ttl=ttl,
+            domains=domains,
+            rewrites=rewrites,
+            windows=windows,
+            emission=emission,
+        )
 
     planner = planner_of(tree.copy() if ranked else tree)
     flow = planner.plan(comes_once=ranked, may_grow=may_grow)

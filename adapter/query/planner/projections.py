@@ -144,7 +144,15 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
         name = f"given_{digest(below.name, canonical(template))}"
         ends = () if relation.ends is None else (relation.ends,)
         return planner.add(
-            MaterializedProject(name, inputs, sql(template), made, short(select), growth, ends)
+            MaterializedProject(
+                name=name,
+                inputs=inputs,
+                sql=sql(template),
+                relation=made,
+                label=short(select),
+                growth=growth,
+                ends=ends,
+            )
         )
     if relation.changes:
         template = with_weight(template, [(source.alias, WEIGHT)])

@@ -48,19 +48,19 @@ class _Ranking:
             identity: what tells it from others of the same text over the same input.
         """
         return TopN(
-            f"top_{digest(below.name, canonical(template), *identity)}",
-            (below,),
-            sql(self.rows),
-            relation,
-            "TopN",
-            self.top,
-            self.rank,
-            sql(template),
-            len(self.order),
-            (),
-            self.columns,
-            None,
-            True,
+            name=f"top_{digest(below.name, canonical(template), *identity)}",
+            inputs=(below,),
+            sql=sql(self.rows),
+            relation=relation,
+            label="TopN",
+            top=self.top,
+            rank=self.rank,
+            written=sql(template),
+            orders=len(self.order),
+            ids=(),
+            columns=self.columns,
+            of_groups=None,
+            improves=True,
             shown=tuple(shown_as(template, each) for each in self.within),
         )
 
@@ -92,7 +92,15 @@ def _taken_apart(
         by.append(sql(placed))
     by += [ROW] if is_tied else []
     top = Top(function_name(rank.this), _numbered(BY, len(within)), ", ".join(by), last)
-    return _Ranking(rows, within, order, top, item.alias_or_name, rank.this, columns)
+    return _Ranking(
+        rows=rows,
+        within=within,
+        order=order,
+        top=top,
+        rank=item.alias_or_name,
+        function=rank.this,
+        columns=columns,
+    )
 
 
 def of_rows(
@@ -176,12 +184,12 @@ def of_groups(
         and not group.stage.signed
         and within is not None
         and only_improves(
-            template,
-            made.function,
-            made.order,
-            group.stage,
-            lambda node: column_origins.carried(node, alias, of_group),
-            listed_names(selects[-1]) if selects else None,
+            select=template,
+            function=made.function,
+            order=made.order,
+            group=group.stage,
+            carries=lambda node: column_origins.carried(node, alias, of_group),
+            of_star=listed_names(selects[-1]) if selects else None,
         ),
         # A ranking that a row is behind in isn't touched by it, which matters where its members may be forgotten.
         descends=None if within is None or expires else _descends(made),

@@ -134,13 +134,13 @@ def _multiset(
     told = ["idle rows are met"] if planner.ttl is not None and is_mixed(inputs) and not ends else []
     return planner.add(
         SetOperation(
-            f"set_{digest(words, *(each.name for each in inputs), *told)}",
-            inputs,
-            _TIMES[words],
-            relation,
-            words.upper(),
-            growth,
-            () if ends is None else (ends,) * len(inputs),
+            name=f"set_{digest(words, *(each.name for each in inputs), *told)}",
+            inputs=inputs,
+            times=_TIMES[words],
+            relation=relation,
+            label=words.upper(),
+            growth=growth,
+            ends=() if ends is None else (ends,) * len(inputs),
         )
     )
 

@@ -50,13 +50,15 @@ def _normalized(planner: Planner, source: Operator, known: Known, relation: str)
     name = f"normalize_{digest(source.name, *known.key, '/', known.event_time)}"
     return planner.add(
         ChangelogNormalize(
-            name,
-            (source,),
-            known.key,
-            known.event_time,
-            Relation(True, keys=(frozenset(name.lower() for name in known.key),), bounded=not missing),
-            f"the last row per {keys}",
-            UnboundedState(f"a row for every value of {keys}", frozenset(map(str.lower, known.key)))
+            name=name,
+            inputs=(source,),
+            key=known.key,
+            time=known.event_time,
+            relation=Relation(
+                True, keys=(frozenset(name.lower() for name in known.key),), bounded=not missing
+            ),
+            label=f"the last row per {keys}",
+            growth=UnboundedState(f"a row for every value of {keys}", frozenset(map(str.lower, known.key)))
             if missing
             else None,
         )

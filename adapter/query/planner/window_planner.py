@@ -147,10 +147,24 @@ class WindowPlanner:
             read = tuple(each.relation for each in self.streams_read if each.view in stage.streams)
             if isinstance(stage, AggregateStage):
                 made: WindowAggregate | WindowBuffer = WindowAggregate(
-                    stage.name, below, stage, read, Relation(), label, at_once=at_once
+                    name=stage.name,
+                    inputs=below,
+                    stage=stage,
+                    streams=read,
+                    relation=Relation(),
+                    label=label,
+                    at_once=at_once,
                 )
             else:
-                made = WindowBuffer(stage.name, below, stage, read, Relation(), label, at_once=at_once)
+                made = WindowBuffer(
+                    name=stage.name,
+                    inputs=below,
+                    stage=stage,
+                    streams=read,
+                    relation=Relation(),
+                    label=label,
+                    at_once=at_once,
+                )
             found[stage.name] = made
         return tuple(found.values())
 
@@ -309,7 +323,16 @@ class WindowPlanner:
         for node, join in joined(select):
             info = self._visit(node)
             self._levels[id(node)] = info.level
-            found.append(Source(node.alias_or_name, node, info.kind, info.window_columns, join, info.unique))
+            found.append(
+                Source(
+                    alias=node.alias_or_name,
+                    node=node,
+                    kind=info.kind,
+                    window_columns=info.window_columns,
+                    join=join,
+                    unique=info.unique,
+                )
+            )
         return found
 
     # -- stages ------------------------------------------------------------------------------------

@@ -140,14 +140,16 @@ def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operat
     results = replace(found, name=f"windows_{identity}", relation=Relation(keys=keys), label=str(window))
     return planner.add(
         WindowChanges(
-            f"changes_{identity}",
-            (_results(planner, results),),
-            end,
-            start if window.merges else None,
-            seen,
+            name=f"changes_{identity}",
+            inputs=(_results(planner, results),),
+            end=end,
+            start=start if window.merges else None,
+            by=seen,
             # A session that goes on takes its result away when the new one comes, which may be long after its end.
-            Relation(True, keys=keys) if goes_on else Relation(True, keys=keys, ends=end, in_time=in_time),
-            str(window),
+            relation=Relation(True, keys=keys)
+            if goes_on
+            else Relation(True, keys=keys, ends=end, in_time=in_time),
+            label=str(window),
         )
     )
 
@@ -196,7 +198,11 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
         below = counting_late(planner, below, _OF_MACRO, "")
         name = f"windows_{digest(below.name, window.hint(), f'open for {open_for}')}"
     if not window.merges:
-        return planner.add(WindowRows(name, (below,), text, relation, str(window), window))
+        return planner.add(
+            WindowRows(
+                name=name, inputs=(below,), sql=text, relation=relation, label=str(window), window=window
+            )
+        )
     if not below.relation.repeatable and below.relation.changes:
         raise QueryError(f"{window} stands over values that are other ones each time.")
     growth = None if below.relation.bounded else UnboundedState("every row", None)
@@ -204,7 +210,17 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     busy = later(f"cast(own.{window.time} as timestamp)", window.size)
     relation = replace(relation, changes=True)
     below = _in_time(planner, below, busy)
-    made = Recompute(name, (below,), text, (by,), ("own",), relation, str(window), growth=growth, busy=busy)
+    made = Recompute(
+        name=name,
+        inputs=(below,),
+        sql=text,
+        keys=(by,),
+        aliases=("own",),
+        relation=relation,
+        label=str(window),
+        growth=growth,
+        busy=busy,
+    )
     return closed(planner, planner.add(made))
 
 

@@ -76,14 +76,14 @@ def make(
         raise QueryError(f"{kind}(): time_col is empty; name the column that holds the event time.")
     shift = intervals.parse(offset, f"{kind}(): offset") % (step if kind == "hop" else size)
     return Window(
-        kind,
-        time_name(str(time_col)),
-        size,
-        step if kind != "session" else 1,
-        shift,
-        emit,
-        _columns(kind, partition_by),
-        _zone(kind, time_zone),
+        kind=kind,
+        time_col=time_name(str(time_col)),
+        size=size,
+        step=step if kind != "session" else 1,
+        offset=shift,
+        emit=emit,
+        partition_by=_columns(kind, partition_by),
+        time_zone=_zone(kind, time_zone),
     )
 
 

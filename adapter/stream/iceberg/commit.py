@@ -110,7 +110,9 @@ def append(
         update = table.java.newAppend()
         for file in files:
             update.appendFile(file)
-        _commit(model, table, update, files, properties, by_anyone)
+        _commit(
+            model=model, table=table, update=update, files=files, properties=properties, by_anyone=by_anyone
+        )
 
 
 def overwrite(
@@ -134,7 +136,7 @@ def overwrite(
     Raises:
         StreamError: somebody has written the table; nothing was changed.
     """
-    overwrite_if(point, model, table, rows, lambda: properties, parts)
+    overwrite_if(point=point, model=model, table=table, rows=rows, properties=lambda: properties, parts=parts)
 
 
 def overwrite_if(
@@ -348,7 +350,15 @@ def migrate(
         for file in files:
             add(file)
         reached(f"{point}:written", model.name)
-        _commit(model, table, rows, files, properties, by_anyone, transaction)
+        _commit(
+            model=model,
+            table=table,
+            update=rows,
+            files=files,
+            properties=properties,
+            by_anyone=by_anyone,
+            transaction=transaction,
+        )
 
 
 def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> bool:

@@ -79,17 +79,15 @@ def kept_snapshots(
     def young(limit: int) -> int:
         return sum(now - each.made <= limit for each in lineage)
 
-    return min(
-        len(lineage),
-        max(
-            at_least,
-            min(young(retention.max_snapshot_age // 1000), retention.max_snapshots),
-            0 if age is None else young(age),
-            _first(lineage, lambda each: each.is_step),
-            min(0 if begins is None else begins[0], _MANY * retention.max_snapshots),
-            _last(lineage, lambda each: each.id in left.after),
-        ),
-    )
+    needed = [
+        at_least,
+        min(young(retention.max_snapshot_age // 1000), retention.max_snapshots),
+        0 if age is None else young(age),
+        _first(lineage, lambda each: each.is_step),
+        min(0 if begins is None else begins[0], _MANY * retention.max_snapshots),
+        _last(lineage, lambda each: each.id in left.after),
+    ]
+    return min(len(lineage), max(needed))
 
 
 def _first(lineage: Sequence[Snapshot], wanted: Callable[[Snapshot], bool]) -> int:
@@ -222,7 +220,12 @@ class Maintenance:
         left = unread(self._model.storage, self._table.name) if self._is_read else Unread()
         age, number = self._table.property(OWN_AGE), int(self._table.property(OWN_NUMBER) or 1)
         kept = kept_snapshots(
-            lineage, self._retention, int(time.time() * 1000), left, None if age is None else int(age), number
+            lineage=lineage,
+            retention=self._retention,
+            now=int(time.time() * 1000),
+            left=left,
+            age=None if age is None else int(age),
+            at_least=number,
         )
         if kept > _MANY * self._retention.max_snapshots:
             self._tell_who_holds(lineage[kept - 1], kept, left)

@@ -425,7 +425,7 @@ class IcebergTable:
         # Iceberg doesn't retry a schema update that is based on old metadata.
         self.refresh()
         update = self._table.updateSchema()
-        change_columns(spark, update, add, drop, {}, before)
+        change_columns(spark=spark, update=update, add=add, drop=drop, rename={}, before=before)
         update.commit()
         self.refresh()
 

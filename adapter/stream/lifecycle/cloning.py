@@ -130,7 +130,9 @@ def clone(
         _check_new(session, model, source)
         with _original(session, source, name) as original:
             order, next_run = _check(session, model, program, original)
-            return _copy(session, model, program, original, order, next_run)
+            return _copy(
+                spark=session, model=model, program=program, original=original, order=order, next_run=next_run
+            )
 
 
 def _check_new(spark: SparkSession, model: StreamModel, source: StreamModel) -> None:

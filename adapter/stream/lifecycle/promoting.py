@@ -121,9 +121,23 @@ def standing(spark: SparkSession, model: StreamModel) -> Standing:
             old, new = version(model, found.previous), model
         begun = load(session, new.target) is not None
         try:
-            return Standing(found, new, old, begun, tuple(behind(session, old, new)), None)
+            return Standing(
+                deployment=found,
+                new=new,
+                old=old,
+                begun=begun,
+                behind=tuple(behind(session, old, new)),
+                unknown=None,
+            )
         except StreamError as problem:
-            return Standing(found, new, old, begun, None, problem.msg.removeprefix(f"Model {model.name}: "))
+            return Standing(
+                deployment=found,
+                new=new,
+                old=old,
+                begun=begun,
+                behind=None,
+                unknown=problem.msg.removeprefix(f"Model {model.name}: "),
+            )
 
 
 def promote(spark: SparkSession, model: StreamModel, force: bool = False) -> Swapped:

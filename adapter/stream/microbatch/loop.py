@@ -73,7 +73,12 @@ class Batches:
         self._meter: StateMeter | None = None
         asked = any(rows.read_by is not None for level in work.program.levels[:1] for rows in level.rows)
         self._cutter = Cutter(
-            spark, work.model, work.program.inputs, work.program.keeps_state, cut_short, asked
+            spark=spark,
+            model=work.model,
+            inputs=work.program.inputs,
+            stateful=work.program.keeps_state,
+            cut_short=cut_short,
+            asked=asked,
         )
         self._watermark = Watermark(
             delay=work.model.watermark_delay + work.program.behind,

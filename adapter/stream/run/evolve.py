@@ -165,7 +165,15 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     undo = _before(session, model, asked_for, found) if refused is not None or found.new else None
     history = change.history.size if change is not None and change.history is not None else None
     return Verdict(
-        True, position, found, change.migration if change else None, refused, add, drop, history, undo
+        is_stateful=True,
+        position=position,
+        found=found,
+        change=change.migration if change else None,
+        refused=refused,
+        add=add,
+        drop=drop,
+        history=history,
+        undo=undo,
     )
 
 
@@ -230,7 +238,9 @@ def prepare(
         if signature == had and not later:
             return None
         # Which columns are kept of rows is known by their types alone.
-        migration, layout = _planned(spark, work, found, position, had, signature, later)
+        migration, layout = _planned(
+            spark=spark, work=work, found=found, position=position, had=had, signature=signature, later=later
+        )
         if migration.narrow and (model.columns is None or model.on_state_change == FAIL):
             how = (
                 "leave its config on_state_change out"
@@ -261,10 +271,21 @@ def prepare(
     check_sources(spark, in_first_order(model, work.program.inputs).model)
     backfills = bool(found.new) and model.on_new_metric == BACKFILL
     read = check_new_metrics(spark, work, found, had, position) if backfills else None
-    migration, layout = _planned(spark, work, found, position, had, signature)
+    migration, layout = _planned(
+        spark=spark, work=work, found=found, position=position, had=had, signature=signature
+    )
     from_now = {} if backfills else found.come
-    on = carried_on(had, signature, migration.left, migration.drop, found.replayed, from_now)
-    return Change(found, migration, on, layout.apart, layout.schema, read)
+    on = carried_on(
+        old=had,
+        new=signature,
+        left=migration.left,
+        dropped=migration.drop,
+        replayed=found.replayed,
+        from_now=from_now,
+    )
+    return Change(
+        found=found, migration=migration, signature=on, apart=layout.apart, schema=layout.schema, history=read
+    )
 
 
 @contextmanager
@@ -295,7 +316,15 @@ def of_history(
     assert had is not None and position is not None
     assert change.migration is not None and change.schema is not None
     made = NewMetrics(
-        work, spark, position, unfinished, change.found, had, change.migration, change.schema, change.history
+        work=work,
+        spark=spark,
+        position=position,
+        unfinished=unfinished,
+        found=change.found,
+        had=had,
+        change=change.migration,
+        schema=change.schema,
+        read=change.history,
     )
     try:
         logger.info(

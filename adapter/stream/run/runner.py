@@ -562,7 +562,14 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         change = prepare(session, work, found.signature, found.state, unfinished(found))
     has = {field.name: type_text(field.dataType) for field in session.table(model.target).schema.fields}
     add, drop = alterations(model, list(has))
-    with of_history(session, work, change, found.signature, found.state, unfinished(found)) as added:
+    with of_history(
+        spark=session,
+        work=work,
+        change=change,
+        had=found.signature,
+        position=found.state,
+        unfinished=unfinished(found),
+    ) as added:
         if change is not None and change.migration is not None:
             save_before(session, model, MIGRATION)
         # Old and new query both go on with a table that has a column more, or a wider one.

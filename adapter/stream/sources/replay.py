@@ -152,7 +152,9 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
                         f"rows of its source {source.relation} were changed by others than by adding to them"
                     )
         elif source.is_files:
-            found.append(_of_files(spark, model, source, stream, place, offset))
+            found.append(
+                _of_files(spark=spark, model=model, source=source, stream=stream, place=place, offset=offset)
+            )
         else:
             found.append(_of_kafka(model, source, stream, place, offset))
             unsure.append(

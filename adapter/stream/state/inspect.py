@@ -123,13 +123,13 @@ def inspect(
                     for row in found
                 ]
     return Inspected(
-        model.state,
-        state.position(),
-        int(snapshots[1] or 0),
-        int(snapshots[0]),
-        [PartOfState(*row) for row in listed],
-        columns,
-        rows,
+        table=model.state,
+        position=state.position(),
+        made=int(snapshots[1] or 0),
+        snapshots=int(snapshots[0]),
+        parts=[PartOfState(*row) for row in listed],
+        columns=columns,
+        rows=rows,
     )
 
 

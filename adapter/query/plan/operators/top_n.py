@@ -212,7 +212,14 @@ class RankedGroups:
                 f"left semi join {self.gone} as gone on {same('known', 'gone', [*self.keys, *self.ids])}"
             )
         columns = [*self.keys, *self.ids, ROW]
-        return behind_the_last(self.known, self.front, self.operator.top, self.keys, self.ids, columns)
+        return behind_the_last(
+            known=self.known,
+            front=self.front,
+            top=self.operator.top,
+            keys=self.keys,
+            ids=self.ids,
+            columns=columns,
+        )
 
     def _moves(self) -> Step:
         """Returns the step with inserted, changed and removed members."""
