@@ -35,7 +35,7 @@ PIECES, EDIT = 6, 3
 TTL = 300 * DAY
 NAMES = [name for name in test_operators.QUERIES if f"operators: {name}" not in ONLY_SPARK]
 WINDOWS = [name for name in test_queries.QUERIES if f"windows: {name}" not in ONLY_SPARK]
-WINDOWS_IN_CI = ["full join of two streams", "two stacks of windows"]
+WINDOWS_IN_CI = ["full join of two streams"]
 IN_CI = ["groups of windows", "topn of a join of groups", "windows with groups", "except", "a cte twice"]
 
 

@@ -18,6 +18,7 @@ from tests.differential.two_streams import ASKS, BIDS
 from tests.functional.query.test_operators import window
 from tests.functional.query.test_unwindowed import KNOWN, A, B
 from tests.planned import plan_of
+from tests.thorough import mostly_thorough
 
 SESSIONS = expansion.expand(
     "bids", window_arguments.make("session", "ts", "10 minutes", partition_by=["item"])
@@ -131,7 +132,13 @@ def put(laboratory: duck.Laboratory, dropped: bool) -> None:
             laboratory.base.execute(f"insert into asks__pieces values ({time}, 'a', 99, {piece})")
 
 
-@pytest.mark.parametrize("name", [*QUERIES, *KEPT])
+_IN_CI = [
+    *("tumble", "session", "dynamic cumulate", "rows of a session", "over", "near", "nothing near", "first"),
+    *("groups", "rows", "the highest"),
+]
+
+
+@pytest.mark.parametrize("name", mostly_thorough([*QUERIES, *KEPT], _IN_CI))
 def test_what_is_dropped_changes_nothing(laboratory: duck.Laboratory, name: str) -> None:
     query = {**QUERIES, **KEPT}[name]
     plan = plan_of(query, KNOWN)

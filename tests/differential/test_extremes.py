@@ -15,6 +15,7 @@ from tests.differential.tables import Row
 from tests.differential.two_streams import PIECES, put, rows_of
 from tests.functional.query.test_unwindowed import KNOWN, A, B
 from tests.planned import plan_of
+from tests.thorough import mostly_thorough
 
 QUERIES = {
     "groups": f"select item, max_by(bidder, price) as m, min_by(bidder, price) as l from {B} group by item",
@@ -45,7 +46,9 @@ def laboratory() -> Iterator[duck.Laboratory]:
     made.base.close()
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(
+    "name", mostly_thorough(QUERIES, ["groups", "filtered", "beside kept rows", "compared"])
+)
 def test_ties_are_decided(laboratory: duck.Laboratory, name: str) -> None:
     plan = plan_of(QUERIES[name], KNOWN)
     in_batch = plan_query.text_in_batch(QUERIES[name])

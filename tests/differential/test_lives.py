@@ -16,6 +16,7 @@ from tests.differential.duck import Laboratory, Streamed
 from tests.differential.regressions import IN_TIME
 from tests.differential.tables import cuts
 from tests.differential.tree import TIME, Column, Model, Written
+from tests.thorough import mostly_thorough
 
 COLUMNS = (Column("ts", TIME), Column("item", "varchar"), Column("bidder", "varchar"))
 LEADERS = """select * from (
@@ -96,8 +97,8 @@ LAGS = """select ts, item, bidder, lag(bidder) over (partition by item order by 
     count(*) over (partition by item order by ts) as n from (select /*+ STREAM */ * from bid)"""
 
 
-@pytest.mark.parametrize("delay", [0, DAY // 2])
-@pytest.mark.parametrize("together", [1, 2, 9])
+@pytest.mark.parametrize("delay", mostly_thorough([0, DAY // 2], [DAY // 2]))
+@pytest.mark.parametrize("together", mostly_thorough([1, 2, 9], [2]))
 @pytest.mark.parametrize("folds", [False, True])
 def test_a_partition_begins_anew_after_a_gap_however_rows_come(
     delay: int, together: int, folds: bool
@@ -127,7 +128,10 @@ def test_a_partition_begins_anew_after_a_gap_however_rows_come(
     assert found == {name: (before[name], counts[name]) for name in before}
 
 
-@pytest.mark.parametrize("name", IN_TIME)
+@pytest.mark.parametrize(
+    "name",
+    mostly_thorough(IN_TIME, ["rows of two streams", "rows after those before them", "a join of a join"]),
+)
 def test_rows_that_can_find_no_others_are_let_go(name: str) -> None:
     case, laboratory = IN_TIME[name], Laboratory()
     laboratory.show(tables.make(1))

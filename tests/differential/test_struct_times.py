@@ -69,7 +69,11 @@ def laboratory() -> Iterator[duck.Laboratory]:
     made.base.close()
 
 
-@pytest.mark.parametrize("known", [KNOWN, {}], ids=["a source's event_time", "no event_time"])
+@pytest.mark.parametrize(
+    "known",
+    [KNOWN, pytest.param({}, marks=pytest.mark.thorough)],
+    ids=["a source's event_time", "no event_time"],
+)
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_stream_has_the_rows_of_batch(
     laboratory: duck.Laboratory, name: str, known: dict[str, Known]

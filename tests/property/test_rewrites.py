@@ -271,10 +271,10 @@ def compare(spark: Any, name: str, text: str, **options: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "queries", "options"),
     [
-        ("enum_distinct", enumerated(), {}),
+        pytest.param("enum_distinct", enumerated(), {}, marks=pytest.mark.thorough),
         pytest.param("enum_distinct", filtered(), {}, marks=pytest.mark.thorough),
         ("split_distinct", split().filter(_has_no_set_twice), {"buckets": 3}),
-        ("split_topn", ranked(), {"buckets": 3}),
+        pytest.param("split_topn", ranked(), {"buckets": 3}, marks=pytest.mark.thorough),
     ],
     ids=["enum_distinct", "enum_distinct of filters", "split_distinct", "split_topn"],
 )

@@ -11,6 +11,7 @@ MACROS = {
 }
 
 
+@pytest.mark.thorough
 class TestAliases(BaseAliases):
     @pytest.fixture(scope="class")
     def macros(self) -> dict[str, str]:

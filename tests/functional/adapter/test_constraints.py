@@ -190,5 +190,6 @@ class TestIncrementalConstraintsRollback(Broken, BaseIncrementalConstraintsRollb
         )
 
 
+@pytest.mark.thorough
 class TestIncrementalForeignKeyConstraint(BaseIncrementalForeignKeyConstraint):
     pass

@@ -11,6 +11,7 @@ from dbt.tests.adapter.incremental.test_incremental_unique_id import BaseIncreme
 from dbt.tests.util import run_dbt
 
 
+@pytest.mark.thorough
 class TestMergeExcludeColumns(BaseMergeExcludeColumns):
     pass
 

@@ -15,6 +15,7 @@ class TestPersistDocs(BasePersistDocs):
     pass
 
 
+@pytest.mark.thorough
 class TestPersistDocsColumnMissing(BasePersistDocsColumnMissing):
     pass
 
@@ -24,6 +25,7 @@ class TestPersistDocsAllColumnsMissing(BasePersistDocsAllColumnsMissing):
     pass
 
 
+@pytest.mark.thorough
 class TestPersistDocsQuotedColumnCaseSensitive(BasePersistDocsQuotedColumnCaseSensitive):
     pass
 

@@ -18,6 +18,7 @@ class TestPythonModelTests(BasePythonModelTests):
     pass
 
 
+@pytest.mark.thorough
 class TestPythonIncrementalTests(BasePythonIncrementalTests):
     pass
 

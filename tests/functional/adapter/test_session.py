@@ -71,6 +71,7 @@ def test_an_error_is_a_sentence(spark_environment: Any) -> None:
     assert "org.apache" not in str(failed.value)
 
 
+@pytest.mark.thorough
 def test_cancel_stops_what_runs_and_what_comes(spark_environment: Any) -> None:
     handle, other = Handle(spark_environment, "slow", "."), Handle(spark_environment, "other", ".")
     problems: list[str] = []

@@ -20,6 +20,7 @@ MODELS = {
 }
 
 
+@pytest.mark.thorough
 class TestRenamedInCase:
     @pytest.fixture(scope="class")
     def models(self, events: Path) -> dict[str, str]:

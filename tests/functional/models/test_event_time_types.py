@@ -166,6 +166,7 @@ class TestBatches:
         self.run("enumerated", "09", "12")
         assert rows(project, "enumerated").total() == rows(project, "clock").total()
 
+    @pytest.mark.thorough
     def test_clock_times_that_the_model_makes_instants(self, project: Any) -> None:
         for piece in (("09", "13"), ("10", "11"), ("12", "13")):
             self.run("instants", *piece)
@@ -174,6 +175,7 @@ class TestBatches:
         )
         assert rows(project, "instants") == Counter(map(tuple, expected))
 
+    @pytest.mark.thorough
     def test_hours_of_a_date_hold_it_once(self, project: Any) -> None:
         for _ in range(2):
             self.run("hours", "09 23:00:00", "10 02:00:00")
@@ -186,6 +188,7 @@ class TestBatches:
         self.run("local_days", "10", "11", expect_pass=False)
         assert {str(ts) for ts, _ in rows(project, "local_days")} == {"2024-03-09"}
 
+    @pytest.mark.thorough
     def test_what_dbt_doesnt_filter_comes_once(self, project: Any) -> None:
         for _ in range(2):
             self.run("unfiltered", "09", "12")

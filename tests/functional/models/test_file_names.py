@@ -87,6 +87,7 @@ sources:
 """
 
 
+@pytest.mark.thorough
 class TestTwoFolders:
     """Each has a log of its own in the checkpoint, whose numbers aren't those of the micro-batches."""
 

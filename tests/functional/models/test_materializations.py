@@ -243,6 +243,7 @@ class TestStreamOverATable:
         assert hours() == 1
 
 
+@pytest.mark.thorough
 class TestIncrementalAmidTheStream:
     """A stream's table that an incremental run put rows into: they would stand beside those of the stream."""
 

@@ -225,6 +225,7 @@ class TestOddNames:
             (row,) = spark.table(f"{project.test_schema}.seeded").collect()
             assert row.asDict() == {"#k": 1, "/p": "it's", "a`b": "\\", "# col_name": "x"}
 
+    @pytest.mark.thorough
     def test_snapshots(self, spark: Any, project: Any) -> None:
         self.run("snapshot")
         self.run("snapshot", v="b", day=1)

@@ -78,6 +78,7 @@ def window(name: str) -> str:
     return BY_HOUR.replace("WINDOW", WINDOWS[name])
 
 
+@pytest.mark.thorough
 class TestRewrites:
     @pytest.fixture(scope="class")
     def seeds(self) -> dict[str, str]:

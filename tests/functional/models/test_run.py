@@ -58,6 +58,7 @@ class TestRun:
     def options(self, project: Any) -> list[str]:
         return ["--project-dir", project.project_root, "--profiles-dir", project.profiles_dir]
 
+    @pytest.mark.thorough
     def test_models_follow_their_streams_until_they_are_stopped(
         self, spark: Any, project: Any, events: Path
     ) -> None:
@@ -111,6 +112,7 @@ class TestRun:
                     return True
         return False
 
+    @pytest.mark.thorough
     def test_ctrl_c_ends_all_in_order(self, spark: Any, project: Any, events: Path) -> None:
         command = [DBT_STREAM, *self.options(project), "run"]
         process = subprocess.Popen(

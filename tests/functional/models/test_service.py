@@ -159,6 +159,7 @@ class TestService:
         table = CliRunner().invoke(main, [*options, "status"]).stdout
         assert "poison: Model poison: [USER_RAISED_EXCEPTION] bad row" in table
 
+    @pytest.mark.thorough
     def test_the_others_come_up_beside_it_and_the_end_of_the_jvm_is_one_sentence(
         self, spark: Any, project: Any, options: list[str], events: Path, service: Service
     ) -> None:

@@ -101,6 +101,7 @@ class TestFieldsOfStructs:
     def test_groups_that_expire_by_it(self, project: Any) -> None:
         assert self.rows(project, "groups_stream").total() == 2
 
+    @pytest.mark.thorough
     def test_batches_and_ranges_are_the_table(self, project: Any) -> None:
         for start, end in (("2024-03-10", "2024-03-11"), ("2024-03-09", "2024-03-10")):
             span = ["--event-time-start", start, "--event-time-end", end]

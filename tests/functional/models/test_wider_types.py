@@ -74,6 +74,7 @@ class TestWiderTypes:
         results = run_dbt(["run", *arguments, "--vars", yaml.safe_dump(variables)], expect_pass=not fails)
         return {result.node.name: f"{result.status}: {result.message}" for result in results}
 
+    @pytest.mark.thorough
     def test_columns_follow_the_query(self, spark: Any, project: Any) -> None:
         every = ("added", "merged", "refused", "narrowed", "rows_", "latest")
         self.run("--select", *every)

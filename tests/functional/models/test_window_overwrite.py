@@ -187,6 +187,7 @@ class TestWindowOverwrite:
         assert rows(project, "few") == before
 
 
+@pytest.mark.thorough
 class TestSessionsThatGrow:
     """Sessions that rows which came later have lengthened, over the edges of what is computed anew."""
 
@@ -224,6 +225,7 @@ class TestSessionsThatGrow:
         assert rows(project, "visits") == rows(project, "expected")
 
 
+@pytest.mark.thorough
 class TestSamples:
     """dbt's --sample cuts what is read in the middle of windows."""
 

@@ -29,6 +29,7 @@ OVERWRITE = "{{ config(materialized='incremental', incremental_strategy='window_
 DAY = ["--event-time-start", "2024-03-04", "--event-time-end", "2024-03-05"]
 
 
+@pytest.mark.thorough
 class TestWindowsOfFiles(Commands):
     group = "backfill"
 

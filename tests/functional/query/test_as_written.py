@@ -13,6 +13,7 @@ from tests.functional.query.test_queries import TUMBLE, folder, model_of, rows
 from tests.functional.query.test_unwindowed import KNOWN, A, B
 from tests.planned import plan_of
 from tests.spark_rows import asks
+from tests.thorough import mostly_thorough
 
 __all__ = ["folder"]  # a fixture
 
@@ -36,7 +37,12 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(
+    "name",
+    mostly_thorough(
+        QUERIES, ["a limit behind a union", "all columns of groups", "grouping sets behind keys"]
+    ),
+)
 def test_streams_have_the_rows_of_the_text(spark: Any, storage_root: Path, folder: Path, name: str) -> None:
     batch = spark.sql(QUERIES[name])
     expected = rows(batch)

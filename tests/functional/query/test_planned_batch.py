@@ -111,7 +111,7 @@ def differences(found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -
     ][:5]
 
 
-@pytest.mark.parametrize("name", mostly_thorough(WINDOWS, ["session"]))
+@pytest.mark.parametrize("name", mostly_thorough(WINDOWS, []))
 @pytest.mark.parametrize("keys", mostly_thorough(["", "k, s"], ["k, s"]))
 def test_every_mergeable_aggregate(spark: Any, rows: str, name: str, keys: str) -> None:
     if not keys and WINDOWS[name].merges:

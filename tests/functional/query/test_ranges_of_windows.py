@@ -129,9 +129,6 @@ def pieces(seed: int) -> list[TimeRange]:
 _IN_CI = {
     "cumulate_on_change",
     "session",
-    "day_of_a_zone",
-    "kept_sessions",
-    "joined",
 }
 
 

@@ -84,6 +84,7 @@ def test_as_in_batch(spark: Any, storage_root: Path, carried_out: list[str], nam
     assert any(LEFT_OUT in text for text in carried_out) is (name != "values")
 
 
+@pytest.mark.thorough
 def test_a_crash_on_the_way_loses_nothing(spark: Any, storage_root: Path, carried_out: list[str]) -> None:
     made = stream(spark, storage_root, OVER["descending"], changelog=True)
     made.add(*((n, "a", 7 * n, n % 2) for n in range(20)))

@@ -55,6 +55,7 @@ def refused(stream: Stream) -> str:
     return str(raised.value.msg)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("failing")
 def test_as_if_it_had_run_from_the_beginning(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -17,6 +17,7 @@ from tests.planned import plan_of, tree_of
 from .harness import Stream, replayed, sorted_rows
 
 
+@pytest.mark.thorough
 def test_a_row_is_judged_by_the_watermark_before_its_micro_batch(spark: Any, storage_root: Path) -> None:
     of = expansion.expand("events", window_arguments.make("tumble", "ts", "1 minute"))
     text = f"""select window_start, window_end, count(*) as n from {of}

@@ -48,7 +48,7 @@ WORK = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_thorough(WORK, ["ranking", "cumulate"]))
+@pytest.mark.parametrize("name", mostly_thorough(WORK, ["cumulate"]))
 def test_a_micro_batch_takes_few_jobs(spark: Any, storage_root: Path, name: str) -> None:
     text, columns, most = WORK[name]
     s = Stream(spark, storage_root, generate.program(plan_of(text, {"events": Known("ts")})), columns)

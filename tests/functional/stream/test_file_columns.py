@@ -182,6 +182,7 @@ def test_a_field_of_a_struct(spark: Any, storage_root: Path, tmp_path: Path) -> 
     assert s.rows() == [("a", 1), ("b", 2)]
 
 
+@pytest.mark.thorough
 def test_rows_that_are_kept_go_on_with_a_column_more(spark: Any, storage_root: Path, tmp_path: Path) -> None:
     """No file that was read had it."""
     folder = Folder(spark, tmp_path / "in", "json")

@@ -47,6 +47,7 @@ def add(root: Path, *numbers: int) -> None:
             write_events(root / stream, number, ROWS, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "points", [pytest.param(STEPS, id="these"), pytest.param(None, id="all", marks=pytest.mark.thorough)]
 )

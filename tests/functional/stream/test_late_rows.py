@@ -74,6 +74,7 @@ def test_the_watermark_stays_behind_by_the_delay(spark: Any, storage_root: Path)
     assert stream.rows() == [(0, 1000, "a", 2, 2)]
 
 
+@pytest.mark.thorough
 def test_a_distinct_value_seen_earlier_than_before_is_moved(curve: Stream) -> None:
     curve.add((2500, "a", 7))
     curve.add((1500, "a", 7))
@@ -138,6 +139,7 @@ def test_so_is_one_of_streams_put_together(spark: Any, storage_root: Path) -> No
     assert stream.run().late_rows == 3
 
 
+@pytest.mark.thorough
 def test_a_row_that_might_have_been_the_first_is_counted(spark: Any, storage_root: Path) -> None:
     stream = Stream(spark, storage_root, planned(FIRST), "k string, v bigint")
     stream.add((5_000, "a", 1), (20_000, "z", 0))

@@ -69,7 +69,7 @@ def put(s: Edited, rows: list[Event], note: str | None) -> None:
         )
 
 
-@pytest.mark.parametrize("name", mostly_thorough(QUERIES, ["ranking"]))
+@pytest.mark.parametrize("name", mostly_thorough(QUERIES, []))
 @pytest.mark.usefixtures("failing")
 def test_a_column_more(spark: Any, storage_root: Path, name: str) -> None:
     text, config = QUERIES[name]

@@ -145,6 +145,7 @@ def test_a_micro_batch_asks_for_its_distinct_keys_in_chunks(
     }
 
 
+@pytest.mark.thorough
 def test_keys_of_all_types_are_bound_as_what_they_are(spark: Any, storage_root: Path, shop: Database) -> None:
     shop.run(
         "create table rates (moment timestamp, dated date, code varchar(9), cost decimal(9, 2), ready boolean, n bigint, "

@@ -193,6 +193,7 @@ def test_sides_in_another_order(spark: Any, storage_root: Path) -> None:
     assert s.apart() == apart
 
 
+@pytest.mark.thorough
 def test_windows(spark: Any, storage_root: Path) -> None:
     """A part that comes to a stage has its keys in the columns that the stage has them in."""
     by = "window_start, window_end, k"

@@ -67,6 +67,7 @@ def few(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(splitter.Cutter, "_most_rows", lambda *_: 50)
 
 
+@pytest.mark.thorough
 def test_the_same_rows(spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, cut = make(spark, storage_root), make(spark, storage_root)
     for stream in (whole, cut):

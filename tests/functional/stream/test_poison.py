@@ -48,6 +48,7 @@ def strict(spark: Any) -> Iterator[None]:
     spark.conf.set("spark.sql.ansi.enabled", before)
 
 
+@pytest.mark.thorough
 def test_a_poison_row_is_no_dead_end(spark: Any, storage_root: Path, strict: None) -> None:
     # In here, so that it is sent to Spark's workers as it is: where they were begun they may not find this module.
     def fails_on_bad(key: str) -> int:

@@ -113,6 +113,7 @@ def at(point: str, act: Callable[[], object]) -> list[str]:
     return done
 
 
+@pytest.mark.thorough
 def test_a_compaction_by_others_while_a_change_is_written(
     stream: Stream, request: pytest.FixtureRequest
 ) -> None:
@@ -151,6 +152,7 @@ def test_rows_that_others_change_meanwhile_are_not_lost(
     assert stream.rows() == expected(stream)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "made",
     mostly_thorough(["partitioned by (k)", "tblproperties ('format-version' = '3')"], ["partitioned by (k)"]),
@@ -207,6 +209,7 @@ def add_together(s: Stream, *rows: tuple[int, str, int]) -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("point", mostly_thorough(["before", "written", "after"], ["after"]))
 @pytest.mark.parametrize(
     "change",
@@ -260,6 +263,7 @@ def test_a_second_row_of_a_key_that_others_put_there(
     assert s.rows() == expected(s)
 
 
+@pytest.mark.thorough
 def test_a_table_that_is_set_back_while_a_change_is_written(
     stream: Stream, request: pytest.FixtureRequest
 ) -> None:
@@ -368,6 +372,7 @@ def test_a_compacted_table_is_not_compacted_by_the_next_run(
     assert compactions(stream) == had and stream.rows() == expected(stream)
 
 
+@pytest.mark.thorough
 def test_who_wants_files_written_anew(stream: Stream) -> None:
     """As for readers that know nothing of deletes."""
     stream.spark.sql(

@@ -168,6 +168,7 @@ def test_without_state_rows_pass_through_once(spark: Any, storage_root: Path) ->
     assert "whose checkpoint" in problem(stream)
 
 
+@pytest.mark.thorough
 def test_a_part_of_the_checkpoint_deleted(spark: Any, storage_root: Path, tmp_path: Path) -> None:
     stream = Stream(spark, storage_root, programs.pass_through(), "ts timestamp, k string, doubled bigint")
     stream.add((0, "a", 1))

@@ -18,6 +18,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.lifecycle import verifying
 from dbt.adapters.spark_streaming.stream.sink.upsert import UpsertSink
 from tests.planned import plan_of
+from tests.thorough import mostly_thorough
 
 from .harness import Stream, replayed, sorted_rows
 
@@ -202,7 +203,9 @@ def test_early_and_late_results_of_windows_of_windows(spark: Any, storage_root: 
     assert sorted_rows(replayed(stream.spark, stream.model)) == stream.rows()
 
 
-@pytest.mark.parametrize("point", ["before the merge", "after the merge"])
+@pytest.mark.parametrize(
+    "point", mostly_thorough(["before the merge", "after the merge"], ["after the merge"])
+)
 def test_a_crash_between_change_feed_and_table(
     spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
@@ -231,6 +234,7 @@ def test_a_crash_between_change_feed_and_table(
     }
 
 
+@pytest.mark.thorough
 def test_a_flush_that_changes_nothing_is_over(spark: Any, storage_root: Path) -> None:
     """The early results were complete, so no commit to the table says that the flush was; `verify` asks."""
     window = window_arguments.make("tumble", "ts", "10 minutes")

@@ -363,6 +363,7 @@ def test_files_that_were_moved(spark: Any, root: Path) -> None:
     kind.is_right()
 
 
+@pytest.mark.thorough
 def test_a_restore_brings_back_what_is_broken(spark: Any, root: Path) -> None:
     """It goes by the savepoint alone, not by what there is."""
     kind = Kind(groups(spark, root), GROUPS)

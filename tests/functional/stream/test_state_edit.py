@@ -54,6 +54,7 @@ def batch(stream: Stream, text: str, where: str = "true") -> list[tuple[Any, ...
     return sorted_rows(stream.spark.sql(text).collect())
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("failing")
 def test_groups(spark: Any, tmp_path: Path) -> None:
     program = generate.program(plan_query.plan(GROUPS, domains=["k"]))

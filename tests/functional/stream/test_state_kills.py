@@ -126,9 +126,7 @@ class Killed:
         )
 
 
-@pytest.mark.parametrize(
-    "case", mostly_thorough(CASES, [("restore", "restore.state:after")]), ids=" at ".join
-)
+@pytest.mark.parametrize("case", mostly_thorough(CASES, []), ids=" at ".join)
 def test_killed(spark: Any, spark_target: dict[str, Any], tmp_path: Path, case: tuple[str, str]) -> None:
     done, point = case
     killed = Killed(spark, spark_target, tmp_path)

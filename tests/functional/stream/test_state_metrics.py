@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.progress.metrics_sink import SOURCE
@@ -47,6 +49,7 @@ def done(part: dict[str, Any], *names: str) -> tuple[int, ...]:
     return tuple(part["last"][name] for name in names)
 
 
+@pytest.mark.thorough
 def test_groups_and_distinct_values_are_looked_up_by_key(spark: Any, storage_root: Path) -> None:
     s = stream(spark, storage_root, GROUPS, "k string, c bigint, d bigint")
     of_groups, of_values = s.part("groups"), s.part("distinct_x")

@@ -49,7 +49,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_thorough(QUERIES, ["cumulate", "append"]))
+@pytest.mark.parametrize("name", mostly_thorough(QUERIES, ["append"]))
 def test_a_time_beyond_them_is_dropped_and_counted(spark: Any, storage_root: Path, name: str) -> None:
     text, columns, judged = QUERIES[name]
     s = Stream(spark, storage_root, generate.program(plan_of(text, {"events": Known("ts")})), columns)

@@ -17,6 +17,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
 from dbt.adapters.spark_streaming.stream.state.table import StateTable
 from tests.planned import plan_of
+from tests.thorough import mostly_thorough
 
 from . import programs
 from .harness import EVENTS, TUMBLE, Stream, sorted_rows
@@ -37,7 +38,7 @@ def counts(spark: Any, storage_root: Path) -> Stream:
     return stream
 
 
-@pytest.mark.parametrize("rows", [0, 1, 2])
+@pytest.mark.parametrize("rows", mostly_thorough([0, 1, 2], [1]))
 @pytest.mark.parametrize(
     "how", ["create or replace table {} ({}) using iceberg", "drop table {};create table {} ({})"]
 )
@@ -144,6 +145,7 @@ def test_a_beginning_is_read_with_the_columns_of_now(spark: Any, storage_root: P
     assert stream.rows() == [("a", 1, None), ("b", 2, None)]
 
 
+@pytest.mark.thorough
 def test_a_beginning_that_has_expired_after_rows_were_deleted(spark: Any, storage_root: Path) -> None:
     """A file that is gone and rows that are, of another table, are still listed in manifests, as deleted."""
     catalog = spark.conf.get("spark.sql.defaultCatalog")
@@ -284,6 +286,7 @@ def test_a_table_without_rows_yet(spark: Any, storage_root: Path) -> None:
     assert stream.run().rows_in == 1
 
 
+@pytest.mark.thorough
 def test_a_first_micro_batch_that_is_in_needs_its_snapshots_no_more(spark: Any, storage_root: Path) -> None:
     """A run is ended between its own commits and Spark's; then the source's first snapshots expire."""
     counts = Stream(spark, storage_root, programs.tumble(SECOND), TUMBLE)
