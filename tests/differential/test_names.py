@@ -80,9 +80,7 @@ def test_any_name(query: str) -> None:
         assert not compare(expected, streamed.rows()), name
 
 
-@pytest.mark.parametrize(
-    "query", mostly_thorough(own_names.QUERIES, ["groups", "a ranking that is called so"])
-)
+@pytest.mark.parametrize("query", mostly_thorough(own_names.QUERIES, ["a ranking that is called so"]))
 def test_columns_that_are_called_as_those_of_generated_sql(query: str) -> None:
     laboratory = Laboratory()
     for name, shift in (("bid", 0), ("ask", 5)):

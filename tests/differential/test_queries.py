@@ -186,7 +186,7 @@ def test_random_queries_on_spark(on_spark: spark.Laboratory) -> None:
     assert found[EQUAL] > len(ON_SPARK) // 2
 
 
-@pytest.mark.parametrize("name", mostly_thorough(EXAMPLES, [*EXAMPLES][::6]))
+@pytest.mark.parametrize("name", mostly_thorough(EXAMPLES, [*EXAMPLES][::12]))
 def test_what_once_differed_on_duckdb(on_duckdb: duck.Laboratory, name: str) -> None:
     outcome = on_duckdb.run(EXAMPLES[name], tables.make(1))
     assert outcome.kind in (EQUAL, REFUSED), outcome.detail

@@ -113,15 +113,13 @@ IN_OPERATORS = {
 
 
 STEPS = [(name, results) for name in IN_STAGES for results in RESULTS]
-_STEPS = [("hop", "early"), ("session", "early, updated"), ("topn", "early, complete later, late")]
+_STEPS = [("hop", "early"), ("topn", "early, complete later, late")]
 ENDS = [(name, results) for name in IN_OPERATORS for results in RESULTS]
 _ENDS = [
-    ("sessions joined", "early, updated"),
     ("rows of sessions ranked", "late"),
     ("without a key", "early"),
     ("cumulate of windows", "early, complete later, late"),
     ("exists", "complete later"),
-    ("windows of a join", "early"),
 ]
 
 

@@ -63,6 +63,7 @@ def test_everything_passes_twice_and_the_second_run_changes_nothing(project: Pro
     assert (snapshots(spark), contents(spark)) == before
 
 
+@pytest.mark.thorough
 def test_new_files_add_their_rows_and_change_no_other(project: Project, spark: Any) -> None:
     before = contents(spark)
     project.add_orders(

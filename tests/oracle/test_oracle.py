@@ -16,11 +16,10 @@ pytestmark = pytest.mark.skipif(ORACLE is None, reason=NO_ORACLE)
 
 AT_ONCE = 1
 RUNS = [(case, cuts) for case in case_names() for cuts in (AT_ONCE, BATCH)]
-# The programs of all are run in `test_programs`, which needs a tenth of the time. This is what Spark makes of one with each
-# operator, and of those that are told by their offsets, gaps and grouping sets.
+# Programs are run in `test_programs`, which needs a tenth of the time. This is what Spark makes of a few: grouping sets,
+# sessions, a join, a ranking and first rows.
 _IN_CI = [
-    *("cumulate_grouping_sets", "cumulate_offset_m4", "session_agg", "nexmark_q5", "nexmark_q20"),
-    *("wtopn_agg", "dedup_unbounded_first", "group_topn"),
+    *("cumulate_grouping_sets", "session_agg", "nexmark_q20", "wtopn_agg", "dedup_unbounded_first"),
 ]
 
 

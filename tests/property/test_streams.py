@@ -226,6 +226,7 @@ def test_a_stream_is_what_the_reference_says(
     assert run.rows() == Counter(rows + expected.flush())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "kinds",
     [pytest.param(shapes, id="slices"), pytest.param(sessions, id="sessions", marks=pytest.mark.thorough)],

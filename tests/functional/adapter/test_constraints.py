@@ -170,6 +170,7 @@ class Broken:
         return ["Column id must not be null, says the contract of my_model."]
 
 
+@pytest.mark.thorough
 class TestConstraintsRollback(Broken, BaseConstraintsRollback):
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """dbt's own suite: --empty."""
 
+import pytest
 from dbt.tests.adapter.empty.test_empty import (
     BaseTestEmpty,
     BaseTestEmptyInlineSourceRef,
@@ -10,5 +11,6 @@ class TestEmpty(BaseTestEmpty):
     pass
 
 
+@pytest.mark.thorough
 class TestEmptyInlineSourceRef(BaseTestEmptyInlineSourceRef):
     pass

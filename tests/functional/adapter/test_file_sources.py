@@ -166,6 +166,7 @@ class TestFileSources:
             (None, "None"),
         ]
 
+    @pytest.mark.thorough
     def test_a_changed_declaration_counts(self, project: Any, spark: Any) -> None:
         run_dbt(["run", "--select", "total", "bids"])
         write_file(SOURCES.replace("decimal(10, 2)", "double"), project.project_root, "models", "sources.yml")
@@ -309,6 +310,7 @@ select window_start, window_end, count(*) as n from {{ tumble(source('raw', 'NAM
 group by window_start, window_end"""
 
 
+@pytest.mark.thorough
 class TestUnitTests:
     """They give rows in the place of a source; what columns it has, it says or its files do."""
 

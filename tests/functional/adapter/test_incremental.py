@@ -38,7 +38,16 @@ class TestIncrementalOnSchemaChange(BaseIncrementalOnSchemaChange):
     def test_run_incremental_append_new_columns(self, project: Any) -> None:
         super().test_run_incremental_append_new_columns(project)
 
+    @pytest.mark.thorough
+    def test_run_incremental_ignore(self, project: Any) -> None:
+        super().test_run_incremental_ignore(project)
 
+    @pytest.mark.thorough
+    def test_run_incremental_fail_on_schema_change(self, project: Any) -> None:
+        super().test_run_incremental_fail_on_schema_change(project)
+
+
+@pytest.mark.thorough
 class TestIncrementalPredicatesDeleteInsert(BaseIncrementalPredicates):
     pass
 
@@ -63,7 +72,19 @@ class TestIncrementalPredicatesMerge(BaseIncrementalPredicates):
 
 
 class TestIncrementalUniqueKey(BaseIncrementalUniqueKey):
-    """Of keys, none, one, several and one that isn't there are in CI."""
+    """Of keys, one is in CI."""
+
+    @pytest.mark.thorough
+    def test__no_unique_keys(self, project: Any) -> None:
+        super().test__no_unique_keys(project)
+
+    @pytest.mark.thorough
+    def test__trinary_unique_key_list(self, project: Any) -> None:
+        super().test__trinary_unique_key_list(project)
+
+    @pytest.mark.thorough
+    def test__bad_unique_key(self, project: Any) -> None:
+        super().test__bad_unique_key(project)
 
     @pytest.mark.thorough
     def test__empty_unique_key_list(self, project: Any) -> None:

@@ -43,12 +43,16 @@ def model(name: str, items: str, more: str = "") -> str:
     return f"{{{{ config({settings}) }}}}\n{text.format(items=items)}"
 
 
-class TestAnEditedModel:
+class EditedModels:
+    """A project with some of the models, in which all are edited."""
+
+    NAMES: tuple[str, ...] = ()
+
     @pytest.fixture(scope="class")
     def models(self, events: Path) -> dict[str, str]:
         return {
-            **{f"{name}.sql": model(name, BEFORE) for name in CONFIGS},
-            "total.sql": TOTAL,
+            **{f"{name}.sql": model(name, BEFORE) for name in self.NAMES},
+            **({"total.sql": TOTAL} if "pages" in self.NAMES else {}),
             "sources.yml": sources(events),
         }
 
@@ -63,9 +67,8 @@ class TestAnEditedModel:
         assert done.exit_code == 0, done.output
         return dict(json.loads(done.stdout))
 
-    @staticmethod
-    def edit(project: Any, items: str, more: str = "") -> None:
-        for name in CONFIGS:
+    def edit(self, project: Any, items: str, more: str = "") -> None:
+        for name in self.NAMES:
             write_file(model(name, items, more), project.project_root, "models", f"{name}.sql")
 
     @staticmethod
@@ -73,10 +76,22 @@ class TestAnEditedModel:
         relation = f"{project.test_schema}.{table}"
         return [row.asDict() for row in spark.sql(f"select * from {relation}").orderBy("page").collect()]
 
+    def add(self, spark: Any, events: Path) -> None:
+        write_events(
+            spark,
+            events,
+            "d",
+            "('2024-03-04 01:06:00', 'p2', 'd5', 7), ('2024-03-04 01:07:00', 'p1', 'd1', 8)",
+        )
+
+
+class TestAnEditedModel(EditedModels):
+    NAMES = ("hours", "pages")
+
     def test_a_metric_more_and_one_fewer(self, project: Any, spark: Any, events: Path) -> None:
         assert self.command(project, "show", "hours").exit_code == 2
         run_dbt(["run"])
-        before = {name: self.rows(project, spark, name) for name in CONFIGS}
+        before = {name: self.rows(project, spark, name) for name in self.NAMES}
         assert {row["page"]: row["amount"] for row in before["pages"]} == {"p1": 22, "p2": 2}
 
         self.edit(project, AFTER)
@@ -90,22 +105,10 @@ class TestAnEditedModel:
         assert found["state"]["drop"] == ["sum_amount"]
         assert set(found["state"]["add"]) == {"max_amount", "device", "count_distinct_device_in"}
         assert found["table"] == {"add": {"devices": "bigint", "largest": "int"}, "drop": []}
-        assert self.shown(project, "diff", "synced")["table"]["drop"] == ["amount"]
-        printed = self.command(project, "diff", "strict").stdout
-        assert "The next run stops" in printed and "the query gives devices, which the table lacks" in printed
         assert self.rows(project, spark, "hours") == before["hours"]
 
-        write_events(
-            spark,
-            events,
-            "d",
-            "('2024-03-04 01:06:00', 'p2', 'd5', 7), ('2024-03-04 01:07:00', 'p1', 'd1', 8)",
-        )
-        results, log = run_dbt_and_capture(["run"], expect_pass=False)
-        told = {each.node.name: str(each.message) for each in results if each.status == "error"}
-        assert sorted(told) == ["frozen", "strict"]
-        assert "the table has amount, which the query doesn't give" in told["strict"]
-        assert "its config on_state_change is 'fail'" in told["frozen"]
+        self.add(spark, events)
+        _, log = run_dbt_and_capture(["run"])
         assert (
             "Model hours: its state goes on with the changed query (COUNT(*) is kept; new from here on: "
             "COUNT(DISTINCT device), MAX(amount); removed: SUM(amount))" in log
@@ -115,11 +118,6 @@ class TestAnEditedModel:
         pages = {row["page"]: row for row in self.rows(project, spark, "pages")}
         assert pages["p1"] == {"page": "p1", "views": 6, "amount": None, "devices": 1, "largest": 8}
         assert pages["p2"] == {"page": "p2", "views": 2, "amount": None, "devices": 1, "largest": 7}
-        synced = {row["page"]: row for row in self.rows(project, spark, "synced")}
-        assert synced["p1"] == {"page": "p1", "views": 6, "devices": 1, "largest": 8}
-        assert self.rows(project, spark, "passed_over")[0] == {"page": "p1", "views": 6, "amount": None}
-        for name in ("strict", "frozen"):
-            assert self.rows(project, spark, name) == before[name]
         assert [row["views"] for row in self.rows(project, spark, "total")] == [6, 2]
         columns = spark.table(f"{project.test_schema}.pages__changes").columns
         assert columns == ["page", "views", "amount", "devices", "largest", "_change_type", "_batch_id"]
@@ -200,3 +198,29 @@ class TestAnEditedModel:
         assert found["verdict"] == "refused"
         assert "the group key page is gone; the group key device is new" in found["reason"]
         assert "--full-refresh" in found["reason"]
+
+
+@pytest.mark.thorough
+class TestWhatConfigsSayOfAnEdit(EditedModels):
+    NAMES = ("synced", "passed_over", "strict", "frozen")
+
+    def test_columns_follow_are_passed_over_or_stop_the_run(
+        self, project: Any, spark: Any, events: Path
+    ) -> None:
+        run_dbt(["run"])
+        before = {name: self.rows(project, spark, name) for name in self.NAMES}
+        self.edit(project, AFTER)
+        assert self.shown(project, "diff", "synced")["table"]["drop"] == ["amount"]
+        printed = self.command(project, "diff", "strict").stdout
+        assert "The next run stops" in printed and "the query gives devices, which the table lacks" in printed
+        self.add(spark, events)
+        results = run_dbt(["run"], expect_pass=False)
+        told = {each.node.name: str(each.message) for each in results if each.status == "error"}
+        assert sorted(told) == ["frozen", "strict"]
+        assert "the table has amount, which the query doesn't give" in told["strict"]
+        assert "its config on_state_change is 'fail'" in told["frozen"]
+        synced = {row["page"]: row for row in self.rows(project, spark, "synced")}
+        assert synced["p1"] == {"page": "p1", "views": 6, "devices": 1, "largest": 8}
+        assert self.rows(project, spark, "passed_over")[0] == {"page": "p1", "views": 6, "amount": None}
+        for name in ("strict", "frozen"):
+            assert self.rows(project, spark, name) == before[name]

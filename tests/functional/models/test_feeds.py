@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from dbt.tests.util import run_dbt
@@ -103,8 +103,13 @@ class TestWithoutKey:
                 assert sorted(map(tuple, found), key=repr) == sorted(map(tuple, expected), key=repr), each
 
 
-class TestUpserts:
+KEYED = "{{ stream(source('raw', 'events')) }}"
+
+
+class Upserts:
     """A source with a key is read as upserts: a row takes the place of the one before it."""
+
+    QUERIES: ClassVar[dict[str, str]] = {}
 
     @pytest.fixture(scope="class")
     def models(self, events: Path) -> dict[str, str]:
@@ -112,50 +117,69 @@ class TestUpserts:
             "format: parquet", "format: parquet\n              unique_key: device"
         )
         config = "{{ config(materialized='streaming_table', constant_domains=['device', 'page']) }}\n"
-        rows = "{{ stream(source('raw', 'events')) }}"
         return {
             "sources.yml": keyed,
-            "devices.sql": f"{config}select device, page, amount, ts from {rows}",
-            "pages.sql": f"{config}select page, count(*) as n, sum(amount) as s, max(amount) as m from {rows} group by page",
-            "best.sql": f"{config}select device, amount from {rows} order by amount desc, device limit 2",
-            "beside.sql": f"{config}select d.device, d.amount, p.n from {rows} as d join (select page, count(*) as n "
-            f"from {rows} group by page) as p on p.page = d.page",
-            "hours.sql": f"{config}select window_end, count(*) as n, sum(amount) as s from "
-            "{{ tumble(source('raw', 'events'), 'ts', '1 hour') }} group by window_start, window_end",
+            **{f"{name}.sql": config + text for name, text in self.QUERIES.items()},
         }
 
-    def test_the_latest_row_of_each_device(self, project: Any, spark: Any, events: Path) -> None:
-        run_dbt(["run"])
+    def rows(self, project: Any, table: str, columns: str) -> list[tuple[Any, ...]]:
+        found = project.run_sql(f"select {columns} from {project.test_schema}.{table}", fetch="all")
+        return sorted(map(tuple, found))
 
-        def rows(table: str, columns: str) -> list[tuple[Any, ...]]:
-            found = project.run_sql(f"select {columns} from {project.test_schema}.{table}", fetch="all")
-            return sorted(map(tuple, found))
-
-        # d1 came again at 01:05 with 4.
-        assert rows("devices", "device, page, amount") == [
-            ("d1", "p1", 4),
-            ("d2", "p1", 3),
-            ("d3", "p1", 5),
-            ("d9", "p1", 9),
-        ]
-        assert rows("pages", "page, n, s, m") == [("p1", 4, 21, 9)]
-        assert rows("best", "device, amount") == [("d3", 5), ("d9", 9)]
-        assert [(amount, n) for _, amount, n in rows("beside", "device, amount, n")] == [
-            (4, 4),
-            (3, 4),
-            (5, 4),
-            (9, 4),
-        ]
-        # d1 moves to another page, and into another hour; d8 says when the hours before are over.
+    def add(self, spark: Any, events: Path) -> None:
+        """d1 moves to another page, and into another hour; d8 says when the hours before are over."""
         write_events(
             spark,
             events,
             "d",
             "('2024-03-04 02:10:00', 'p2', 'd1', 7), ('2024-03-04 09:00:00', 'p2', 'd8', 1)",
         )
+
+
+class TestUpserts(Upserts):
+    QUERIES: ClassVar[dict[str, str]] = {
+        "pages": f"select page, count(*) as n, sum(amount) as s, max(amount) as m from {KEYED} group by page",
+    }
+
+    def test_the_latest_row_of_each_device(self, project: Any, spark: Any, events: Path) -> None:
         run_dbt(["run"])
-        assert rows("pages", "page, n, s, m") == [("p1", 3, 17, 9), ("p2", 2, 8, 7)]
-        assert rows("beside", "device, amount, n") == [
+        # d1 came again at 01:05 with 4.
+        assert self.rows(project, "pages", "page, n, s, m") == [("p1", 4, 21, 9)]
+        self.add(spark, events)
+        run_dbt(["run"])
+        assert self.rows(project, "pages", "page, n, s, m") == [("p1", 3, 17, 9), ("p2", 2, 8, 7)]
+
+
+@pytest.mark.thorough
+class TestUpsertsInOtherOperators(Upserts):
+    QUERIES: ClassVar[dict[str, str]] = {
+        "devices": f"select device, page, amount, ts from {KEYED}",
+        "best": f"select device, amount from {KEYED} order by amount desc, device limit 2",
+        "beside": f"select d.device, d.amount, p.n from {KEYED} as d join (select page, count(*) as n "
+        f"from {KEYED} group by page) as p on p.page = d.page",
+        "hours": "select window_end, count(*) as n, sum(amount) as s from "
+        "{{ tumble(source('raw', 'events'), 'ts', '1 hour') }} group by window_start, window_end",
+    }
+
+    def test_the_latest_row_of_each_device(self, project: Any, spark: Any, events: Path) -> None:
+        run_dbt(["run"])
+        # d1 came again at 01:05 with 4.
+        assert self.rows(project, "devices", "device, page, amount") == [
+            ("d1", "p1", 4),
+            ("d2", "p1", 3),
+            ("d3", "p1", 5),
+            ("d9", "p1", 9),
+        ]
+        assert self.rows(project, "best", "device, amount") == [("d3", 5), ("d9", 9)]
+        assert [(amount, n) for _, amount, n in self.rows(project, "beside", "device, amount, n")] == [
+            (4, 4),
+            (3, 4),
+            (5, 4),
+            (9, 4),
+        ]
+        self.add(spark, events)
+        run_dbt(["run"])
+        assert self.rows(project, "beside", "device, amount, n") == [
             ("d1", 7, 2),
             ("d2", 3, 3),
             ("d3", 5, 3),
@@ -167,4 +191,4 @@ class TestUpserts:
             f"{closed} from {project.test_schema}.devices where ts < '2024-03-04 08:00' group by 1",
             fetch="all",
         )
-        assert rows("hours", "window_end, n, s") == sorted(map(tuple, expected))
+        assert self.rows(project, "hours", "window_end, n, s") == sorted(map(tuple, expected))

@@ -83,6 +83,7 @@ class TestHandOver:
         found = project.run_sql(f"select * from {project.test_schema}.{name}", fetch="all")
         return Counter(tuple(row) for row in found)
 
+    @pytest.mark.thorough
     def test_at_once_and_on(self, project: Any, spark: Any, folder: Path) -> None:
         self.add(project, spark, folder, 1, 2, 3)
         run_dbt(["run", "--select", "hours_in_batch"])

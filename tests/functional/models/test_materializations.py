@@ -207,6 +207,7 @@ class TestOtherWindows:
         assert spark.table(f"{project.test_schema}.changing__changes").count() == before
 
 
+@pytest.mark.thorough
 class TestStreamOverATable:
     """A table that dbt made is a stream like any other, from its first row on."""
 

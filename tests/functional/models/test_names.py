@@ -77,7 +77,14 @@ MODELS = {
 }
 
 
-class TestNames:
+WINDOWS = [("2024-03-04 00:30:00", 3), ("2024-03-04 01:00:00", 6)]
+
+
+class Names:
+    """A project with some of the models."""
+
+    NAMES: tuple[str, ...] = ()
+
     @pytest.fixture(scope="class")
     def unique_schema(self) -> str:
         return "dbt-dev names"
@@ -113,37 +120,36 @@ sources:
         made = {
             f"{name}.sql": STREAMING + text.format(events=EVENTS, keys=KEYS, domains=list(COLUMNS))
             for name, text in MODELS.items()
+            if name in self.NAMES
         }
         tags = "select `order`, max_by(map(v, s), v) as tags"
         refused = f"{STREAMING}{tags} from {{{{ stream(source('raw', 'events')) }}}} group by `order`"
         refused = refused.replace("streaming_table'", "streaming_table', constant_domains=['order']")
-        return {"sources.yml": sources, "tagged.sql": refused, **made}
+        return {"sources.yml": sources, **({"tagged.sql": refused} if "named" in self.NAMES else {}), **made}
 
     def rows(self, project: Any, text: str) -> list[tuple[Any, ...]]:
         return sorted(map(tuple, project.run_sql(text, fetch="all")), key=repr)
 
-    def test_all_of_them(self, spark: Any, project: Any, folder: Path) -> None:
-        def run(*arguments: str) -> dict[str, str]:
-            results = run_dbt(["run", "--exclude", "tagged", *arguments])
-            return {result.node.name: str(result.status) for result in results}
+    def run(self, *arguments: str) -> set[str]:
+        return {str(result.status) for result in run_dbt(["run", "--exclude", "tagged", *arguments])}
 
-        assert set(run().values()) == {"success"}
+    def run_twice(self, spark: Any, project: Any, folder: Path) -> str:
+        """Two runs, of three rows each; gives the schema."""
+        assert self.run() == {"success"}
         self.write(spark, folder, "b", 30)
-        assert set(run("--vars", "{flush: true}").values()) == {"success"}
-        schema = f"`{project.test_schema}`"
-        expected = [("2024-03-04 00:30:00", 3), ("2024-03-04 01:00:00", 6)]
-        for name in ("my-model", "my_model"):
-            assert self.rows(project, f"select string(window_end), n from {schema}.`{name}`") == expected
-        assert self.rows(project, f"select n, s.`@c`.`d-e` from {schema}.grouped") == [(6, "x")]
+        assert self.run("--vars", "{flush: true}") == {"success"}
+        return f"`{project.test_schema}`"
+
+
+class TestNames(Names):
+    NAMES = ("my-model", "in-between", "named")
+
+    def test_windows_and_rows(self, spark: Any, project: Any, folder: Path) -> None:
+        schema = self.run_twice(spark, project, folder)
+        assert self.rows(project, f"select string(window_end), n from {schema}.`my-model`") == WINDOWS
         assert self.rows(project, f"select count(*), max(`a.b`), sum(ab) from {schema}.`with space`") == [
             (6, "3", 6)
         ]
-        assert self.rows(project, f"select n, m, `__row_time` from {schema}.of_groups") == [
-            (6, str(COLUMNS.index("__row_time")), str(COLUMNS.index("__row_time")))
-        ]
-        assert self.rows(project, f"select n, `order` from {schema}.below") == [(3, "0"), (6, "0")]
-        kinds = self.rows(project, f"select _change_type, n from {schema}.grouped__changes")
-        assert kinds == [("insert", 3), ("update_after", 6), ("update_before", 3)]
 
     def test_columns_that_a_table_can_not_take(self, spark: Any, project: Any, folder: Path) -> None:
         (result,) = run_dbt(["run", "--select", "tagged"], expect_pass=False)
@@ -158,3 +164,20 @@ sources:
         found = self.rows(project, f"select count(*), count(later) from `{project.test_schema}`.`with space`")
         assert found == [(9, 3)]
         assert self.rows(project, f"select * from `{project.test_schema}`.tagged") == []
+
+
+@pytest.mark.thorough
+class TestNamesOfOtherKinds(Names):
+    NAMES = ("my-model", "my_model", "grouped", "of_groups", "below")
+
+    def test_all_of_them(self, spark: Any, project: Any, folder: Path) -> None:
+        schema = self.run_twice(spark, project, folder)
+        for name in ("my-model", "my_model"):
+            assert self.rows(project, f"select string(window_end), n from {schema}.`{name}`") == WINDOWS
+        assert self.rows(project, f"select n, s.`@c`.`d-e` from {schema}.grouped") == [(6, "x")]
+        assert self.rows(project, f"select n, m, `__row_time` from {schema}.of_groups") == [
+            (6, str(COLUMNS.index("__row_time")), str(COLUMNS.index("__row_time")))
+        ]
+        assert self.rows(project, f"select n, `order` from {schema}.below") == [(3, "0"), (6, "0")]
+        kinds = self.rows(project, f"select _change_type, n from {schema}.grouped__changes")
+        assert kinds == [("insert", 3), ("update_after", 6), ("update_before", 3)]

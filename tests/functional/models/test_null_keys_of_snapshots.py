@@ -29,23 +29,31 @@ def snapshot(name: str, configs: list[str], deletes: str, key: str) -> str:
     return f"  - name: {name}_{deletes}\n    relation: ref('rows')\n    config:\n{listed}"
 
 
+CASES = [*((name, deletes) for deletes in DELETES for name in ("by_check", "the others"))]
+
+
 class TestNullKeys:
-    @pytest.fixture(scope="class", params=mostly_thorough(DELETES, ["new_record"]))
-    def deletes(self, request: pytest.FixtureRequest) -> str:
-        return str(request.param)
+    @pytest.fixture(scope="class", params=mostly_thorough(CASES, [("by_check", "new_record")]), ids="-".join)
+    def case(self, request: pytest.FixtureRequest) -> tuple[str, str]:
+        name, deletes = request.param
+        return str(name), str(deletes)
 
     @pytest.fixture(scope="class")
-    def models(self, deletes: str) -> dict[str, str]:
-        listed = [snapshot(name, configs, deletes, "[a, b]") for name, configs in WAYS.items()]
-        listed.append(snapshot("single", WAYS["by_time"], deletes, "w"))
-        listed.append(
-            snapshot(
-                "until",
-                [*WAYS["by_check"], "dbt_valid_to_current: \"timestamp'2999-01-01'\""],
-                deletes,
-                "[a, b]",
-            )
-        )
+    def deletes(self, case: tuple[str, str]) -> str:
+        return case[1]
+
+    @pytest.fixture(scope="class")
+    def names(self, case: tuple[str, str]) -> list[str]:
+        names = ["by_check"] if case[0] == "by_check" else ["by_time", "by_all", "single", "until"]
+        return [f"{name}_{case[1]}" for name in names]
+
+    @pytest.fixture(scope="class")
+    def models(self, deletes: str, names: list[str]) -> dict[str, str]:
+        until = [*WAYS["by_check"], "dbt_valid_to_current: \"timestamp'2999-01-01'\""]
+        every = {name: snapshot(name, configs, deletes, "[a, b]") for name, configs in WAYS.items()}
+        every["single"] = snapshot("single", WAYS["by_time"], deletes, "w")
+        every["until"] = snapshot("until", until, deletes, "[a, b]")
+        listed = [text for name, text in every.items() if f"{name}_{deletes}" in names]
         return {
             "rows.sql": f"select *, timestamp'2024-03-04 00:00:00' as at, nullif(v, 12) as w "
             f"from values {{{{ var('rows', \"{ROWS}\") }}}} as t(a, b, v)",
@@ -64,8 +72,7 @@ class TestNullKeys:
         )
         return Counter(map(tuple, found))
 
-    def test_rows_come_once_and_change_once(self, project: Any, deletes: str) -> None:
-        names = [*(f"{name}_{deletes}" for name in WAYS), f"single_{deletes}", f"until_{deletes}"]
+    def test_rows_come_once_and_change_once(self, project: Any, deletes: str, names: list[str]) -> None:
         first = [(1, None, 10), (1, "", 11), (None, None, 12), (None, "x", 13), (2, "a|b", 14), (3, "a", 15)]
         for _ in range(2):
             self.run()
@@ -75,7 +82,8 @@ class TestNullKeys:
         changed = ROWS.replace("(1, null, 10)", "(1, null, 20)").replace("(null, null, 12), ", "")
         for _ in range(2):
             self.run(changed)
-            for name in names[1:3]:
+            by_values = [name for name in names if name.startswith(("by_check", "by_all"))]
+            for name in by_values:
                 found = self.states(project, name)
                 assert (found[1, None, 10, True], found[1, None, 20, False]) == (1, 1), name
                 gone = {
@@ -87,4 +95,4 @@ class TestNullKeys:
                 assert found.total() == 6 + len(gone), name
         self.run()
         if deletes != "ignore":
-            assert self.states(project, names[1])[None, None, 12, False] == 1
+            assert self.states(project, by_values[0])[None, None, 12, False] == 1

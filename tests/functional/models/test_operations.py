@@ -79,6 +79,7 @@ class TestOperations:
         _, output = run_dbt_and_capture(["run-operation", "flush", "--args", "{model: m}"], expect_pass=False)
         assert "There is no streaming model 'm'." in output
 
+    @pytest.mark.thorough
     def test_one_is_left_as_it_is(self, project: Any) -> None:
         run_dbt(["run-operation", "status"])
 

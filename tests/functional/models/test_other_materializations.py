@@ -30,6 +30,7 @@ def run(*options: str) -> dict[str, str]:
     return {each.node.name: str(each.message) for each in done.result or ()}  # type: ignore[union-attr]
 
 
+@pytest.mark.thorough
 class TestStreamsThatBecomeBatchModels:
     @pytest.fixture(scope="class")
     def models(self, events: Path) -> dict[str, str]:

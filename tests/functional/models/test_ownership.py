@@ -39,7 +39,7 @@ class TestOthersTables:
             "plain.sql": "{{ config(materialized='table') }} select 1 as one",
         }
 
-    def test_others_tables_stay(self, spark: Any, project: Any, events: Path) -> None:
+    def test_others_tables_stay(self, spark: Any, project: Any) -> None:
         schema = project.test_schema
         # Of the state's name: a table, a view, a state of another model.
         spark.sql(f"create table {schema}.hist__state using iceberg as select 42 as answer")
@@ -101,6 +101,10 @@ class TestOthersTables:
         done = said(project, "clean", "--older-than", "1 millisecond", "--select", "hist")
         assert done.exit_code == 0 and (data / "mine.parquet").exists()
         spark.sql(f"drop table {schema}.hist purge")
+
+    @pytest.mark.thorough
+    def test_others_branches_stay(self, spark: Any, project: Any, events: Path) -> None:
+        schema = project.test_schema
         # A streaming model may be called as another's state would be.
         assert len(run_dbt(["run"])) == 3
         done = said(project, "clean", "--dropped", "--dry-run")

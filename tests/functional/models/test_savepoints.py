@@ -152,6 +152,7 @@ class TestSavepoints(Commands):
         assert self.done(project, "savepoint", "pages") == "pages has no savepoints.\n"
         assert self.pages(project, spark) == rows
 
+    @pytest.mark.thorough
     def test_begun_with_a_table(self, project: Any, spark: Any, events: Path) -> None:
         write_file(PAGES.format(items=VIEWS), project.project_root, "models", "pages.sql")
         spark.sql(

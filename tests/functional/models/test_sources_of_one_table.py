@@ -21,6 +21,7 @@ STREAM = (
 )
 
 
+@pytest.mark.thorough
 class TestSourcesOfOneTable:
     @pytest.fixture(scope="class")
     def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:

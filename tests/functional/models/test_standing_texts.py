@@ -52,13 +52,57 @@ def text(name: str, kind: str) -> str:
     return f"{{{{ config({config}) }}}}\n{query}{ENDS}"
 
 
-class TestStandingTexts:
+class StandingTexts:
+    """A project with some of the queries."""
+
+    NAMES: tuple[str, ...] = ()
+
+    def of_each_kind(self) -> dict[str, str]:
+        kinds = {f"{name}_{kind}.sql": text(name, kind) for name in self.NAMES for kind in kinds_of(name)}
+        return {"events.sql": EVENTS, **kinds}
+
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
-        kinds = {f"{name}_{kind}.sql": text(name, kind) for name in QUERIES for kind in kinds_of(name)}
+        return self.of_each_kind()
+
+    @pytest.fixture(scope="class", autouse=True)
+    def built(self, project: Any) -> None:
+        days = ["--event-time-start", "2024-03-04", "--event-time-end", "2024-03-05"]
+        for _ in range(2):
+            run_dbt(["run", "--vars", "{flush: true}", *days, *([] if _ == 0 else ["--exclude", "events"])])
+            if "ranked" in self.NAMES:
+                run_dbt(["snapshot"])
+
+    def rows(self, project: Any, table: str) -> Counter[tuple[Any, ...]]:
+        return Counter(
+            map(tuple, project.run_sql(f"select k, v, w from {project.test_schema}.{table}", fetch="all"))
+        )
+
+    def test_the_same_rows_everywhere(self, project: Any) -> None:
+        for name in self.NAMES:
+            expected = self.rows(project, f"{name}_stream")
+            assert expected.total() in (4, 8, 24), name
+            found = {kind: self.rows(project, f"{name}_{kind}") for kind in kinds_of(name)}
+            found["appended"] = (
+                Counter(dict.fromkeys(found["appended"], 1)) if expected == found["table"] else Counter()
+            )
+            assert {
+                kind: rows for kind, rows in found.items() if rows != Counter(dict.fromkeys(expected, 1))
+            } == {}, name
+            shown = run_dbt(["show", "--select", f"{name}_stream", "--limit", "50"])
+            table = shown.results[0].agate_table
+            assert Counter((int(row["k"]), int(row["v"]), int(row["w"])) for row in table.rows) == expected, (
+                name
+            )
+
+
+class TestStandingTexts(StandingTexts):
+    NAMES = ("ranked",)
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
         return {
-            "events.sql": EVENTS,
-            **kinds,
+            **self.of_each_kind(),
             "below.sql": "{{ config(materialized='ephemeral') }}" + QUERIES["ranked"] + ENDS,
             "above.sql": "{{ config(materialized='table') }} select * from {{ ref('below') }}; /* ; */",
             "above_in_view.sql": "{{ config(materialized='view') }} select * from {{ ref('below') }};",
@@ -85,33 +129,6 @@ unit_tests:
     def tests(self) -> dict[str, str]:
         return {"none_missing.sql": f"select * from ({QUERIES['extreme']}) where v is null{ENDS}"}
 
-    @pytest.fixture(scope="class", autouse=True)
-    def built(self, project: Any) -> None:
-        days = ["--event-time-start", "2024-03-04", "--event-time-end", "2024-03-05"]
-        for _ in range(2):
-            run_dbt(["run", "--vars", "{flush: true}", *days, *([] if _ == 0 else ["--exclude", "events"])])
-            run_dbt(["snapshot"])
-
-    def rows(self, project: Any, table: str) -> Counter[tuple[Any, ...]]:
-        return Counter(
-            map(tuple, project.run_sql(f"select k, v, w from {project.test_schema}.{table}", fetch="all"))
-        )
-
-    @pytest.mark.parametrize("name", QUERIES)
-    def test_the_same_rows_everywhere(self, project: Any, name: str) -> None:
-        expected = self.rows(project, f"{name}_stream")
-        assert expected.total() in (4, 8, 24)
-        found = {kind: self.rows(project, f"{name}_{kind}") for kind in kinds_of(name)}
-        found["appended"] = (
-            Counter(dict.fromkeys(found["appended"], 1)) if expected == found["table"] else Counter()
-        )
-        assert {
-            kind: rows for kind, rows in found.items() if rows != Counter(dict.fromkeys(expected, 1))
-        } == {}
-        shown = run_dbt(["show", "--select", f"{name}_stream", "--limit", "50"])
-        table = shown.results[0].agate_table
-        assert Counter((int(row["k"]), int(row["v"]), int(row["w"])) for row in table.rows) == expected
-
     def test_ephemeral_models_and_snapshots(self, project: Any) -> None:
         expected = self.rows(project, "ranked_stream")
         for name in ("above", "above_in_view", "held"):
@@ -123,3 +140,8 @@ unit_tests:
     def test_a_named_window_in_a_view(self, project: Any) -> None:
         found = project.run_sql(f"select max(rn), count(*) from {project.test_schema}.named", fetch="one")
         assert found[1] == 200
+
+
+@pytest.mark.thorough
+class TestOtherStandingTexts(StandingTexts):
+    NAMES = ("extreme", "windowed")

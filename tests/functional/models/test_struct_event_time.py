@@ -45,6 +45,7 @@ def model(query: str, materialized: str, more: str = "") -> str:
 PAIRS = {"windows": WINDOWS, "star": STAR, "odd": ODD, "joined": JOINED, "before": BEFORE, "first": FIRST}
 
 
+@pytest.mark.thorough
 class TestFieldsOfStructs:
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:

@@ -70,6 +70,7 @@ def test_the_functions_are_those_of_this_spark(spark: Any, registry: dict[str, A
     assert set(registry) - set().union(*kinds.values()) == spark_functions.SCALARS
 
 
+@pytest.mark.thorough
 def test_the_examples_of_sparks_functions_mean_the_same_when_printed(
     spark: Any, registry: dict[str, Any]
 ) -> None:

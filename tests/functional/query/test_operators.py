@@ -333,7 +333,7 @@ def planned(name: str, ask: QueryRunner | None = None) -> Plan:
 
 # All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;
 # all of them with `-m thorough`.
-_IN_CI = {"q7"}
+_IN_CI: set[str] = set()
 
 
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))

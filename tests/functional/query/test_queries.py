@@ -222,7 +222,7 @@ def model_of(
 
 # All are run by tests/differential/test_composed.py, on DuckDB. Those that Spark has its own part in are run here, too;
 # all of them with `-m thorough`.
-_IN_CI = {"a join of rows of two streams", "topn of session rows"}
+_IN_CI = {"a join of rows of two streams"}
 
 
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))

@@ -75,7 +75,9 @@ CASES: dict[str, tuple[Shape, Callable[[], Any]]] = {
 }
 
 
-@pytest.fixture(params=[SPRING, AUTUMN], ids=["23 hours", "25 hours"])
+@pytest.fixture(
+    params=[pytest.param(SPRING, marks=pytest.mark.thorough), AUTUMN], ids=["23 hours", "25 hours"]
+)
 def moments(request: pytest.FixtureRequest) -> list[datetime]:
     return [request.param + number * EVERY for number in range(ROWS)]
 

@@ -72,7 +72,7 @@ def told(rows: list[tuple[Any, ...]]) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("name", mostly_thorough([*OVER], ["descending"]))
+@pytest.mark.parametrize("name", mostly_thorough([*OVER], []))
 def test_as_in_batch(spark: Any, storage_root: Path, carried_out: list[str], name: str) -> None:
     made = stream(spark, storage_root, OVER[name])
     chance = random.Random(name)

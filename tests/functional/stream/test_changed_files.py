@@ -13,6 +13,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
 from dbt.adapters.spark_streaming.stream.sources.changed_files import list_files
 from dbt.adapters.spark_streaming.stream.sources.cleaned_files import cleaned_folders
+from tests.thorough import mostly_thorough
 
 from . import programs
 from .harness import EVENTS, Stream, made_for
@@ -30,7 +31,7 @@ def keys(s: Stream) -> list[str]:
     return [row[1] for row in s.rows()]
 
 
-@pytest.mark.parametrize("pattern", [False, True], ids=["folder", "pattern"])
+@pytest.mark.parametrize("pattern", mostly_thorough([False, True], [False]), ids=["folder", "pattern"])
 def test_a_file_that_is_written_again(spark: Any, storage_root: Path, tmp_path: Path, pattern: bool) -> None:
     s, folder = Stream(spark, storage_root, programs.pass_through(), ROWS), tmp_path / "in"
     path, other = folder / "a b%.json", folder / "b.json"

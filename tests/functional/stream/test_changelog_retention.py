@@ -89,6 +89,24 @@ def until(stream: Stream) -> int:
     return int(IcebergTable(stream.spark, stream.model.changes).property(COMPACTED_UNTIL) or -1)
 
 
+def test_a_reader_goes_on_and_a_new_one_begins(spark: Any, root: Path) -> None:
+    upstream = changing(spark, root)
+    slow = totals(upstream)
+    upstream.add((0, "a", 1), (1, "b", 2))
+    upstream.run()
+    slow.run()
+    for number in range(4):
+        upstream.add((number, "a", 1), (number, f"d{number}", 1))
+        upstream.run()
+    assert until(upstream) > 0
+    assert sorted_rows(replayed(spark, upstream.model, until=10**9)) == upstream.rows()
+    new = totals(upstream)
+    for each in (slow, new):
+        each.run()
+        assert is_right(each, TOTALS, upstream)
+
+
+@pytest.mark.thorough
 def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path) -> None:
     upstream = changing(spark, root, retention=None)
     slow, quick = totals(upstream), tops(upstream)

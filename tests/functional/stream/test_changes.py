@@ -281,6 +281,7 @@ def test_what_others_change_after_a_crash_is_in_the_changelog(
     agree(stream)
 
 
+@pytest.mark.thorough
 def test_a_changelog_of_a_table_whose_snapshots_expired_begins_with_its_rows(
     spark: Any, storage_root: Path
 ) -> None:
@@ -373,6 +374,7 @@ def test_two_rows_of_one_key_are_refused(spark: Any, storage_root: Path) -> None
     assert len(stream.rows()) == 2
 
 
+@pytest.mark.thorough
 def test_a_key_that_a_row_of_another_group_has_is_refused(spark: Any, storage_root: Path) -> None:
     program = groups(f"select k, x, count(*) as n from {E} group by k, x")
     assert program.upsert is not None

@@ -193,6 +193,7 @@ def test_cut_short_anywhere(spark: Any, root: Path) -> None:
     assert sorted_rows(spark.table(model.target).collect()) == stream.rows()
 
 
+@pytest.mark.thorough
 def test_what_can_not_be_cloned(spark: Any, root: Path) -> None:
     stream = groups(spark, root)
     model = copy_of(stream, root)

@@ -433,6 +433,7 @@ def test_files_of_a_version_whose_names_were_given_to_others(spark: Any, root: P
     deploy.is_right(model, BY_K)
 
 
+@pytest.mark.thorough
 def test_models_that_read_each_other_are_deployed_in_order(spark: Any, root: Path) -> None:
     """Upstream first: its new version has rows of its own, and those that the old downstream has read are in the old one."""
     catalog = spark.conf.get("spark.sql.defaultCatalog")

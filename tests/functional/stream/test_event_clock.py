@@ -52,6 +52,7 @@ def test_without_state_the_watermark_goes_on_with_the_next_run(spark: Any, stora
     assert s.rows() == [(0, "a", 2), (60_000, "a", 1), (60_000, "a", 3)]
 
 
+@pytest.mark.thorough
 def test_rows_leave_a_tree_of_operators_also_after_a_crash(spark: Any, storage_root: Path) -> None:
     of = expansion.expand_stream("events")
     groups = (

@@ -340,7 +340,7 @@ OF_GROUPS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_thorough(OF_GROUPS, ["state_ttl"]))
+@pytest.mark.parametrize("name", mostly_thorough(OF_GROUPS, []))
 def test_groups(spark: Any, storage_root: Path, name: str) -> None:
     config = OF_GROUPS[name]
     s = Edited(spark, storage_root, **config)

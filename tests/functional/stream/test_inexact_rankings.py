@@ -21,7 +21,7 @@ RANKED = "select x, k from (select *, row_number() over (partition by x order by
 RANKINGS = 100
 
 
-@pytest.mark.parametrize("falls_twice", mostly_thorough([False, True], [False]))
+@pytest.mark.parametrize("falls_twice", mostly_thorough([False, True], []))
 def test_a_member_that_falls_is_taken_away(spark: Any, storage_root: Path, falls_twice: bool) -> None:
     of = f"(select * from {SUMS} where s > -5000)" if falls_twice else SUMS
     program = generate.program(plan_of(RANKED.format(of), {"events": Known("ts")}))

@@ -24,6 +24,7 @@ def curve(spark: Any, storage_root: Path) -> Stream:
     return Stream(spark, storage_root, programs.cumulate(SECOND, 3 * SECOND), CUMULATE)
 
 
+@pytest.mark.thorough
 def test_the_trace(curve: Stream) -> None:
     # A row that only moves the watermark: it has a key of its own, left out below.
     def watermark(at: int) -> list[tuple[Any, ...]]:

@@ -113,6 +113,7 @@ NAMED = f"""select e.k, c.name, c.region
     from {EVENTS} as e left join crm.customers as c on c.id = nullif(e.v, 0)"""
 
 
+@pytest.mark.thorough
 def test_a_micro_batch_asks_for_its_distinct_keys_in_chunks(
     spark: Any, storage_root: Path, shop: Database
 ) -> None:
@@ -238,6 +239,7 @@ def test_a_request_that_fails_between_two_others(
     assert model.rows() == [(0, HOUR, "north", 2), (0, HOUR, "south", 1)]
 
 
+@pytest.mark.thorough
 def test_above_the_windows_it_is_asked_when_they_close_and_after_a_failure_once_more(
     spark: Any, storage_root: Path, shop: Database, pauses: list[float]
 ) -> None:
@@ -298,6 +300,7 @@ REGIONS = f"""select c.region, sum(g.n) as n, count(*) as keys from (select v, c
     left join crm.customers as c on c.id = g.v group by c.region"""
 
 
+@pytest.mark.thorough
 def test_in_a_tree_of_operators_an_answer_is_taken_back_as_it_was(
     spark: Any, storage_root: Path, shop: Database
 ) -> None:

@@ -94,6 +94,7 @@ def test_a_total_of_no_rows_outlives_a_crash(spark: Any, tmp_path: Path, point: 
     assert stream.rows() == [(1, 1)]
 
 
+@pytest.mark.thorough
 def test_a_total_of_no_rows_comes_while_a_stream_waits(spark: Any, tmp_path: Path) -> None:
     program = generate.program(plan_of(TOTALS["a total"], {"events": Known("ts")}))
     stream = Stream(spark, tmp_path, program, "n bigint, s bigint")

@@ -135,6 +135,7 @@ def test_a_compaction_by_others_while_a_change_is_written(
     assert not known.orphans(spark, 2**62, remove=False)
 
 
+@pytest.mark.thorough
 def test_rows_that_others_change_meanwhile_are_not_lost(
     stream: Stream, request: pytest.FixtureRequest
 ) -> None:

@@ -94,6 +94,7 @@ def test_complete_results_wait_and_count_what_comes_meanwhile(spark: Any, storag
     assert stream.spark.table(stream.model.state).count() > 0
 
 
+@pytest.mark.thorough
 def test_late_rows_update_until_the_last_result(spark: Any, storage_root: Path) -> None:
     window = window_arguments.make("cumulate", "ts", "5 minutes", "10 minutes")
     stream = made(spark, storage_root, select(window), late_updates=True, last_result_offset="5 minutes")

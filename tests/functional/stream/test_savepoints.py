@@ -130,7 +130,7 @@ def kinds(spark: Any, root: Path) -> Iterator[Kind]:
     yield Kind(folder, "select ts, k, v * 2 as doubled from events")
 
 
-@pytest.mark.parametrize("name", mostly_thorough(NAMES, ["folder"]))
+@pytest.mark.parametrize("name", mostly_thorough(NAMES, []))
 def test_back_and_on_again(spark: Any, root: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     # What the state holds is folded, compacted and expired all the time.
     for setting, value in (("_COMMITS", 1), ("_ROWS", 1), ("_RETENTION", Retention(max_snapshots=1))):

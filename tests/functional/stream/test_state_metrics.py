@@ -114,6 +114,7 @@ def test_what_a_fold_puts_others_in_the_place_of_is_deleted(spark: Any, storage_
     assert done(groups, "lookups", "hits", "misses") == (1, 1, 0)
 
 
+@pytest.mark.thorough
 def test_windows_and_trees_of_operators_are_measured(spark: Any, storage_root: Path) -> None:
     text = (
         "select window_start, window_end, k, count(*) as c, sum(v) as s, count(distinct x) as d "

@@ -136,7 +136,7 @@ MET = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_thorough(MET, ["intersect"]))
+@pytest.mark.parametrize("name", mostly_thorough(MET, []))
 def test_what_a_total_has_met_is_kept(spark: Any, storage_root: Path, name: str) -> None:
     text, columns = MET[name]
     s = stream(spark, storage_root, text, columns, ttl=10 * SECOND)
@@ -312,6 +312,7 @@ ACTS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("text", "columns"),
     [
@@ -363,6 +364,7 @@ def test_power_cuts(
     assert sorted(found.elements(), key=repr) == expected
 
 
+@pytest.mark.thorough
 def test_a_feed_that_begins_later_has_what_was_there(spark: Any, storage_root: Path) -> None:
     s = stream(spark, storage_root, GROUPS, OF_GROUPS)
     s.add((0, "a", 1), (1, "b", 1))
@@ -455,6 +457,7 @@ def test_maps_of_numbers_among_rows_that_change_are_refused(spark: Any, storage_
         s.run()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", mostly_thorough(_OF_MAPS, ["of a window"]))
 def test_rows_with_maps_are_ranked_and_replaced(spark: Any, storage_root: Path, name: str) -> None:
     """Ties are broken by all columns, and of maps Spark knows no order; stream and batch choose the same row."""

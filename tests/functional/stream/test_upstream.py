@@ -195,9 +195,12 @@ def test_a_beginning_that_can_not_be_made_good(spark: Any, storage_root: Path) -
 @pytest.mark.parametrize(
     "changes",
     [
-        ["delete from {} where v = 2"],
+        pytest.param(["delete from {} where v = 2"], marks=pytest.mark.thorough),
         ["update {} set v = 2 where v = 1"],
-        ["delete from {} where v = 2", "insert into {} values (timestamp_millis(2500), 'a', 9, 9)"],
+        pytest.param(
+            ["delete from {} where v = 2", "insert into {} values (timestamp_millis(2500), 'a', 9, 9)"],
+            marks=pytest.mark.thorough,
+        ),
     ],
     ids=["deleted", "updated", "deleted and added"],
 )
@@ -304,6 +307,7 @@ def test_a_first_micro_batch_that_is_in_needs_its_snapshots_no_more(spark: Any, 
     assert counts.rows() == [(0, 1000, "a", 1, 1), (1000, 2000, "a", 2, 2)]
 
 
+@pytest.mark.thorough
 def test_who_asks_a_run_to_stop_while_it_starts(counts: Stream) -> None:
     """What a crash cut short is finished first, which may take minutes."""
     counts.run()
