@@ -34,7 +34,7 @@ from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.sources import profile_connections
 from dbt.adapters.spark_streaming.sources import stream_source as declared_sources
 from dbt.adapters.spark_streaming.stream.common import lookup_source
-from dbt.adapters.spark_streaming.util.lazily import Lazily
+from dbt.adapters.spark_streaming.util.lazy_import import LazyModule
 from dbt.adapters.spark_streaming.util.metadata_columns import METADATA_COLUMNS, reserved_name
 from dbt.adapters.spark_streaming.util.quoting import (
     find_name,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from dbt.adapters.spark_streaming.stream.lifecycle.batch_tables import Before
 else:
     batch, stream_config, stream_node, streaming, table_configs = map(
-        Lazily,
+        LazyModule,
         (
             "project.batch",
             "project.stream_config",
@@ -76,7 +76,7 @@ else:
         ),
     )
     batch_tables, iceberg, ownership, replaced_tables = map(
-        Lazily,
+        LazyModule,
         (
             "stream.lifecycle.batch_tables",
             "stream.iceberg.table",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from dbt.adapters.spark_streaming.environment.spark_errors import of_spark, readable
+from dbt.adapters.spark_streaming.environment.spark_errors import readable, spark_exceptions
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
 from tests.reference import to_datetime
@@ -35,7 +35,7 @@ def asks(spark: Any) -> QueryRunner:
     def ask(query: str) -> tuple[object, ...]:
         try:
             return tuple(spark.sql(query).first() or ())
-        except of_spark() as problem:
+        except spark_exceptions() as problem:
             raise QueryError(readable(problem)) from problem
 
     return ask

@@ -16,14 +16,14 @@ import click
 from ..__version__ import version
 from ..util.redaction import without_secrets
 from .interrupts import end_now, interrupts, without_trace
+from .multi_word_option import MultiWordOption
 from .project import Project, ProjectError, Selection
 from .project_options import Main
-from .words import Words
 
 Command = Callable[..., None]
 
 
-def _selects(command: Command) -> Command:
+def _takes_selection(command: Command) -> Command:
     """Decorates a command with dbt's ``--select`` and ``--exclude``, which take several words."""
 
     def with_selection(
@@ -36,12 +36,12 @@ def _selects(command: Command) -> Command:
         (("--exclude",), "What to leave out, as in dbt."),
         (("--select", "-s"), "dbt's node selection. Default: all streaming models."),
     ):
-        option = click.option(*names, cls=Words, help=what)
+        option = click.option(*names, cls=MultiWordOption, help=what)
         with_selection = option(with_selection)
     return with_selection
 
 
-def _of_models(command: Command) -> Command:
+def _takes_models(command: Command) -> Command:
     """Decorates a command with an argument MODEL, or ``--select`` and ``--exclude`` instead.
 
     The command gets the names of the models, and whether they were selected.
@@ -64,7 +64,7 @@ def _of_models(command: Command) -> Command:
         (("--exclude",), "What to leave out, as in dbt."),
         (("--select", "-s"), "dbt's node selection, instead of MODEL."),
     ):
-        with_names = click.option(*option, cls=Words, help=what)(with_names)
+        with_names = click.option(*option, cls=MultiWordOption, help=what)(with_names)
     return click.argument("model", required=False)(with_names)
 
 
@@ -78,7 +78,7 @@ def main() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--sql/--no-sql", default=True, show_default=True, help="Print the SQL of a micro-batch, too.")
 @click.pass_obj
-@_of_models
+@_takes_models
 def explain(project: Project, names: Sequence[str], is_selected: bool, as_json: bool, sql: bool) -> None:
     """Show the plan of MODEL: its tree of operators, their state, and the SQL of a micro-batch."""
     from .explain import as_json as plan_as_json
@@ -100,7 +100,7 @@ def explain(project: Project, names: Sequence[str], is_selected: bool, as_json: 
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-@_selects
+@_takes_selection
 def status(project: Project, selection: Selection, by_part: bool, as_json: bool) -> None:
     """Show the last progress of each model: batches, rows, watermark, lag, state."""
     from .status import collect, print_state, print_table
@@ -129,7 +129,7 @@ def status(project: Project, selection: Selection, by_part: bool, as_json: bool)
 )
 @click.option("--fail-fast", "-x", is_flag=True, help="End all models when the first one fails for good.")
 @click.pass_obj
-@_selects
+@_takes_selection
 def run(
     project: Project, selection: Selection, every: str, max_restarts: int | None, fail_fast: bool
 ) -> None:
@@ -161,7 +161,7 @@ def run(
 @main.command()
 @click.option("--timeout", type=float, default=60, show_default=True, help="Seconds to wait for the end.")
 @click.pass_obj
-@_of_models
+@_takes_models
 def stop(project: Project, names: Sequence[str], is_selected: bool, timeout: float) -> None:
     """Stop a run of MODEL in another process, after its current micro-batch."""
     from .stop import stop_model
@@ -199,7 +199,7 @@ def reset(project: Project, model: str, yes: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
 @click.option("--yes", "-y", is_flag=True, help="With --dropped: remove what is listed.")
 @click.pass_obj
-@_selects
+@_takes_selection
 def clean(
     project: Project, selection: Selection, older_than: str, dropped: bool, dry_run: bool, yes: bool
 ) -> None:
@@ -215,7 +215,7 @@ def clean(
 
 @main.command()
 @click.pass_obj
-@_of_models
+@_takes_models
 def flush(project: Project, names: Sequence[str], is_selected: bool) -> None:
     """Close all open windows of MODEL, as at the end of its input. Later rows for them are dropped as late."""
     from .flush import flush_model
@@ -241,7 +241,7 @@ def backfill(project: Project, model: str, start: datetime, end: datetime) -> No
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-@_of_models
+@_takes_models
 def verify(project: Project, names: Sequence[str], is_selected: bool, as_json: bool) -> None:
     """Compare the table of MODEL with a batch run of its text over the same input. Neither is touched."""
     from .verify import print_verified

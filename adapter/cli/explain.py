@@ -88,7 +88,7 @@ def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, An
         "static_tables": list(map(as_written, found.plan.static)),
         "unknown_functions": list(found.plan.unknown_functions),
         "unclear_columns": list(found.plan.unclear_columns),
-        "sql": [{"step": step, "sql": text} for step, text in _texts(found.program)],
+        "sql": [{"step": step, "sql": text} for step, text in _statements(found.program)],
     }
 
 
@@ -105,13 +105,13 @@ def print_plan(node: Mapping[str, Any], known: Mapping[str, Known], sql: bool = 
     console.print(
         f"[bold]{node['name']}[/bold]  {node['config']['materialized']}  → {node['relation_name']}\n"
     )
-    console.print(_shown_tree(found.tree))
+    console.print(_render_tree(found.tree))
     console.print()
     console.print(_streams(found))
     for sentence in _sentences(found):
         console.print(sentence, markup=False, highlight=False)
     if sql:
-        for title, text in _texts(found.program):
+        for title, text in _statements(found.program):
             console.print(
                 Panel(Syntax(_pretty(text), "sql", word_wrap=True), title=title, title_align="left")
             )
@@ -120,7 +120,7 @@ def print_plan(node: Mapping[str, Any], known: Mapping[str, Known], sql: bool = 
 # -- the tree --------------------------------------------------------------------------------------
 
 
-def _shown_tree(root: Node) -> RenderableType:
+def _render_tree(root: Node) -> RenderableType:
     """Renders each operator above its inputs. An operator that is read several times is shown once, with a number that
     the other places refer to."""
     read = Counter(each.identity for node in in_order(root) for each in node.inputs)
@@ -131,19 +131,19 @@ def _shown_tree(root: Node) -> RenderableType:
     shown: set[str] = set()
 
     def add(node: Node, into: Tree) -> None:
-        branch = into.add(_lines(node, numbers.get(node.identity), node.identity in shown))
+        branch = into.add(_render_operator(node, numbers.get(node.identity), node.identity in shown))
         if node.identity not in shown:
             shown.add(node.identity)
             for each in node.inputs:
                 add(each, branch)
 
-    holder = Tree(_lines(root, None, False), guide_style="dim")
+    holder = Tree(_render_operator(root, None, False), guide_style="dim")
     for each in root.inputs:
         add(each, holder)
     return holder
 
 
-def _lines(node: Node, number: int | None, again: bool) -> RenderableType:
+def _render_operator(node: Node, number: int | None, again: bool) -> RenderableType:
     """Renders one operator: its description, changelog mode, state, metrics and notes.
 
     Args:
@@ -314,7 +314,7 @@ def _mini_batch(found: _Explained) -> str:
 # -- the SQL ---------------------------------------------------------------------------------------
 
 
-def _texts(program: Program) -> Iterator[tuple[str, str]]:
+def _statements(program: Program) -> Iterator[tuple[str, str]]:
     for level in program.levels:
         yield from _keys(level.lookups)
         for rows in level.rows:

@@ -25,7 +25,7 @@ from ..stream.iceberg import owner
 from ..util.redaction import without_secrets
 from ..util.text import counted
 from .interrupts import Signals, end_now, interrupts
-from .live import Board
+from .progress_board import ProgressBoard
 from .project import Project, ProjectError, Selection, project_errors
 
 _LOOK = 0.2
@@ -152,19 +152,19 @@ class Service:
         self._streams = {name: Stream(name, self._upstream(name)) for name in names}
         self._preparer = Preparer(self._prepare, names)
         streams = Streams(self._streams, self._preparer, environment.session, every)
-        self._board = Board()
+        self._board = ProgressBoard()
         self.supervisor = Supervisor(names, streams.run, policy, fail_fast, say=self._board.say)
         self._publisher: Publisher = publisher(environment.storage)
         self._published: dict[str, Health] = {}
         self._watch = _Watch(environment, streams, self.supervisor, self._streams, self._board.say)
         # For remote storage this is only known once Spark runs.
         storage = environment.storage
-        self._others = {
+        self._foreign = {
             name for name, model in self._models.items() if storage.is_local and owner.problem(model)
         }
         """Models whose files belong to a table of another target's catalog."""
         for name, stream in self._streams.items() if storage.is_local else ():
-            if name not in self._others:
+            if name not in self._foreign:
                 stream.request = stop_requests(storage).watch(self._models[name])
         self._ours = {
             name for name, model in self._models.items() if storage.is_local and kept_elsewhere(model) is None
@@ -195,7 +195,7 @@ class Service:
         signals.exit_code = 1 if failed else 0
         if end is not None:
             _print(without_secrets(end), sys.stderr)
-        _print(self._said_at_the_end())
+        _print(self._closing_line())
         if end is not None or (signals and (self._is_abandoned or self._preparer.is_busy)):
             # Threads that are still busy would delay the exit, perhaps without end.
             end_now(signals.exit_code)
@@ -221,7 +221,7 @@ class Service:
         self._watch.look()
         self._show()
         if not self._is_up:
-            self._say_up()
+            self._print_models_up()
 
     def _show(self) -> None:
         """Shows and publishes the health of the models."""
@@ -244,11 +244,11 @@ class Service:
 
     def _is_ours(self, name: str) -> bool:
         """Returns whether this process, and no other, supervises a model."""
-        if name in self._others:
+        if name in self._foreign:
             if self._streams[name].running is None:
                 return False
             # It runs, so it is the same catalog under other settings.
-            self._others.discard(name)
+            self._foreign.discard(name)
         if name not in self._ours:
             model = self.supervisor.models[name]
             failed = model.last_error is not None and not is_held_elsewhere(model.last_error)
@@ -268,7 +268,7 @@ class Service:
             signals.exit_code = 1 if self.supervisor.failed else 0
             time.sleep(_LOOK)
 
-    def _say_up(self) -> None:
+    def _print_models_up(self) -> None:
         """Prints which models are up, once each of them has started, failed, or waits for another one."""
         up = sorted(name for name, each in self._streams.items() if each.running is not None)
         others = [each for name, each in self.supervisor.models.items() if name not in up]
@@ -279,7 +279,7 @@ class Service:
         rest = "; ".join(f"{each.name} is {each.state}" for each in others)
         self._board.say(f"{said} {rest}." if rest else said)
 
-    def _said_at_the_end(self) -> str:
+    def _closing_line(self) -> str:
         models = self.supervisor.models
         stopped, failed = (
             [name for name, each in models.items() if each.state == state] for state in (STOPPED, FAILED)

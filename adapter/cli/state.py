@@ -48,10 +48,10 @@ def show(project: Project, name: str, sample: int, keys: Sequence[str]) -> dict[
         found = inspect(environment.session(), model, sample, asked)
     if found is None:
         raise ProjectError(f"{name} has no state: it keeps none, or has not run yet.")
-    return _shown(name, found)
+    return _state_as_json(name, found)
 
 
-def _shown(name: str, found: Inspected) -> dict[str, Any]:
+def _state_as_json(name: str, found: Inspected) -> dict[str, Any]:
     position = found.position
     return {
         "model": name,
@@ -78,10 +78,10 @@ def diff(project: Project, name: str) -> dict[str, Any]:
     session, model, program = planned(project, name)
     with project_errors():
         found = verdict(session, model, program)
-    return _told(name, found)
+    return _diff_as_json(name, found)
 
 
-def _told(name: str, found: Verdict) -> dict[str, Any]:
+def _diff_as_json(name: str, found: Verdict) -> dict[str, Any]:
     evolution = found.found
     if found.refused is not None:
         said = "refused"

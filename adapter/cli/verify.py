@@ -32,8 +32,8 @@ def verify(project: Project, name: str) -> dict[str, Any]:
     with project_errors():
         with stream_node.named(query.node):
             comparing.check(query.sql, query.plan, query.known)
-        found = verifying.verify(session, model, program, _asked(query, program.upsert is None))
-    told = _told(name, found)
+        found = verifying.verify(session, model, program, _verify_request(query, program.upsert is None))
+    told = _as_json(name, found)
     outside = [*query.plan.static, *(table.relation for table in query.plan.lookups)]
     if outside:
         told["notes"].append(
@@ -42,7 +42,7 @@ def verify(project: Project, name: str) -> dict[str, Any]:
     return told
 
 
-def _asked(query: Query, is_append: bool) -> Asked:
+def _verify_request(query: Query, is_append: bool) -> Asked:
     settings = stream_node.config(query.node)
 
     def text(views: Mapping[str, str]) -> str:
@@ -61,7 +61,7 @@ def _asked(query: Query, is_append: bool) -> Asked:
     )
 
 
-def _told(name: str, found: Verified) -> dict[str, Any]:
+def _as_json(name: str, found: Verified) -> dict[str, Any]:
     difference = found.difference
     return {
         "model": name,

@@ -24,7 +24,7 @@ _NOT_UNIQUE = (
 )
 
 
-def of_spark() -> tuple[type[Exception], ...]:
+def spark_exceptions() -> tuple[type[Exception], ...]:
     """Returns the exceptions of PySpark and py4j for an ``except`` clause, so that PySpark is only imported on an error."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -36,7 +36,7 @@ def can_parse(spark: SparkSession, statement: str) -> bool:
     """Returns whether a session's parser, with its extensions, can parse a statement."""
     try:
         spark._jsparkSession.sessionState().sqlParser().parsePlan(statement)
-    except of_spark():
+    except spark_exceptions():
         return False
     return True
 

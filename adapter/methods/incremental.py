@@ -10,7 +10,7 @@ from dbt.adapters.base import available
 from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
-from ..util.lazily import Lazily
+from ..util.lazy_import import LazyModule
 from ..util.quoting import find_name, quote, quote_path
 
 if TYPE_CHECKING:
@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from ..stream.progress import position
     from ..stream.sink import incremental_runs
 else:
-    batch, stream_node, streaming = map(Lazily, ("project.batch", "project.stream_node", "project.streaming"))
-    columns, incremental_runs, position = map(
-        Lazily, ("stream.evolution.output_schema", "stream.sink.incremental_runs", "stream.progress.position")
+    batch, stream_node, streaming = map(
+        LazyModule, ("project.batch", "project.stream_node", "project.streaming")
     )
-    ranges, replace_rows = map(Lazily, ("query.windows.ranges", "query.batch.replace_rows"))
+    columns, incremental_runs, position = map(
+        LazyModule,
+        ("stream.evolution.output_schema", "stream.sink.incremental_runs", "stream.progress.position"),
+    )
+    ranges, replace_rows = map(LazyModule, ("query.windows.ranges", "query.batch.replace_rows"))
 
 
 class BatchMethods(metaclass=AdapterMeta):

@@ -9,17 +9,17 @@ from dbt.adapters.base import available
 from dbt.adapters.base.meta import AdapterMeta
 
 from ..query.errors import QueryError
-from ..util.lazily import Lazily
+from ..util.lazy_import import LazyModule
 
 if TYPE_CHECKING:
     from ..project import batch, stream_config, streaming
     from ..query.rewrites import rewrite_configs, rewriting, stream_rewrites
 else:
     batch, stream_config, streaming = map(
-        Lazily, ("project.batch", "project.stream_config", "project.streaming")
+        LazyModule, ("project.batch", "project.stream_config", "project.streaming")
     )
     rewrite_configs, rewriting, stream_rewrites = map(
-        Lazily,
+        LazyModule,
         ("query.rewrites.rewrite_configs", "query.rewrites.rewriting", "query.rewrites.stream_rewrites"),
     )
 

@@ -15,7 +15,7 @@ from jinja2 import Undefined
 from ..project.cleaned_sources import check_cleaned
 from ..project.model_names import label
 from ..stream.common.identifiers import joined, parts
-from ..util.lazily import Lazily
+from ..util.lazy_import import LazyModule
 from ..util.quoting import literal, quote, text_literal
 from ..util.types import type_text
 from .column import SparkStreamingColumn
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from ..stream.storage import deployments, savepoints
 else:
     stream_config, stream_node, streaming = map(
-        Lazily, ("project.stream_config", "project.stream_node", "project.streaming")
+        LazyModule, ("project.stream_config", "project.stream_node", "project.streaming")
     )
-    health, preparation = map(Lazily, ("service.health", "service.preparation"))
+    health, preparation = map(LazyModule, ("service.health", "service.preparation"))
     expansion, generate, window_arguments = map(
-        Lazily,
+        LazyModule,
         ("query.windows.expansion", "query.generation.generate", "query.windows.window_arguments"),
     )
-    ranks, semicolons = Lazily("query.normalize.rankings.ranks"), Lazily("query.sql.semicolons")
+    ranks, semicolons = LazyModule("query.normalize.rankings.ranks"), LazyModule("query.sql.semicolons")
     (
         bootstrapping,
         changed_files,
@@ -63,7 +63,7 @@ else:
         savepoints,
         upstream,
     ) = map(
-        Lazily,
+        LazyModule,
         (
             "stream.sources.bootstrap",
             "stream.sources.changed_files",

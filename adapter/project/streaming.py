@@ -15,7 +15,7 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from ..environment import Environment
 from ..environment.memory import out_of_memory
-from ..environment.spark_errors import of_spark, readable
+from ..environment.spark_errors import readable, spark_exceptions
 from ..query.errors import QueryError
 from ..query.explain import build
 from ..query.explain.node import Node, in_order
@@ -107,7 +107,7 @@ def sentences() -> Iterator[None]:
         raise CompilationError(without_secrets(problem)) from cause_of(problem)
     except StreamError as problem:
         raise DbtRuntimeError(str(problem)) from cause_of(problem)
-    except of_spark() as problem:
+    except spark_exceptions() as problem:
         raise DbtRuntimeError(readable(problem)) from cause_of(problem)
     except Exception as problem:
         # Where the JVM has ended before it was asked for anything, Python says so of its socket.
@@ -202,7 +202,7 @@ def asks(environment: Environment, project_root: str) -> QueryRunner:
         environment.declared.make_mentioned(query, project_root)
         try:
             return tuple(environment.session().sql(query).first() or ())
-        except of_spark() as problem:
+        except spark_exceptions() as problem:
             # Spark can't read a part of the query, and says why.
             raise QueryError(readable(problem)) from cause_of(problem)
 
@@ -491,10 +491,10 @@ def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[s
     try:
         try:
             found = session.sql(sql)
-        except of_spark():
+        except spark_exceptions():
             # Spark is stricter than the planner in places.
             found = session.sql(batch_text(sql, ask))
-    except of_spark() as problem:
+    except spark_exceptions() as problem:
         raise QueryError(readable(problem)) from cause_of(problem)
     return {field.name: type_text(field.dataType) for field in found.schema.fields}
 

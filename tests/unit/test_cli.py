@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from dbt.adapters.spark_streaming.cli import verify
 from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.flush import flushed
+from dbt.adapters.spark_streaming.cli.multi_word_option import MultiWordOption
 from dbt.adapters.spark_streaming.cli.project import Project, Selection, has_failed
 from dbt.adapters.spark_streaming.cli.status import print_table
-from dbt.adapters.spark_streaming.cli.words import Words
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
@@ -40,7 +40,7 @@ def test_an_option_of_several_words(given: list[str], words: tuple[str, ...]) ->
 
     @click.command()
     @click.option("--json", is_flag=True)
-    @click.option("--select", "-s", cls=Words)
+    @click.option("--select", "-s", cls=MultiWordOption)
     def command(json: bool, select: tuple[str, ...]) -> None:
         assert json == ("--json" in given)
         found.append(select)

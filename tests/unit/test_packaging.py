@@ -6,7 +6,7 @@ import importlib
 import re
 from pathlib import Path
 
-from dbt.adapters.spark_streaming.util.lazily import Lazily
+from dbt.adapters.spark_streaming.util.lazy_import import LazyModule
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,11 +28,11 @@ def test_modules_that_are_named_as_text_are_there() -> None:
     """What imports them when they are asked for is no import that a type checker sees."""
     found = set()
     for file in (ROOT / "adapter").rglob("*.py"):
-        if "Lazily(" not in file.read_text():
+        if "LazyModule(" not in file.read_text():
             continue
         parts = file.relative_to(ROOT / "adapter").with_suffix("").parts
         module = importlib.import_module(".".join(("dbt.adapters.spark_streaming", *parts)))
-        found |= {vars(each)["_name"] for each in vars(module).values() if type(each) is Lazily}
+        found |= {vars(each)["_name"] for each in vars(module).values() if type(each) is LazyModule}
     assert len(found) > 10
     for name in found:
         importlib.import_module(name)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...environment.storage import Storage
 
 FORMAT = 1
-_TOLD = ("type", "catalog-impl", "uri", "warehouse", "prefix", "ref", "glue.id", "client.region")
+_IDENTIFYING = ("type", "catalog-impl", "uri", "warehouse", "prefix", "ref", "glue.id", "client.region")
 """Options that identify a catalog."""
 _METASTORE = ("hive.metastore.uris", "javax.jdo.option.ConnectionURL")
 """Hadoop settings that identify the metastore of a Hive catalog."""
@@ -73,7 +73,7 @@ def catalog_of(conf: Conf, storage: Storage, table: str) -> dict[str, str]:
     name = named[0] if len(named) > 2 else str(conf.get("spark.sql.defaultCatalog", "spark_catalog"))
     prefix = f"spark.sql.catalog.{name}"
     settings = {"name": name, "class": conf.get(prefix, None)}
-    settings |= {option: conf.get(f"{prefix}.{option}", None) for option in _TOLD}
+    settings |= {option: conf.get(f"{prefix}.{option}", None) for option in _IDENTIFYING}
     kind = f"{settings['type']} {settings['catalog-impl']}".lower()
     if "hive" in kind or (name == "spark_catalog" and settings["type"] is None):
         settings |= {option: _of_hadoop(conf, prefix, option) for option in _METASTORE}
@@ -183,7 +183,7 @@ def problem(model: StreamModel) -> str | None:
 def _of_another(model: StreamModel, noted: Owner, here: Mapping[str, str]) -> str:
     return (
         f"Model {model.name}: what is kept under {model.storage.root} of {model.target} (checkpoint, savepoints) belongs to "
-        f"the table {noted.table} of another catalog ({noted.described}); this target's is {_told(here)}. Nothing was "
+        f"the table {noted.table} of another catalog ({noted.described}); this target's is {_described(here)}. Nothing was "
         "changed. Give each target its own 'storage_root' in the profile, or another 'schema'."
     )
 
@@ -207,7 +207,7 @@ def _is_same_table(spark: SparkSession, model: StreamModel, noted: Owner) -> boo
     return table is not None and noted.uuid == str(table.java.uuid())
 
 
-def _told(catalog: Mapping[str, Any]) -> str:
+def _described(catalog: Mapping[str, Any]) -> str:
     return Owner("", catalog, None).described
 
 

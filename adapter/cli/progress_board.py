@@ -19,12 +19,12 @@ _WINDOW = 10.0
 """Seconds over which rows per second are averaged."""
 
 
-class Board:
+class ProgressBoard:
     """Context manager that shows the progress of models while they run."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
-        self._said: dict[str, Any] = {}
+        self._last_printed: dict[str, Any] = {}
         """The micro-batch that was printed last, by model."""
         self._rates: dict[str, Rate] = {}
         self._live = (
@@ -33,7 +33,7 @@ class Board:
             else None
         )
 
-    def __enter__(self) -> Board:
+    def __enter__(self) -> ProgressBoard:
         if self._live:
             self._live.start()
         return self
@@ -63,22 +63,22 @@ class Board:
                 self._live.update(table_of(shown, self._console.width), refresh=True)
         else:
             for entry in shown:
-                self._say_batch(entry)
+                self._print_batch(entry)
 
     def say(self, line: str) -> None:
         """Prints a line, above the table if there is one."""
         with suppress(OSError, ValueError):
             self._console.print(line, soft_wrap=True, markup=False, highlight=False)
 
-    def _say_batch(self, entry: Mapping[str, Any]) -> None:
+    def _print_batch(self, entry: Mapping[str, Any]) -> None:
         """Prints a line for a new micro-batch."""
         name, progress = entry["model"], entry["progress"]
         if progress is None or not entry["is_new"]:
             return
         step = (progress["batch"], progress["flush"])
-        if self._said.get(name) == step:
+        if self._last_printed.get(name) == step:
             return
-        self._said[name] = step
+        self._last_printed[name] = step
         last = progress["last"]
         unreadable = in_progress(progress, "last")
         self.say(

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 
-class Words(click.Option):
+class MultiWordOption(click.Option):
     """An option that takes all words up to the next option. Its value is a tuple; a repeated option adds to it."""
 
     def __init__(self, names: Sequence[str], **settings: Any) -> None:

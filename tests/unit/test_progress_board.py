@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from dbt.adapters.spark_streaming.cli.live import Board
+from dbt.adapters.spark_streaming.cli.progress_board import ProgressBoard
 from dbt.adapters.spark_streaming.cli.status import table_of
 from dbt.adapters.spark_streaming.stream.progress.position import Position
 from dbt.adapters.spark_streaming.stream.progress.report import Figures, report
@@ -33,7 +33,7 @@ def entry(
 
 def test_a_line_per_micro_batch_where_nobody_looks() -> None:
     written = io.StringIO()
-    with Board(Console(file=written, width=20)) as board:
+    with ProgressBoard(Console(file=written, width=20)) as board:
         board.show([entry()])
         board.show([entry(0, 1)])
         board.show([entry(0, 1)])
@@ -48,14 +48,14 @@ def test_a_line_per_micro_batch_where_nobody_looks() -> None:
 
 def test_what_was_done_before_is_no_news() -> None:
     written = io.StringIO()
-    with Board(Console(file=written)) as board:
+    with ProgressBoard(Console(file=written)) as board:
         board.show([entry(7, 10, is_new=False)])
     assert written.getvalue() == ""
 
 
 def test_a_table_follows_them_on_a_terminal() -> None:
     written = io.StringIO()
-    with Board(Console(file=written, force_terminal=True, width=150)) as board:
+    with ProgressBoard(Console(file=written, force_terminal=True, width=150)) as board:
         board.say("views: failed. Model views: a source is gone.")
         board.show([entry(0, 10, state="failed")])
     shown = written.getvalue()
@@ -69,7 +69,7 @@ def test_a_terminal_that_is_gone_ends_nothing() -> None:
         def write(self, text: str) -> int:
             raise OSError(5, "Input/output error")
 
-    board = Board(Console(file=Gone(), width=80))
+    board = ProgressBoard(Console(file=Gone(), width=80))
     board.say("views: stopped")
     board.show([entry(0, 10)])
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 
-class Lazily:
+class LazyModule:
     """A module of this package that is imported when one of its attributes is read.
 
     Args:
