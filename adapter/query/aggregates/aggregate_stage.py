@@ -172,11 +172,11 @@ class StageBuilder:
         self.select, self.sources, self.window, self.signed = select, sources, window, signed
         self.unqualified = unqualified(select)
         self.text = SourceText(select)
-        self._take_apart(())
+        self._read_clauses(())
         if self.names.ambiguous:
-            self._take_apart(frozenset(self.names.ambiguous))
+            self._read_clauses(frozenset(self.names.ambiguous))
 
-    def _take_apart(self, ambiguous: Collection[str]) -> None:
+    def _read_clauses(self, ambiguous: Collection[str]) -> None:
         """Reads the SELECT. `ambiguous`: names that two different expressions would get."""
         self.key_columns: dict[str, str] = {}
         self.session_keys: tuple[str, ...] = ()
@@ -185,7 +185,7 @@ class StageBuilder:
         self.keys: list[Key] = []
         self.metrics: dict[str, Metric] = {}
         self.sets: dict[str, DistinctSet] = {}
-        self._take_group()
+        self._read_group_by()
         items = [self._output(item) for item in self.select.expressions]
         having = self.select.args.get("having")
         self.having = self._rewrite(having.this) if having else None
@@ -232,7 +232,7 @@ class StageBuilder:
 
     # -- GROUP BY ----------------------------------------------------------------------------------
 
-    def _take_group(self) -> None:
+    def _read_group_by(self) -> None:
         found = grouping(self.select)
         windows = [window_column(key, self.sources) if self.window else None for key in found.keys]
         for needed in (WINDOW_START, WINDOW_END) if self.window else ():
@@ -261,7 +261,7 @@ class StageBuilder:
             )
             if len(set(map(frozenset, self.grouping_sets))) < len(self.grouping_sets):
                 raise NotMergeable("a grouping set stands there twice")
-        self._take_session_keys(found.keys, names)
+        self._find_session_keys(found.keys, names)
         times = [path_of(self.window.time)[0], *self.window.partition_by] if self.window else []
         of_keys = columns_of(*found.keys)
         self.fixed = None if of_keys is None else of_keys | {name.lower() for name in times}
@@ -269,7 +269,7 @@ class StageBuilder:
         self.key_of = {self._canonical(key): names[i] for i, key in enumerate(found.keys) if i in names}
         self.order = [names.get(i) for i in range(len(found.keys))]
 
-    def _take_session_keys(self, keys: Sequence[exp.Expr], names: Mapping[int, str]) -> None:
+    def _find_session_keys(self, keys: Sequence[exp.Expr], names: Mapping[int, str]) -> None:
         """Finds the group keys that sessions are partitioned by."""
         if self.window is None or not self.window.merges:
             return
@@ -510,12 +510,12 @@ def _with_slices(select: exp.Select, window: Window) -> exp.Select:
             rows = next(
                 each for each in relations(inner) if next(hints.windows_under(each), None) is not None
             )
-            _hand_up(_with_slices(inner, window), window, rows.alias_or_name.lower())
+            _pass_slice_columns(_with_slices(inner, window), window, rows.alias_or_name.lower())
             break
     return select
 
 
-def _hand_up(select: exp.Select, window: Window, rows: str) -> None:
+def _pass_slice_columns(select: exp.Select, window: Window, rows: str) -> None:
     """Adds the hidden slice columns to a select list. `rows`: alias of the relation that has them, in lower case."""
     known = known_before_closing(window)
     kept = [

@@ -90,7 +90,7 @@ class Overwriting:
     """
 
     def __init__(self, text: str, ask: TimesRunner, batch: bool = True) -> None:
-        if not _read_as_they_are(text):
+        if not _windows_in(text):
             raise QueryError(_NO_WINDOWS)
         self.plan = plan_query.plan_windows(text, batch, ask)
         self._ask = lambda query: ask(own_names.apart(query, self.plan.taken))
@@ -129,14 +129,14 @@ class Overwriting:
         """
         merging = [stage.window for stage in self._results.stages if stage.window.merges]
         while merging and ends != WindowRange():
-            first, last = self._reaching_over(ends, table, max(merging, key=_reach))
+            first, last = self._sessions_across(ends, table, max(merging, key=_reach))
             if first is None or last is None:
                 break
             # The range excludes its lower bound.
             ends = ends.hull(WindowRange(first - 1, last))
         return ends
 
-    def _reaching_over(self, ends: WindowRange, table: str, window: Window) -> tuple[int | None, ...]:
+    def _sessions_across(self, ends: WindowRange, table: str, window: Window) -> tuple[int | None, ...]:
         """Returns first and last time of the sessions that cross an edge of the range and differ from the table.
         Sessions are compared by their bounds and keys, not by their results."""
         start = next((each for each, kind in self._results.carried.items() if kind == WINDOW_START), None)
@@ -313,7 +313,7 @@ class Overwriting:
         query = f"select unix_micros(min({start})) from {stage.name}_rows where {of_ends}"
         for reach in _widening(stage.window):
             look = TimeRange(ends.after - reach, until)
-            (since,) = self._look(stage, look, query)
+            (since,) = self._query_rows(stage, look, query)
             if since is None or since - _reach(stage.window) >= ends.after - reach:
                 break
         return TimeRange(ends.after if since is None else min(since, ends.after), until)
@@ -331,7 +331,7 @@ class Overwriting:
         found = WindowRange(span.since, span.until)
         for reach in _widening(stage.window):
             look = TimeRange(_plus(span.since, -reach), _plus(span.until, reach))
-            first, last = self._look(stage, look, query)
+            first, last = self._query_rows(stage, look, query)
             if first is None or last is None:
                 break
             found = WindowRange(span.since, span.until).hull(WindowRange(first, last))
@@ -340,7 +340,7 @@ class Overwriting:
                 break
         return found
 
-    def _look(self, stage: Stage, look: TimeRange, query: str) -> tuple[int | None, ...]:
+    def _query_rows(self, stage: Stage, look: TimeRange, query: str) -> tuple[int | None, ...]:
         """Runs a query over a stage's input rows in a time range."""
         inputs = {stage.name: look}
         if stage.level:
@@ -377,11 +377,11 @@ class Overwriting:
 def _windows(results: WindowResults, text: str) -> tuple[Window, ...]:
     found = [stage.window for stage in results.stages]
     if not results.stages:
-        found = _read_as_they_are(text)
+        found = _windows_in(text)
     return tuple(dict.fromkeys(found))
 
 
-def _read_as_they_are(text: str) -> list[Window]:
+def _windows_in(text: str) -> list[Window]:
     """Windowing TVFs of a text that keeps no state."""
     tree = exp.Subquery(this=ctes.inline(parse(text)))
     found = [hints.window_of(select) for select in hints.windows_under(tree)]
@@ -390,7 +390,7 @@ def _read_as_they_are(text: str) -> list[Window]:
 
 def reads_windows(text: str) -> bool:
     """Whether a text has a windowing TVF."""
-    return plan_query.reads_streams(text) and bool(_read_as_they_are(text))
+    return plan_query.reads_streams(text) and bool(_windows_in(text))
 
 
 def _column(results: WindowResults) -> tuple[str, int]:

@@ -89,7 +89,7 @@ def _with_predicate(tree: exp.Query, read: exp.Subquery, known: Mapping[str, Kno
     around = read.find_ancestor(exp.Select)
     assert around is not None
     name, alias = times.pop(), read.args.get("alias")
-    if (below and _asks_others(around)) or not _is_alone(around, read):
+    if (below and _combines_rows(around)) or not _can_filter(around, read):
         inner = read.copy()
         inner.set("alias", None)
         around = exp.select("*").from_(inner)
@@ -103,7 +103,7 @@ def _with_predicate(tree: exp.Query, read: exp.Subquery, known: Mapping[str, Kno
     return True
 
 
-def _asks_others(select: exp.Select) -> bool:
+def _combines_rows(select: exp.Select) -> bool:
     """Whether a SELECT combines its rows with others, in a join or a subquery, or is itself a subquery of an
     expression."""
     around = select.parent
@@ -117,7 +117,7 @@ def _asks_others(select: exp.Select) -> bool:
     return any(isinstance(each, exp.Expr) and next(every(each, exp.Join, exp.Query), None) for each in listed)
 
 
-def _is_alone(select: exp.Select, read: exp.Subquery) -> bool:
+def _can_filter(select: exp.Select, read: exp.Subquery) -> bool:
     """Whether WHERE filters exactly the rows of a stream and can qualify its columns."""
     source = from_clause(select)
     joins = select.args.get("joins") or ()

@@ -286,7 +286,7 @@ def result_of(node: exp.Expr) -> StageResult | None:
     return node.meta_get(_STAGE)
 
 
-def stand_in(node: exp.Expr, wrote: exp.Expr) -> None:
+def keep_original(node: exp.Expr, wrote: exp.Expr) -> None:
     """Marks a generated expression with the author's expression that it replaces."""
     node.meta[_WROTE] = wrote.copy()
 

@@ -181,12 +181,12 @@ def _free_stars(tree: exp.Query) -> str:
         if around is not None and not isinstance(around, exp.From | exp.Join | exp.Exists):
             if hints.reads_stream(select):
                 return "all"  # a scalar subquery reads its column under any name
-        if not _only_hands_on(select):
+        if not _needs_only_named_columns(select):
             found = "plain"
     return found
 
 
-def _only_hands_on(select: exp.Select) -> bool:
+def _needs_only_named_columns(select: exp.Select) -> bool:
     """Whether a SELECT's star below a windowing TVF needs only the columns that are named above. Not where ROW_NUMBER
     breaks ties by all columns."""
     numbered = any(isinstance(each.this, exp.RowNumber) for each in every(select, exp.Window))

@@ -69,7 +69,7 @@ from ..plan.hidden_items import ROW_TIME as OF_ROW
 from ..plan.operators.top_n import ROW
 from ..plan.relation import WEIGHT
 from ..plan.stages import RowsStage
-from ..sql.clauses import aggregate, conjuncts, filters, hands_on_columns, joined, relations
+from ..sql.clauses import aggregate, conjuncts, filters, joined, passes_columns, relations
 from ..sql.dialect import DIALECT, canonical, parse
 from ..sql.functions import makes_rows
 from ..sql.names import digest, stages_renamed
@@ -642,7 +642,7 @@ class _Read:
     def star(self, item: exp.Expr) -> Lineage:
         """The columns that a star stands for."""
         star = item if isinstance(item, exp.Star) else item.this
-        if not hands_on_columns(star):
+        if not passes_columns(star):
             raise Unclear(item)
         table = item.table.lower() if isinstance(item, exp.Column) else ""
         if len(self.scope) != 1 or (table and table not in self.scope):

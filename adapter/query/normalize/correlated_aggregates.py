@@ -84,7 +84,7 @@ def put_in_joins(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
         for query in inner
         if not _is_in_join(query, select) and (parts := _taken_apart(query, around)) is not None
     ]
-    if not found or not _names_stars(select):
+    if not found or not _qualify_stars(select):
         return False
     for query, parts in found:
         assert isinstance(query, exp.Select)
@@ -92,7 +92,7 @@ def put_in_joins(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
     return True
 
 
-def _names_stars(select: exp.Select) -> bool:
+def _qualify_stars(select: exp.Select) -> bool:
     """Qualifies the stars of a SELECT, so that they don't include the columns of a new join. Returns whether that is
     possible. Changes the tree."""
     stars = [item for item in select.expressions if isinstance(item, exp.Star)]

@@ -332,7 +332,7 @@ def show_watermark(tree: exp.Expr) -> None:
     """Replaces the marked clocks by the watermark before the micro-batch. Changes the tree."""
     for node in list(filter(is_watermark, tree.walk())):
         made: exp.Expr = exp.maybe_parse(WATERMARK, dialect=DIALECT)
-        hints.stand_in(made, node)
+        hints.keep_original(made, node)
         node.replace(made)
 
 

@@ -63,7 +63,7 @@ def put_in_joins(tree: exp.Query, is_changing: Callable[[exp.Expr], bool]) -> bo
 
 def _is_put_in(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
     """Rewrites one LATERAL join if possible. Returns whether it did. Changes the tree."""
-    if not _is_of_kind(join, select) or not _cut_off_within(join.this):
+    if not _is_of_kind(join, select) or not _rank_within_compared(join.this):
         return False
     query = join.this.this.unnest()
     asked = {id(column) for column in of_around(query)}
@@ -74,7 +74,7 @@ def _is_put_in(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
     if tests and aggregate(query) is not None and not query.args.get("group"):
         if not _can_be_left_out(query, join, select, tree):
             return False
-        _tell_of_nothing(query, join, select)
+        _keep_rows_without_group(query, join, select)
         query.set("group", exp.Group(expressions=[]))
     names = {each.name.lower() for each in every(tree, exp.Identifier)}
     _join(join, select, tests, asked, names)
@@ -101,7 +101,7 @@ def _is_item(star: exp.Star) -> bool:
     return isinstance(holder, exp.Expr) and isinstance(holder.parent, exp.Select)
 
 
-def _cut_off_within(lateral: exp.Lateral) -> bool:
+def _rank_within_compared(lateral: exp.Lateral) -> bool:
     """Rewrites the LIMIT of a LATERAL query as a ranking within the compared columns. Returns whether that was
     possible or there is none. Changes the tree."""
     query = lateral.this.unnest() if isinstance(lateral.this, exp.Subquery) else None
@@ -186,7 +186,7 @@ def _can_be_left_out(query: exp.Select, join: exp.Join, select: exp.Select, tree
     )
 
 
-def _tell_of_nothing(query: exp.Select, join: exp.Join, select: exp.Select) -> None:
+def _keep_rows_without_group(query: exp.Select, join: exp.Join, select: exp.Select) -> None:
     """Makes a join keep rows without a group, with counts of 0. Changes the tree."""
     join.set("side", "LEFT")
     named = join.this.args.get("alias")

@@ -44,7 +44,7 @@ def write_out(selects: Iterable[exp.Select]) -> None:
 def _value(node: exp.Expr) -> exp.Expr | None:
     """Returns the expression that a subquery or EXISTS equals. None if it isn't one over the outer row."""
     select = node.this
-    if not isinstance(select, exp.Select) or not _is_of_the_row(select) or _gives_its_name(node):
+    if not isinstance(select, exp.Select) or not _is_of_the_row(select) or _names_its_column(node):
         return None
     value, where = select.expressions[0].unalias(), select.args.get("where")
     condition = None if where is None else where.this
@@ -64,7 +64,7 @@ def _value(node: exp.Expr) -> exp.Expr | None:
 _OF_QUERIES = (exp.From, exp.Join, exp.Lateral, exp.SetOperation, exp.CTE, exp.Exists, exp.Any, exp.All)
 
 
-def _gives_its_name(node: exp.Expr) -> bool:
+def _names_its_column(node: exp.Expr) -> bool:
     """Whether an expression is part of an unnamed select item, whose column is named after its text."""
     while node.parent is not None and not isinstance(node.parent, exp.Select):
         node = node.parent

@@ -47,7 +47,7 @@ def nest(
     if count is None or merges or not _are_qualified(select, around):
         return False
     aliases = {node.alias_or_name.lower() for node, _ in sides[:count]}
-    everything = _take_star_apart(select, count)
+    everything = _expand_star(select, count)
     stars = [item for item in select.expressions if item.is_star]
     of_first = [star for star in stars if isinstance(star, exp.Column) and star.table.lower() in aliases]
     if any(not isinstance(star, exp.Column) for star in stars) or len(of_first) > 1:
@@ -126,7 +126,7 @@ def unclear(select: exp.Select) -> exp.Column | None:
     return None
 
 
-def _take_star_apart(select: exp.Select, count: int) -> bool:
+def _expand_star(select: exp.Select, count: int) -> bool:
     """Replaces ``*`` by qualified stars, the first for all relations that are moved. Returns whether there was one.
     Changes the tree."""
     sides = joined(select)

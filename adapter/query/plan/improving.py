@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from ..aggregates.model import GroupStage
-from ..sql.clauses import hands_on_columns, left_out, relations
+from ..sql.clauses import left_out, passes_columns, relations
 from ..sql.tie_breaking import listed
 from .operators.group_state import identity_columns
 
@@ -75,7 +75,7 @@ def listed_names(query: exp.Expr) -> list[str] | None:
 def _of_star(item: exp.Expr, below: Sequence[str] | None) -> list[str] | None:
     """The columns that a '*' stands for, of those below it; None: that isn't known."""
     star = item if isinstance(item, exp.Star) else item.this
-    if below is None or not hands_on_columns(star):
+    if below is None or not passes_columns(star):
         return None
     hidden = left_out(star)
     return [name for name in below if name.lower() not in hidden]

@@ -118,12 +118,12 @@ def left_out(star: exp.Expr) -> set[str]:
     return {part.name.lower() for each in changed for part in every(each, exp.Identifier)}
 
 
-def hands_on_columns(star: exp.Expr) -> bool:
+def passes_columns(star: exp.Expr) -> bool:
     """Whether a star selects columns unchanged and excludes others by plain names: no fields, no qualified names.
 
     >>> from .dialect import parse
     >>> texts = ("* except (a)", "* except (a, b.c)", "* replace (1 as a)")
-    >>> [hands_on_columns(parse(f"select {text} from t").expressions[0]) for text in texts]
+    >>> [passes_columns(parse(f"select {text} from t").expressions[0]) for text in texts]
     [True, False, False]
     """
     if {name for name, value in star.args.items() if value} - {"except_"}:

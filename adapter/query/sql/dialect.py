@@ -216,7 +216,7 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
         raise QueryError(f"{what} is one SELECT; found {found}.")
     tree = trees[0]
     for query in list(every(tree, exp.Subquery)):
-        _take_into_brackets(query)
+        _move_clauses_around(query)
     while isinstance(tree, exp.Subquery) and not tree.alias:
         tree = tree.this
     for node in tree.walk():
@@ -224,7 +224,7 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
     return tree
 
 
-def _take_into_brackets(query: exp.Subquery) -> None:
+def _move_clauses_around(query: exp.Subquery) -> None:
     """Moves clauses that follow a query in brackets, as in `(…) order by a limit 3`, to a SELECT around it."""
     behind = {name: value for name in _BEHIND if (value := query.args.get(name))}
     if behind:

@@ -97,7 +97,7 @@ class ContentNames:
 
     def __init__(self, reserved: Iterable[str], ambiguous: Collection[str] = ()) -> None:
         self._owner: dict[str, str | None] = {name.lower(): None for name in reserved}
-        self._told_apart = ambiguous
+        self._known_ambiguous = ambiguous
         self.ambiguous: set[str] = set()
         """Texts whose name was already in use."""
 
@@ -114,7 +114,7 @@ class ContentNames:
         """
         what, slug = identity or text, _slug(text)
         name, number = slug, 1
-        if what in self._told_apart:
+        if what in self._known_ambiguous:
             name = _digested(slug, what)
         while any(column in self._owner and self._owner[column] is None for column in _of(name, suffixes)):
             number += 1

@@ -24,7 +24,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from ...aggregates.types import question
-from ...sql.clauses import hands_on_columns, joined, left_out, only_asks
+from ...sql.clauses import joined, left_out, only_asks, passes_columns
 from ...sql.dialect import DIALECT
 from ...sql.functions import QueryRunner
 from ...sql.nodes import every
@@ -90,7 +90,7 @@ def columns_of(holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | 
     """
     select = holder.find_ancestor(exp.Select)
     star = holder if isinstance(holder, exp.Star) else holder.this
-    if select is None or not hands_on_columns(star):
+    if select is None or not passes_columns(star):
         return None
     qualifier = holder.table.lower() if isinstance(holder, exp.Column) else ""
     sides = [(each, join) for each, join in joined(select) if join is None or not only_asks(join)]

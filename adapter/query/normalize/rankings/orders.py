@@ -80,14 +80,14 @@ def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Sele
             select.append("expressions", exp.alias_(value.copy(), name, quoted=True))
             hidden.append(exp.to_identifier(name, quoted=True))
         each.set("this", exp.column(exp.to_identifier(name, quoted=True)))
-    items: list[exp.Expr] = [handed_on(item) for item in visible]
+    items: list[exp.Expr] = [output_column(item) for item in visible]
     if any(item.is_star or not item.output_name for item in visible):
         items = [exp.Star(except_=hidden) if hidden else exp.Star()]
     below = exp.Subquery(this=select, alias=exp.TableAlias(this=exp.to_identifier(alias)))
     return exp.Select(expressions=items).from_(below, copy=False), copy
 
 
-def handed_on(item: exp.Expr) -> exp.Column:
+def output_column(item: exp.Expr) -> exp.Column:
     """Returns the column above that refers to a select item, with the item's metadata."""
     return with_notes_of(exp.column(exp.to_identifier(item.output_name, quoted=True)), item)
 

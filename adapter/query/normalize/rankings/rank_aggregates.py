@@ -57,7 +57,7 @@ def places_asked_for(select: exp.Select) -> dict[str, int]:
     read = relations(select)
     if len(read) != 1 or any(select.args.get(clause) for clause in ("joins", "laterals", "qualify")):
         return {}
-    asked = _asked_by_all(select, read[0].alias_or_name.lower())
+    asked = _ranks_read_by_all(select, read[0].alias_or_name.lower())
     if not asked:
         return {}
     try:
@@ -71,10 +71,10 @@ def places_asked_for(select: exp.Select) -> dict[str, int]:
     return dict(list(asked.items())[:1])
 
 
-def _asked_by_all(select: exp.Select, alias: str) -> dict[str, int]:
+def _ranks_read_by_all(select: exp.Select, alias: str) -> dict[str, int]:
     """Greatest rank that any of the aggregates reads, for the columns that all of them bound."""
     return _by_any(
-        {name: last for (table, name), last in _asked_by(call).items() if table in ("", alias)}
+        {name: last for (table, name), last in _ranks_read_by(call).items() if table in ("", alias)}
         for call in _aggregates(select)
     )
 
@@ -96,7 +96,7 @@ def _aggregates(select: exp.Select) -> Iterator[exp.Expr]:
                 yield node
 
 
-def _asked_by(call: exp.Expr) -> dict[tuple[str, str], int]:
+def _ranks_read_by(call: exp.Expr) -> dict[tuple[str, str], int]:
     """Greatest rank that one aggregate reads, by rank column."""
     found = _by_argument(call)
     if isinstance(call.parent, exp.Filter):

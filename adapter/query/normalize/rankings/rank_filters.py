@@ -45,18 +45,18 @@ def brought_down(tree: exp.Query) -> exp.Query:
     tree."""
     for select in list(every(tree, exp.Select)):
         for name, last in places_asked_for(select).items():
-            _bring(relations(select)[0], _Asked(name, last, False), here=True)
+            _push_down(relations(select)[0], _Asked(name, last, False), here=True)
         several = len(relations(select)) > 1
         for node, join in joined(select):
             alias = node.alias_or_name.lower()
             for test in filters(select):
                 for asked in _asked(test, alias, several):
-                    _bring(node, asked, here=False)
+                    _push_down(node, asked, here=False)
             # A join condition doesn't filter the preserved side.
             if join is not None and (join.side or "").upper() in ("", "LEFT"):
                 for test in conjuncts(join.args.get("on")):
                     for asked in _asked(test, alias, True):
-                        _bring(node, asked, here=True)
+                        _push_down(node, asked, here=True)
     return tree
 
 
@@ -68,18 +68,18 @@ def _asked(test: exp.Expr, alias: str, several: bool) -> Iterator[_Asked]:
             yield _Asked(name, places.last, ranks.is_of_one_place(test, places))
 
 
-def _bring(relation: exp.Expr, asked: _Asked, here: bool) -> None:
+def _push_down(relation: exp.Expr, asked: _Asked, here: bool) -> None:
     """Adds a filter around the ranking that a relation's column comes from. `here`: also if the relation is the
     ranking itself."""
     if not isinstance(relation, exp.Subquery) or relation.args.get("pivots") or _alias_columns(relation):
         return
-    _bring_into(relation.unnest(), asked, here)
+    _push_into(relation.unnest(), asked, here)
 
 
-def _bring_into(query: exp.Expr, asked: _Asked, here: bool) -> None:
-    """Adds the filter to a query (see `_bring`)."""
+def _push_into(query: exp.Expr, asked: _Asked, here: bool) -> None:
+    """Adds the filter to a query (see `_push_down`)."""
     if isinstance(query, exp.SetOperation):
-        _bring_into_sides(query, asked)
+        _push_into_branches(query, asked)
         return
     if not isinstance(query, exp.Select):
         return
@@ -94,18 +94,18 @@ def _bring_into(query: exp.Expr, asked: _Asked, here: bool) -> None:
         made = item.unalias()
         if item.is_star:
             if len(query.expressions) == len(relations(query)) == 1 and isinstance(item, exp.Star):
-                _bring(relations(query)[0], asked, here=True)
+                _push_down(relations(query)[0], asked, here=True)
             return
         if item.alias_or_name.lower() == asked.column and isinstance(made, exp.Column):
             for node in relations(query):
                 if made.table.lower() == node.alias_or_name.lower() or (
                     not made.table and len(relations(query)) == 1
                 ):
-                    _bring(node, _Asked(made.name.lower(), asked.last, asked.alone), here=True)
+                    _push_down(node, _Asked(made.name.lower(), asked.last, asked.alone), here=True)
             return
 
 
-def _bring_into_sides(query: exp.SetOperation, asked: _Asked) -> None:
+def _push_into_branches(query: exp.SetOperation, asked: _Asked) -> None:
     """Adds the filter to both sides of a set operation: a row is compared with rows of equal ranks."""
     if any(query.args.get(clause) for clause in ("limit", "offset", "by_name", "on")):
         return
@@ -115,7 +115,7 @@ def _bring_into_sides(query: exp.SetOperation, asked: _Asked) -> None:
     for side, names in ((query.this, left), (query.expression, right)):
         column = names[left.index(asked.column)]
         if names.count(column) == 1:
-            _bring_into(side.unnest(), _Asked(column, asked.last, asked.alone), here=True)
+            _push_into(side.unnest(), _Asked(column, asked.last, asked.alone), here=True)
 
 
 def _looks_at_others(query: exp.Select) -> bool:

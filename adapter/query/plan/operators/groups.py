@@ -81,7 +81,7 @@ class GroupChanges(Groups):
         before = (
             self._last_given()
             if self.keeps_given
-            else self._finished(self.generations.going_on(known), self.changed)
+            else self._finished(self.generations.in_current_generation(known), self.changed)
         )
         self._of_batch_too = True
         after = self._finished(self.generations.latest(both), self.changed)
@@ -175,7 +175,7 @@ class GroupChanges(Groups):
         """Returns the last emitted row of each touched key."""
         by = f" group by {', '.join(self.keys)}" if self.keys else ""
         last = f"max_by({self.given}, coalesce({STEP}, -1L)) as {self.given}"
-        given = self.generations.going_on(matching(self.given_part, self.keys, self.changed))
+        given = self.generations.in_current_generation(matching(self.given_part, self.keys, self.changed))
         rows = f"select {last} from (\n{given}\n){by}"
         return f"select {self.given}.* from (\n{rows}\n) where {self.given} is not null"
 

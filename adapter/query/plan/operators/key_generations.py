@@ -141,7 +141,7 @@ class KeyGenerations:
         on = same("own", "generations", self._keys)
         return f"select own.*, {SINCE} from (\n{rows}\n) as own join {self._step} as generations on {on}"
 
-    def going_on(self, rows: str) -> str:
+    def in_current_generation(self, rows: str) -> str:
         """Returns state rows in the current generations of the batch's keys."""
         return rows if self.ttl is None else of_keys(f"(\n{rows}\n)", [*self._keys, SINCE], self._step)
 

@@ -35,7 +35,7 @@ class MatchedOrAlone:
         pairs: list[str] = []
         of_batch: list[str] = []
         if self.operator.pairs is not None:
-            one, other = (self._not_out(n) for n in range(2))
+            one, other = (self._still_matchable(n) for n in range(2))
             pairs = [
                 over(self.operator.pairs, inputs)
                 for inputs in ([new[0], f"{other}\nunion all\n{new[1]}"], [one, new[1]])
@@ -58,7 +58,7 @@ class MatchedOrAlone:
             return (True, False)
         return tuple(each is not None for each in self.operator.alone)
 
-    def _not_out(self, number: int) -> str:
+    def _still_matchable(self, number: int) -> str:
         """Returns the stored rows of an input that late rows may still match: without those that were emitted as
         unmatched."""
         rows, meet = self.kept[number].all_before(), self.operator.meet[number]

@@ -149,7 +149,7 @@ class RankedRows:
         after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
         if self.replayed:
             return Step(self.name, shown(self.operator, after), persist=True)
-        before = self._first(self.generations.going_on(self._known()))
+        before = self._first(self.generations.in_current_generation(self._known()))
         net = (
             f"select {ROW}, {PLACE}, sum({WEIGHT}) as {WEIGHT} from (\n"
             f"{after}\nunion all\nselect {ROW}, {PLACE}, -1L as {WEIGHT} from (\n{before}\n)\n)\n"

@@ -270,7 +270,7 @@ class SessionStage(SlicedStage):
         rows = self.sessions.joined(part, [*of_session, *columns], self.sessions.alive())
         if not self.window.grows:
             return f"(\n{rows}\n)"
-        put_out = self._put_out(f"row_{SLICE_END}")
+        put_out = self._emitted_slice(f"row_{SLICE_END}")
         return f"(select *, {put_out} as {SLICE_END} from (\n{rows}\n))"
 
     def _fold_slices(self) -> str:

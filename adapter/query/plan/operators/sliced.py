@@ -31,7 +31,7 @@ class SlicedStage(Partials):
         super().__init__(stage)
         self.window = stage.window
         self.closing = WindowTrigger(stage.window, emission)
-        self.first_sights = self.window.kind == "cumulate"
+        self.first_occurrences = self.window.kind == "cumulate"
         self.slices = f"{stage.name}_slices"
         # Columns that identify a slice in the state and in running totals.
         self.point = [EXPIRES_AT, *([WINDOW_START] if self.window.grows else []), SLICE_END]
@@ -39,9 +39,9 @@ class SlicedStage(Partials):
         # Columns that identify a closing window.
         self.window_keys = ["end_micros"]
         self.windows_step = f"{stage.name}_windows"
-        self.kept_metrics = self.metrics if self.first_sights else self.plain
+        self.kept_metrics = self.metrics if self.first_occurrences else self.plain
         self.kept_for_finest = stage.has_finest_set
-        self.flags_say = FIRST if self.first_sights else SEEN
+        self.flags_say = FIRST if self.first_occurrences else SEEN
 
     # -- before the commit -------------------------------------------------------------------------
 
@@ -51,12 +51,12 @@ class SlicedStage(Partials):
 
     def rows_text(self, raw: str, clock: bool) -> str:
         """Returns the stage's rows from the user's query below it."""
-        return self._on_time(raw) if clock and self.first_sights else raw
+        return self._on_time(raw) if clock and self.first_occurrences else raw
 
     def ingest(self) -> list[Step]:
         """Returns the steps before the state is written."""
         steps = []
-        for members in self.stage.distinct_sets if self.first_sights else ():
+        for members in self.stage.distinct_sets if self.first_occurrences else ():
             initial, met = self._first_values(members), self._met_values(members)
             firsts = self._firsts(members)
             asks = Asking(
@@ -78,20 +78,20 @@ class SlicedStage(Partials):
 
     def parts(self) -> list[StatePart]:
         """Returns the state tables."""
-        changing = self.stage.distinct_sets if self.first_sights else ()
+        changing = self.stage.distinct_sets if self.first_occurrences else ()
         slices = self._unioned([self._partials(), *(self._changes(m, False) for m in changing)])
         initial = self._unioned([self._partials(), *(self._changes(m, True) for m in changing)])
         zone = self.window.time_zone
         parts = [StatePart(self.slices, slices, self._fold_slices(), initial, time_zone=zone)]
         for members in self.stage.distinct_sets:
-            if self.first_sights:
+            if self.first_occurrences:
                 finest = f"\nwhere {GROUPING_ID} = 0" if self.kept_for_finest else ""
                 append = f"select {self._value_columns(members)}\nfrom {self._new(members)}{finest}"
             else:
-                append = self._sights(members)
+                append = self._occurrences(members)
             fold = self._fold_values(members)
             # A first occurrence is unique, unless the value may occur with another enumerated key.
-            lasts = self.window.size if self.first_sights and self.stage.enumerated is None else None
+            lasts = self.window.size if self.first_occurrences and self.stage.enumerated is None else None
             parts.append(StatePart(self._part(members), append, fold, time_zone=zone, lasts=lasts))
         return parts
 
@@ -279,7 +279,7 @@ class SlicedStage(Partials):
             f"from (\n  {listed}\n)\ngroup by {', '.join([*self.point, *self.keys, 'sign'])}"
         )
 
-    def _sights(self, members: DistinctSet) -> str:
+    def _occurrences(self, members: DistinctSet) -> str:
         """Returns the values in each slice."""
         return self._seen(members, self.slice)
 
@@ -289,23 +289,23 @@ class SlicedStage(Partials):
         """Compacts to one row per key for all emitted slices, and one per slice and key after them."""
         alive = f"part = '{self.slices}' and {self.closing.live()}"
         source = f"select * from state where {alive}"
-        if self.first_sights:
+        if self.first_occurrences:
             columns = [
                 c for c in [*self.slice, *self.keys, *map(quote, self._kept_columns())] if c != SLICE_END
             ]
             source = (
-                f"select {', '.join(columns)}, {self._put_out(SLICE_END)} as {SLICE_END}\n"
+                f"select {', '.join(columns)}, {self._emitted_slice(SLICE_END)} as {SLICE_END}\n"
                 f"  from state where {alive}"
             )
         return self._merged(f"({source})", [*self.slice, *self.keys])
 
-    def _put_out(self, slice_end: str) -> str:
+    def _emitted_slice(self, slice_end: str) -> str:
         """SQL of the slice that a state row counts in: all emitted slices become one."""
         return f"greatest({slice_end}, timestamp_micros({self.closing.cleared()}))"
 
     def _fold_values(self, members: DistinctSet) -> str:
         where = f"from state where part = '{self._part(members)}' and {self.closing.live()}"
-        if self.first_sights:
+        if self.first_occurrences:
             identity = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members)]
             made = [f"min({first}) as {first}" for first in self._firsts(members)]
         else:
@@ -324,11 +324,11 @@ class SlicedStage(Partials):
     def batch(self) -> list[Step]:
         """Returns the steps that compute all windows without state."""
         steps = []
-        if self.first_sights:
+        if self.first_occurrences:
             for members in self.stage.distinct_sets:
                 steps.append(Step(self._new(members), self._first_values(members, in_all_sets=True)))
         for part in self.parts():
-            if not (self.first_sights and part.name != self.slices):
+            if not (self.first_occurrences and part.name != self.slices):
                 steps.append(Step(part.name, part.initial or part.append))
         return steps + self._emission(clock=False)
 

@@ -61,7 +61,7 @@ class OpenWindows:
             f"where not {lasts(self.end)} and {open_before}"
         )
         closes, closed = f"{came} and {open_before}", f"{came} and not {open_before}"
-        return self._let_go(f"{held}\nunion all\n{closes}", closed), self._let_go(closes, closed)
+        return self._closed_rows(f"{held}\nunion all\n{closes}", closed), self._closed_rows(closes, closed)
 
     def state(self) -> StatePart:
         """Returns the state table."""
@@ -142,7 +142,7 @@ class OpenWindows:
             f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{rows}\n) group by {ROW} having sum({TIMES}) <> 0"
         )
 
-    def _let_go(self, closes: str, closed: str) -> str:
+    def _closed_rows(self, closes: str, closed: str) -> str:
         """Returns the rows of closing windows, and changes of windows that had closed."""
         if not self.changes:
             return f"select {ROW}.* from (\n{closes}\nunion all\n{closed}\n)"
