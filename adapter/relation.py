@@ -13,7 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.sources.source_tables import schema_name, table_name
 from dbt.adapters.spark_streaming.sources.stream_source import (
-    StreamSource,
+    DeclaredSource,
     at_project,
     project_root,
     register,
@@ -98,16 +98,16 @@ class SparkStreamingRelation(SparkRelation):
         return super().render()
 
 
-def declaration(config: Any, relation: SparkRelation) -> StreamSource | None:
+def declaration(config: Any, relation: SparkRelation) -> DeclaredSource | None:
     """Returns a source's declaration under ``config.meta.stream`` (or the older ``meta.stream``), or None."""
     stream = _said(config, "stream")
     if stream is None:
         return None
     event_time = getattr(getattr(config, "config", None), "event_time", None)
-    return StreamSource.from_config(_name(config), relation.render(), stream, event_time)
+    return DeclaredSource.from_config(_name(config), relation.render(), stream, event_time)
 
 
-def _with_own_table(source: StreamSource, config: Any, table: str) -> StreamSource:
+def _with_own_table(source: DeclaredSource, config: Any, table: str) -> DeclaredSource:
     """Returns a source with the name of its table in the session catalog, and with an absolute path."""
     root = project_root()
     located = source if root is None else at_project(source, root)
@@ -115,7 +115,7 @@ def _with_own_table(source: StreamSource, config: Any, table: str) -> StreamSour
     return replace(located, relation=table_name(schema, table))
 
 
-def _stands_for(config: Any) -> StreamSource | None:
+def _stands_for(config: Any) -> DeclaredSource | None:
     """Returns the declared source that a node replaces in a unit test, or None.
 
     For a unit test dbt makes a model of each source. The model only has the source's name.

@@ -14,13 +14,13 @@ from ..stream.common.errors import StreamError
 from ..stream.lifecycle import backfill
 from ..util.text import counted
 from .planned import check_types
-from .project import Project, project_errors
+from .project import DbtProject, project_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def backfill_model(project: Project, name: str, start: datetime, end: datetime) -> str:
+def backfill_model(project: DbtProject, name: str, start: datetime, end: datetime) -> str:
     """Recomputes the closed windows of a time range and returns a sentence with the result.
 
     Raises:

@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 
 from ..project.model_names import label
-from .project import Project
+from .project import DbtProject
 
 
-def bootstrap(project: Project, name: str, table: str) -> str:
+def bootstrap(project: DbtProject, name: str, table: str) -> str:
     """Rebuilds a model from the rows of a table; later runs continue at its source's current offset.
 
     Raises:

@@ -11,11 +11,11 @@ from ..stream.common.errors import StreamError
 from ..stream.common.identifiers import joined, parts
 from ..stream.lifecycle import orphans
 from ..stream.run import runner
-from .project import Project, ProjectError, Selection, project_errors
+from .project import DbtProject, ProjectError, Selection, project_errors
 
 
 def clean(
-    project: Project, selection: Selection, older_than: str, dropped: bool, dry_run: bool, yes: bool
+    project: DbtProject, selection: Selection, older_than: str, dropped: bool, dry_run: bool, yes: bool
 ) -> Iterable[str]:
     """Removes files that nothing refers to and yields a line for each.
 

@@ -12,11 +12,11 @@ from ..stream.lifecycle import cloning
 from ..stream.run.lock import check_free
 from ..util.text import counted
 from .planned import planned
-from .project import Project, ProjectError, project_errors
+from .project import DbtProject, ProjectError, project_errors
 
 
 def clone(
-    project: Project, name: str, original: str | None, target: str | None, savepoint: str | None
+    project: DbtProject, name: str, original: str | None, target: str | None, savepoint: str | None
 ) -> str:
     """Copies state, rows and offsets of another model into an empty one and returns sentences with the result.
 
@@ -60,7 +60,7 @@ def clone(
     return "\n".join(told)
 
 
-def _original(project: Project, name: str, target: str | None) -> StreamModel:
+def _original(project: DbtProject, name: str, target: str | None) -> StreamModel:
     """Returns the model to copy, as a model of this target's session.
 
     Raises:

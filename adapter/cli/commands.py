@@ -17,7 +17,7 @@ from ..__version__ import version
 from ..util.redaction import without_secrets
 from .interrupts import end_now, interrupts, without_trace
 from .multi_word_option import MultiWordOption
-from .project import Project, ProjectError, Selection
+from .project import DbtProject, ProjectError, Selection
 from .project_options import Main
 
 Command = Callable[..., None]
@@ -27,7 +27,7 @@ def _takes_selection(command: Command) -> Command:
     """Decorates a command with dbt's ``--select`` and ``--exclude``, which take several words."""
 
     def with_selection(
-        project: Project, select: Sequence[str], exclude: Sequence[str], **others: Any
+        project: DbtProject, select: Sequence[str], exclude: Sequence[str], **others: Any
     ) -> None:
         command(project, Selection(tuple(select), tuple(exclude)), **others)
 
@@ -48,7 +48,7 @@ def _takes_models(command: Command) -> Command:
     """
 
     def with_names(
-        project: Project, model: str | None, select: Sequence[str], exclude: Sequence[str], **others: Any
+        project: DbtProject, model: str | None, select: Sequence[str], exclude: Sequence[str], **others: Any
     ) -> None:
         is_selected = bool(select or exclude)
         if is_selected == (model is not None):
@@ -79,7 +79,7 @@ def main() -> None:
 @click.option("--sql/--no-sql", default=True, show_default=True, help="Print the SQL of a micro-batch, too.")
 @click.pass_obj
 @_takes_models
-def explain(project: Project, names: Sequence[str], is_selected: bool, as_json: bool, sql: bool) -> None:
+def explain(project: DbtProject, names: Sequence[str], is_selected: bool, as_json: bool, sql: bool) -> None:
     """Show the plan of MODEL: its tree of operators, their state, and the SQL of a micro-batch."""
     from .explain import as_json as plan_as_json
     from .explain import print_plan
@@ -101,7 +101,7 @@ def explain(project: Project, names: Sequence[str], is_selected: bool, as_json: 
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 @_takes_selection
-def status(project: Project, selection: Selection, by_part: bool, as_json: bool) -> None:
+def status(project: DbtProject, selection: Selection, by_part: bool, as_json: bool) -> None:
     """Show the last progress of each model: batches, rows, watermark, lag, state."""
     from .status import collect, print_state, print_table
 
@@ -131,7 +131,7 @@ def status(project: Project, selection: Selection, by_part: bool, as_json: bool)
 @click.pass_obj
 @_takes_selection
 def run(
-    project: Project, selection: Selection, every: str, max_restarts: int | None, fail_fast: bool
+    project: DbtProject, selection: Selection, every: str, max_restarts: int | None, fail_fast: bool
 ) -> None:
     """Keep the selected models up to date until Ctrl-C. Each is started and restarted on its own."""
     with _sentences(), interrupts() as signals:
@@ -162,7 +162,7 @@ def run(
 @click.option("--timeout", type=float, default=60, show_default=True, help="Seconds to wait for the end.")
 @click.pass_obj
 @_takes_models
-def stop(project: Project, names: Sequence[str], is_selected: bool, timeout: float) -> None:
+def stop(project: DbtProject, names: Sequence[str], is_selected: bool, timeout: float) -> None:
     """Stop a run of MODEL in another process, after its current micro-batch."""
     from .stop import stop_model
 
@@ -175,7 +175,7 @@ def stop(project: Project, names: Sequence[str], is_selected: bool, timeout: flo
 @click.argument("model")
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @click.pass_obj
-def reset(project: Project, model: str, yes: bool) -> None:
+def reset(project: DbtProject, model: str, yes: bool) -> None:
     """Forget MODEL: its table, its state, and how far it has read."""
     from .stop import reset_model
 
@@ -201,7 +201,7 @@ def reset(project: Project, model: str, yes: bool) -> None:
 @click.pass_obj
 @_takes_selection
 def clean(
-    project: Project, selection: Selection, older_than: str, dropped: bool, dry_run: bool, yes: bool
+    project: DbtProject, selection: Selection, older_than: str, dropped: bool, dry_run: bool, yes: bool
 ) -> None:
     """Remove files that killed runs have left behind. Models that are running are skipped."""
     from .clean import clean as clean_models
@@ -216,7 +216,7 @@ def clean(
 @main.command()
 @click.pass_obj
 @_takes_models
-def flush(project: Project, names: Sequence[str], is_selected: bool) -> None:
+def flush(project: DbtProject, names: Sequence[str], is_selected: bool) -> None:
     """Close all open windows of MODEL, as at the end of its input. Later rows for them are dropped as late."""
     from .flush import flush_model
 
@@ -230,7 +230,7 @@ def flush(project: Project, names: Sequence[str], is_selected: bool) -> None:
 @click.option("--start", type=click.DateTime(), required=True, help="The first instant, in UTC.")
 @click.option("--end", type=click.DateTime(), required=True, help="The instant after the last one, in UTC.")
 @click.pass_obj
-def backfill(project: Project, model: str, start: datetime, end: datetime) -> None:
+def backfill(project: DbtProject, model: str, start: datetime, end: datetime) -> None:
     """Recompute closed windows of MODEL from its sources. Its state stays as it is."""
     from .backfill import backfill_model
 
@@ -242,7 +242,7 @@ def backfill(project: Project, model: str, start: datetime, end: datetime) -> No
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 @_takes_models
-def verify(project: Project, names: Sequence[str], is_selected: bool, as_json: bool) -> None:
+def verify(project: DbtProject, names: Sequence[str], is_selected: bool, as_json: bool) -> None:
     """Compare the table of MODEL with a batch run of its text over the same input. Neither is touched."""
     from .verify import print_verified
     from .verify import verify as verify_model
@@ -272,7 +272,7 @@ def state() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-def show_state(project: Project, model: str, sample: int, keys: Sequence[str], as_json: bool) -> None:
+def show_state(project: DbtProject, model: str, sample: int, keys: Sequence[str], as_json: bool) -> None:
     """Show the state of MODEL: parts, columns, rows, bytes, files, age."""
     from .state import print_state, show
 
@@ -288,7 +288,7 @@ def show_state(project: Project, model: str, sample: int, keys: Sequence[str], a
 @click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-def diff_state(project: Project, model: str, as_json: bool) -> None:
+def diff_state(project: DbtProject, model: str, as_json: bool) -> None:
     """Show how the next run of MODEL would migrate its state: kept, new, removed, or why it would stop."""
     from .state import diff, print_diff
 
@@ -308,7 +308,7 @@ def diff_state(project: Project, model: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 @click.pass_obj
 def savepoint(
-    project: Project, model: str, name: str | None, listing: bool, gone: str | None, as_json: bool
+    project: DbtProject, model: str, name: str | None, listing: bool, gone: str | None, as_json: bool
 ) -> None:
     """Save MODEL under a NAME: state, table, changelog, and how far it has read."""
     from . import savepoints
@@ -334,7 +334,7 @@ def savepoint(
 @click.argument("model")
 @click.argument("name")
 @click.pass_obj
-def restore_state(project: Project, model: str, name: str) -> None:
+def restore_state(project: DbtProject, model: str, name: str) -> None:
     """Restore MODEL from its savepoint NAME. The next run reads again what came since."""
     from .savepoints import restore
 
@@ -351,7 +351,7 @@ def restore_state(project: Project, model: str, name: str) -> None:
 @click.option("--savepoint", help="The savepoint to copy. Default: the current state.")
 @click.pass_obj
 def clone_state(
-    project: Project, model: str, original: str | None, target: str | None, savepoint: str | None
+    project: DbtProject, model: str, original: str | None, target: str | None, savepoint: str | None
 ) -> None:
     """Start MODEL, which must be empty, from a copy of another model's state, rows and offsets."""
     from .clone import clone
@@ -367,7 +367,7 @@ def clone_state(
 )
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @click.pass_obj
-def bootstrap(project: Project, model: str, table: str, yes: bool) -> None:
+def bootstrap(project: DbtProject, model: str, table: str, yes: bool) -> None:
     """Rebuild MODEL from the rows of a table, and continue at the current offset of its source."""
     from .bootstrap import bootstrap as bootstrap_model
 
@@ -394,7 +394,7 @@ def bootstrap(project: Project, model: str, table: str, yes: bool) -> None:
 )
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would change, and change nothing.")
 @click.pass_obj
-def edit_state(project: Project, model: str, statement: str | None, source: str | None, dry: bool) -> None:
+def edit_state(project: DbtProject, model: str, statement: str | None, source: str | None, dry: bool) -> None:
     """Change rows of the state of MODEL, in one commit that `state undo` reverts."""
     from .state_edit import edit
 
@@ -405,7 +405,7 @@ def edit_state(project: Project, model: str, statement: str | None, source: str 
 @state.command("undo")
 @click.argument("model")
 @click.pass_obj
-def undo(project: Project, model: str) -> None:
+def undo(project: DbtProject, model: str) -> None:
     """Revert the last edit, restore, or migration of the state of MODEL."""
     from .savepoints import restore
 
@@ -424,7 +424,7 @@ def deploy() -> None:
     "--full-refresh", "-f", "anew", is_flag=True, help="Rebuild the new version from the beginning."
 )
 @click.pass_obj
-def deploy_init(project: Project, model: str, anew: bool) -> None:
+def deploy_init(project: DbtProject, model: str, anew: bool) -> None:
     """Build the new version of MODEL next to the old one, from its sources' beginning; or continue it."""
     from .deploy import init
 
@@ -436,7 +436,7 @@ def deploy_init(project: Project, model: str, anew: bool) -> None:
 @click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-def deploy_status(project: Project, model: str, as_json: bool) -> None:
+def deploy_status(project: DbtProject, model: str, as_json: bool) -> None:
     """Show the progress of the old and the new version of MODEL, and whether the new one has caught up."""
     from .deploy import status as status_of
     from .deploy import told
@@ -452,7 +452,7 @@ def deploy_status(project: Project, model: str, as_json: bool) -> None:
 @deploy.command("await")
 @click.argument("model")
 @click.pass_obj
-def deploy_await(project: Project, model: str) -> None:
+def deploy_await(project: DbtProject, model: str) -> None:
     """Run the new version of MODEL until it has read all that the old one has."""
     from .deploy import wait
 
@@ -464,7 +464,7 @@ def deploy_await(project: Project, model: str) -> None:
 @click.argument("model")
 @click.option("--force", is_flag=True, help="Promote even if the old version has read more.")
 @click.pass_obj
-def deploy_promote(project: Project, model: str, force: bool) -> None:
+def deploy_promote(project: DbtProject, model: str, force: bool) -> None:
     """Give the new version the name of MODEL. The old one is kept until `deploy cleanup`."""
     from .deploy import promote
 
@@ -475,7 +475,7 @@ def deploy_promote(project: Project, model: str, force: bool) -> None:
 @deploy.command("rollback")
 @click.argument("model")
 @click.pass_obj
-def deploy_rollback(project: Project, model: str) -> None:
+def deploy_rollback(project: DbtProject, model: str) -> None:
     """Give the old version of MODEL its name again, after `deploy promote`."""
     from .deploy import roll_back
 
@@ -487,7 +487,7 @@ def deploy_rollback(project: Project, model: str) -> None:
 @click.argument("model")
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @click.pass_obj
-def deploy_cleanup(project: Project, model: str, yes: bool) -> None:
+def deploy_cleanup(project: DbtProject, model: str, yes: bool) -> None:
     """Drop the other version of MODEL: the old one after `deploy promote`, else the new one."""
     from .deploy import clean_up
 

@@ -20,10 +20,10 @@ from ..stream.run.runner import run_stream
 from ..stream.storage.deployments import PROMOTED, Deployment, version
 from ..util.text import counted
 from .planned import planned
-from .project import Project, ProjectError, owned_model, project_errors
+from .project import DbtProject, ProjectError, owned_model, project_errors
 
 
-def init(project: Project, name: str, anew: bool) -> str:
+def init(project: DbtProject, name: str, anew: bool) -> str:
     """Builds the new version of a model, or goes on with it, and says where it is.
 
     Args:
@@ -41,7 +41,7 @@ def init(project: Project, name: str, anew: bool) -> str:
     return told(status(project, name))
 
 
-def wait(project: Project, name: str) -> str:
+def wait(project: DbtProject, name: str) -> str:
     """Has the new version of a model take in what there is, until it has read all that the old one has; says where it is.
 
     Raises:
@@ -70,7 +70,7 @@ def wait(project: Project, name: str) -> str:
 
 
 def _described(
-    project: Project, environment: Environment, node: Mapping[str, Any], graph: Any
+    project: DbtProject, environment: Environment, node: Mapping[str, Any], graph: Any
 ) -> tuple[StreamModel, Program]:
     """Returns a compiled model and what a micro-batch of it does."""
     sql = str(node["compiled_code"])
@@ -91,11 +91,11 @@ def _standing(environment: Environment, model: StreamModel) -> Standing:
         return promoting.standing(environment.session(), model)
 
 
-def _run(project: Project, found: Deployment) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
+def _run(project: DbtProject, found: Deployment) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
     return project.run([found.model], tables={found.model: found.new})
 
 
-def status(project: Project, name: str) -> dict[str, Any]:
+def status(project: DbtProject, name: str) -> dict[str, Any]:
     """Where the versions of a model are.
 
     Raises:
@@ -106,7 +106,7 @@ def status(project: Project, name: str) -> dict[str, Any]:
     return {**_told(standing), "refused": _refused(project, name, standing)}
 
 
-def _refused(project: Project, name: str, standing: Standing) -> str | None:
+def _refused(project: DbtProject, name: str, standing: Standing) -> str | None:
     """Returns why the new version can't take in what it lacks with the query as it is; None: it can, or lacks nothing."""
     if standing.deployment.phase == PROMOTED or not standing.begun or not standing.behind:
         return None
@@ -176,7 +176,7 @@ def _where(version: Mapping[str, Any]) -> str:
     return f"at micro-batch {version['batch']}, {counted(version['rows_in'], 'row')} in, {watermark}"
 
 
-def promote(project: Project, name: str, force: bool) -> str:
+def promote(project: DbtProject, name: str, force: bool) -> str:
     """Gives the new version of a model its name, and says what came of it.
 
     Raises:
@@ -206,7 +206,7 @@ def promote(project: Project, name: str, force: bool) -> str:
     )
 
 
-def roll_back(project: Project, name: str) -> str:
+def roll_back(project: DbtProject, name: str) -> str:
     """Gives the version before a deployment its name again, and says what came of it.
 
     Raises:
@@ -234,7 +234,7 @@ def _of_readers(name: str, done: Swapped, back: str) -> list[str]:
     ]
 
 
-def clean_up(project: Project, name: str) -> str:
+def clean_up(project: DbtProject, name: str) -> str:
     """Drops the version that is beside a model, and says which.
 
     Raises:

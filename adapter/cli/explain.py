@@ -18,7 +18,7 @@ from ..project import stream_node, streaming
 from ..project.model_names import label
 from ..project.stream_config import StreamConfig
 from ..query.errors import QueryError
-from ..query.explain.node import FROM_CHANGES, Metric, Node, State, as_dict, in_order
+from ..query.explain.node import FROM_CHANGES, KeptMetric, Node, State, as_dict, in_order
 from ..query.explain.text import relation
 from ..query.frontend.streams import Known
 from ..query.generation import generate
@@ -180,7 +180,7 @@ def _state(state: State) -> Text:
     return line
 
 
-def _metric(metric: Metric) -> Text:
+def _metric(metric: KeptMetric) -> Text:
     line = Text(metric.sql, style="magenta")
     line.append(f" → {', '.join(metric.columns)}" if metric.columns else "", style="default")
     line.append(f": {metric.how}", style="default")

@@ -12,10 +12,10 @@ from ..query.plan.plan import Plan
 from ..stream.run import runner
 from ..util.text import counted
 from .planned import check_types
-from .project import Project, project_errors
+from .project import DbtProject, project_errors
 
 
-def flush_model(project: Project, name: str) -> str:
+def flush_model(project: DbtProject, name: str) -> str:
     """Closes a model's windows and returns a sentence with the result.
 
     Raises:

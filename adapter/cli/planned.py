@@ -14,7 +14,7 @@ from ..query.sql.functions import QueryRunner
 from ..stream.common.model import StreamModel
 from ..stream.evolution.output_schema import check_table
 from ..util.types import type_text
-from .project import Project, owned, project_errors
+from .project import DbtProject, owned, project_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ class Query:
         return str(self.node["compiled_code"])
 
 
-def planned(project: Project, name: str) -> Planned:
+def planned(project: DbtProject, name: str) -> Planned:
     """Plans a model, in a Spark session in which its sources are declared.
 
     Raises:
@@ -55,7 +55,7 @@ def planned(project: Project, name: str) -> Planned:
     return planned_with_query(project, name)[0]
 
 
-def planned_with_query(project: Project, name: str) -> tuple[Planned, Query]:
+def planned_with_query(project: DbtProject, name: str) -> tuple[Planned, Query]:
     """Plans a model as `planned` does, and also returns its query.
 
     Raises:

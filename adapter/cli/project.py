@@ -38,7 +38,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Project:
+class DbtProject:
     """A dbt project and the options to read it with. Reading is lazy."""
 
     folder: Path
@@ -387,7 +387,7 @@ def project_errors() -> Iterator[None]:
         raise ProjectError(str(problem)) from problem
 
 
-def owned_model(project: Project, name: str) -> tuple[StreamModel, Environment]:
+def owned_model(project: DbtProject, name: str) -> tuple[StreamModel, Environment]:
     """Returns a streaming model whose files belong to this target, and the environment that it runs in.
 
     Raises:

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from .project import Project
+from .project import DbtProject
 
-_DEFAULT = Project(Path("."), None, None, None, None)
+_DEFAULT = DbtProject(Path("."), None, None, None, None)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _OPTIONS = (
     (

@@ -17,7 +17,7 @@ from ..service.failures import is_held_elsewhere
 from ..service.health import FAILED, STOPPED, WAITING, Health, Publisher, kept_elsewhere, publisher
 from ..service.preparation import Outcome, Preparer, message_of_dbt, preparing
 from ..service.restart_policy import RestartPolicy
-from ..service.streams import Stream, Streams
+from ..service.running_models import RunningModel, RunningModels
 from ..service.supervisor import Supervisor
 from ..service.watchdog import NO_ANSWER, Watchdog
 from ..stream.common.stop_requests import stop_requests
@@ -26,7 +26,7 @@ from ..util.redaction import without_secrets
 from ..util.text import counted
 from .interrupts import Signals, end_now, interrupts
 from .progress_board import ProgressBoard
-from .project import Project, ProjectError, Selection, project_errors
+from .project import DbtProject, ProjectError, Selection, project_errors
 
 _LOOK = 0.2
 """Seconds between two checks of the models."""
@@ -39,7 +39,7 @@ Node = Mapping[str, Any]
 
 
 def run_models(
-    project: Project,
+    project: DbtProject,
     selection: Selection,
     every: str,
     policy: RestartPolicy | None = None,
@@ -91,7 +91,7 @@ def run_models(
 class _Loading:
     """Reads the project in a thread, so that signals are handled meanwhile."""
 
-    def __init__(self, project: Project, selection: Selection) -> None:
+    def __init__(self, project: DbtProject, selection: Selection) -> None:
         self._project, self._selection = project, selection
         self._found: tuple[Any, list[Node], Environment] | None = None
         self._problem: BaseException | None = None
@@ -135,7 +135,7 @@ class Service:
 
     def __init__(
         self,
-        project: Project,
+        project: DbtProject,
         manifest: Any,
         nodes: Sequence[Node],
         environment: Environment,
@@ -149,9 +149,9 @@ class Service:
         self._nodes = {label(node): node for node in nodes}
         self._models = {name: stream_node.place(node, environment) for name, node in self._nodes.items()}
         names = list(self._nodes)
-        self._streams = {name: Stream(name, self._upstream(name)) for name in names}
+        self._streams = {name: RunningModel(name, self._upstream(name)) for name in names}
         self._preparer = Preparer(self._prepare, names)
-        streams = Streams(self._streams, self._preparer, environment.session, every)
+        streams = RunningModels(self._streams, self._preparer, environment.session, every)
         self._board = ProgressBoard()
         self.supervisor = Supervisor(names, streams.run, policy, fail_fast, say=self._board.say)
         self._publisher: Publisher = publisher(environment.storage)
@@ -324,9 +324,9 @@ class _Watch:
     def __init__(
         self,
         environment: Environment,
-        streams: Streams,
+        streams: RunningModels,
         supervisor: Supervisor,
-        known: Mapping[str, Stream],
+        known: Mapping[str, RunningModel],
         say: Callable[[str], None],
     ) -> None:
         self._environment, self._streams, self._supervisor = environment, streams, supervisor

@@ -14,11 +14,11 @@ from ..stream.run import saving
 from ..stream.run.lock import check_free
 from ..stream.storage.savepoints import Savepoint, listed
 from .planned import planned
-from .project import Project, owned_model, project_errors
+from .project import DbtProject, owned_model, project_errors
 from .state import terminal
 
 
-def savepoint(project: Project, name: str, savepoint_name: str) -> str:
+def savepoint(project: DbtProject, name: str, savepoint_name: str) -> str:
     """Takes a savepoint of a model, and returns a sentence with its micro-batch.
 
     Raises:
@@ -31,7 +31,7 @@ def savepoint(project: Project, name: str, savepoint_name: str) -> str:
     return f"{name}: savepoint '{made.name}' is of {_step(made)}."
 
 
-def delete(project: Project, name: str, savepoint_name: str) -> str:
+def delete(project: DbtProject, name: str, savepoint_name: str) -> str:
     """Deletes a savepoint of a model.
 
     Raises:
@@ -44,7 +44,7 @@ def delete(project: Project, name: str, savepoint_name: str) -> str:
     return f"{name}: savepoint '{savepoint_name}' is deleted."
 
 
-def savepoints(project: Project, name: str) -> list[dict[str, Any]]:
+def savepoints(project: DbtProject, name: str) -> list[dict[str, Any]]:
     """Returns the savepoints of a model, the oldest first. This doesn't start Spark.
 
     Raises:
@@ -81,7 +81,7 @@ def print_savepoints(name: str, found: Sequence[Mapping[str, Any]]) -> None:
     terminal().print(table)
 
 
-def restore(project: Project, name: str, savepoint_name: str | None) -> str:
+def restore(project: DbtProject, name: str, savepoint_name: str | None) -> str:
     """Restores a model from a savepoint, and returns sentences with the result.
 
     Args:

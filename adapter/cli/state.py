@@ -17,11 +17,11 @@ from ..stream.run.evolve import Verdict, verdict
 from ..stream.state.inspect import Inspected, inspect
 from ..util.text import counted
 from .planned import planned
-from .project import Project, ProjectError, project_errors
+from .project import DbtProject, ProjectError, project_errors
 from .status import bytes_text
 
 
-def show(project: Project, name: str, sample: int, keys: Sequence[str]) -> dict[str, Any]:
+def show(project: DbtProject, name: str, sample: int, keys: Sequence[str]) -> dict[str, Any]:
     """Returns the parts and columns of a model's state and a sample of its rows, as a JSON object.
 
     Args:
@@ -69,7 +69,7 @@ def _state_as_json(name: str, found: Inspected) -> dict[str, Any]:
     }
 
 
-def diff(project: Project, name: str) -> dict[str, Any]:
+def diff(project: DbtProject, name: str) -> dict[str, Any]:
     """Returns how the next run of a model would migrate its state and its table, as a JSON object.
 
     Raises:

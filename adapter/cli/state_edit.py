@@ -6,10 +6,10 @@ from ..query import state_edit
 from ..stream.lifecycle import editing
 from ..stream.run.lock import check_free
 from .planned import planned
-from .project import Project, ProjectError, project_errors
+from .project import DbtProject, ProjectError, project_errors
 
 
-def edit(project: Project, name: str, statement: str | None, source: str | None, dry: bool) -> str:
+def edit(project: DbtProject, name: str, statement: str | None, source: str | None, dry: bool) -> str:
     """Changes rows of a model's state, and returns sentences with the result.
 
     Args:

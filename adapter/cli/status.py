@@ -20,10 +20,10 @@ from ..stream.progress.report import lag_seconds, read_progress
 from ..stream.progress.unreadable_rows import in_progress
 from ..stream.progress.watermark import from_text
 from ..util.text import counted
-from .project import Project, Selection, project_errors
+from .project import DbtProject, Selection, project_errors
 
 
-def collect(project: Project, selection: Selection) -> list[dict[str, Any]]:
+def collect(project: DbtProject, selection: Selection) -> list[dict[str, Any]]:
     """Returns the health and the last progress of each selected model; progress is None for one that has not run."""
     found = []
     nodes = project.streaming_models(selection)

@@ -12,12 +12,12 @@ from ..stream.run.lock import check_free, is_held
 from ..stream.sources.cleaned_files import cleaned_folders
 from ..stream.storage.savepoints import TABLE
 from ..util.text import listed
-from .project import Project, ProjectError, owned_model, project_errors
+from .project import DbtProject, ProjectError, owned_model, project_errors
 
 _LOOK, _LOOK_AWAY = 0.2, 1.0
 
 
-def stop_model(project: Project, name: str, patience: float) -> str:
+def stop_model(project: DbtProject, name: str, patience: float) -> str:
     """Requests the run of a model to end, waits for it, and returns a sentence with the result.
 
     Args:
@@ -44,7 +44,7 @@ def stop_model(project: Project, name: str, patience: float) -> str:
     return f"{name} has stopped."
 
 
-def reset_model(project: Project, name: str) -> str:
+def reset_model(project: DbtProject, name: str) -> str:
     """Drops a model's table, changelog, state and checkpoint, and returns a sentence with the result.
 
     Raises:

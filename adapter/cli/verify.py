@@ -15,14 +15,14 @@ from ..query.batch import comparing
 from ..query.errors import QueryError
 from ..stream.common.errors import StreamError
 from ..stream.lifecycle import verifying
-from ..stream.lifecycle.verifying import SAMPLE, Asked, Verified
+from ..stream.lifecycle.verifying import SAMPLE, Verified, VerifyRequest
 from ..stream.progress.watermark import to_text
 from ..util.text import agreeing, counted
 from .planned import Query, planned_with_query
-from .project import Project, project_errors
+from .project import DbtProject, project_errors
 
 
-def verify(project: Project, name: str) -> dict[str, Any]:
+def verify(project: DbtProject, name: str) -> dict[str, Any]:
     """Compares the table of a model with a batch run, and returns the result as a JSON object.
 
     Raises:
@@ -42,7 +42,7 @@ def verify(project: Project, name: str) -> dict[str, Any]:
     return told
 
 
-def _verify_request(query: Query, is_append: bool) -> Asked:
+def _verify_request(query: Query, is_append: bool) -> VerifyRequest:
     settings = stream_node.config(query.node)
 
     def text(views: Mapping[str, str]) -> str:
@@ -51,7 +51,7 @@ def _verify_request(query: Query, is_append: bool) -> Asked:
         except QueryError as problem:
             raise StreamError(f"Model {query.node['name']}: {problem}") from problem
 
-    return Asked(
+    return VerifyRequest(
         text,
         comparing.due(query.plan),
         settings.emission,

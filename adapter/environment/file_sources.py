@@ -19,7 +19,7 @@ from dbt.adapters.spark_streaming.sources.file_options import (
     with_checked_header,
 )
 from dbt.adapters.spark_streaming.sources.messages import advice, in_batch
-from dbt.adapters.spark_streaming.sources.stream_source import KAFKA, StreamSource, at_project, sources_in
+from dbt.adapters.spark_streaming.sources.stream_source import KAFKA, DeclaredSource, at_project, sources_in
 from dbt.adapters.spark_streaming.sources.unreadable import FORMATS, Records
 from dbt.adapters.spark_streaming.util.quoting import literal
 from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
@@ -40,7 +40,7 @@ class DeclaredSources:
 
     def __init__(self, session: Callable[[], Any]) -> None:
         self._session = session
-        self._made: dict[str, StreamSource] = {}
+        self._made: dict[str, DeclaredSource] = {}
         self._lock = threading.Lock()
 
     def make_mentioned(self, sql: str, project_root: str) -> bool:
@@ -58,7 +58,7 @@ class DeclaredSources:
             for source in sources_in(sql):
                 self._made.pop(source.relation, None)
 
-    def make(self, source: StreamSource, project_root: str) -> bool:
+    def make(self, source: DeclaredSource, project_root: str) -> bool:
         """Creates the table of a source. Returns whether it is new.
 
         Raises:
@@ -96,7 +96,7 @@ class DeclaredSources:
             return True
 
 
-def _make(session: Any, source: StreamSource) -> None:
+def _make(session: Any, source: DeclaredSource) -> None:
     """Creates the table of a source. If its records need parsing, it is a view over a table of raw records."""
     session.sql(f"create schema if not exists {source.relation.rpartition('.')[0]}")
     records = records_of(session, source)
@@ -110,7 +110,7 @@ def _make(session: Any, source: StreamSource) -> None:
     _make_one(session, source, "view", partial(create_view, source, raw.relation, records))
 
 
-def _make_one(session: Any, source: StreamSource, kind: str, statement: Callable[[str], str]) -> None:
+def _make_one(session: Any, source: DeclaredSource, kind: str, statement: Callable[[str], str]) -> None:
     """Creates a table or view unless an identical one exists. An outdated one is only dropped if it has the property `OURS`.
 
     Raises:
@@ -140,7 +140,7 @@ def _properties(session: Any, name: str) -> dict[str, str] | None:
         raise
 
 
-def _has_other_columns(session: Any, source: StreamSource) -> bool:
+def _has_other_columns(session: Any, source: DeclaredSource) -> bool:
     """Returns whether files without declared columns have other columns than when the table was created."""
     if source.schema is not None or not source.is_files:
         return False
@@ -149,7 +149,7 @@ def _has_other_columns(session: Any, source: StreamSource) -> bool:
     return bool(now.simpleString() != session.table(source.relation).schema.simpleString())
 
 
-def create_table(source: StreamSource, made_by: str) -> str:
+def create_table(source: DeclaredSource, made_by: str) -> str:
     """Returns the statement that creates the table of a declared source.
 
     Args:
@@ -172,7 +172,7 @@ def create_table(source: StreamSource, made_by: str) -> str:
     return f"{statement} {_ours(made_by)}"
 
 
-def create_view(source: StreamSource, raw: str, records: Records, made_by: str) -> str:
+def create_view(source: DeclaredSource, raw: str, records: Records, made_by: str) -> str:
     """Returns the statement that creates the view of a source's rows, parsed from the records of the table `raw`."""
     inner = raw
     if source.format == KAFKA:
@@ -181,7 +181,7 @@ def create_view(source: StreamSource, raw: str, records: Records, made_by: str) 
     return f"create view if not exists {source.relation} {_ours(made_by)} as {records.rows(inner)}"
 
 
-def records_of(session: Any, source: StreamSource) -> Records | None:
+def records_of(session: Any, source: DeclaredSource) -> Records | None:
     """Returns the parser of a source's records, or None if Spark reads them as rows."""
     if source.format == KAFKA and source.value_format is None:
         return None

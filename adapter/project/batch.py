@@ -12,7 +12,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from ..query.batch.batch_filter import Batch, by_instants, filtered, without_filter
-from ..query.batch.window_range import Overwriting, Reach, TimesRunner, reads_windows
+from ..query.batch.window_range import Overwriting, StreamExtent, TimesRunner, reads_windows
 from ..query.errors import QueryError
 from ..query.planner import plan_query
 from ..query.rewrites import rewrite_configs, rewriting
@@ -326,7 +326,7 @@ def _build_anew(since: int | None) -> str:
     return f"{later} the table anew with --full-refresh."
 
 
-def _has_lost(stream: Reach, ask: TimesRunner) -> bool | None:
+def _has_lost(stream: StreamExtent, ask: TimesRunner) -> bool | None:
     """Whether rows are gone from a stream that were there once; None: it is a folder, a view or a topic, and none of them
     tells."""
     from pyspark.errors import PySparkException

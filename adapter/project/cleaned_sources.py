@@ -7,7 +7,7 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from ..sources.stream_source import StreamSource, sources_in, stream_source
+from ..sources.stream_source import DeclaredSource, sources_in, stream_source
 from ..stream.common.model import StreamModel, plain_path
 from ..stream.sources.cleaned_files import cleaned_folders, cleaning
 from ..stream.storage.checkpoint import read_checkpoint
@@ -77,5 +77,5 @@ def _readers(folder: str, node: Mapping[str, Any], graph: Any) -> list[str]:
 
 
 def _reads(relation: str, folder: str) -> bool:
-    found: list[StreamSource] = sources_in(relation)
+    found: list[DeclaredSource] = sources_in(relation)
     return any(plain_path(each.options.get("path", "")) == plain_path(folder) for each in found)

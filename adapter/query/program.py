@@ -93,7 +93,7 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholePart:
     """A step that reads all of a part of the state, where that is small, or is written as a whole by the same micro-batch
     (`Rewrite`), which reads these rows, too. There may be more of them than of the step that looks for some."""
 
@@ -106,7 +106,7 @@ class Whole:
 @dataclass(frozen=True)
 class Rewrite:
     """All rows of a part of the state, which come in the place of those that are there, where a micro-batch touches so much
-    of it that this is no more to write, and less to read from then on. Made from a step that is a `Whole`."""
+    of it that this is no more to write, and less to read from then on. Made from a step that is a `WholePart`."""
 
     sql: str
     grows_by: str
@@ -134,7 +134,7 @@ class Step:
     those, with the same result. After a crash the state is all there is."""
     reads: tuple[str, ...] = ()
     """All parts of the state that its texts may read: these alone say which column a name is."""
-    whole: Whole | None = None
+    whole: WholePart | None = None
     """What to use instead of `sql` where that is less work."""
     asks: tuple[Asking, ...] = ()
     """What `sql`, or `whole`, looks up in the state; `initial` and `fresh` don't look there."""

@@ -33,7 +33,7 @@ FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
 
 
 @dataclass(frozen=True)
-class StreamSource:
+class DeclaredSource:
     """A source as a stream reads it."""
 
     name: str
@@ -91,7 +91,7 @@ class StreamSource:
     @classmethod
     def from_config(
         cls, name: str, relation: str, config: Any, event_time: str | None = None
-    ) -> StreamSource:
+    ) -> DeclaredSource:
         """Read the ``stream`` mapping of a source's ``meta``.
 
         Raises:
@@ -283,15 +283,15 @@ class _Registry:
     """The declared sources of one run of dbt."""
 
     def __init__(self) -> None:
-        self.by_relation: dict[str, StreamSource] = {}
-        self.by_schema: dict[str, StreamSource] = {}
+        self.by_relation: dict[str, DeclaredSource] = {}
+        self.by_schema: dict[str, DeclaredSource] = {}
         """Those that are no tables of the models' catalog, by the schema that is made for each."""
         self.names: dict[str, str] = {}
         """``source.table`` by the schema's name without what is read."""
         self.conflicts: dict[str, str] = {}
         """By relation, why it can't be told which of two sources is meant."""
 
-    def add(self, source: StreamSource) -> None:
+    def add(self, source: DeclaredSource) -> None:
         other = self.by_relation.get(source.relation)
         if other is not None and other.identity != source.identity:
             if problem := _conflict(other, source):
@@ -302,7 +302,7 @@ class _Registry:
             self.names[source_tables.without_place(schema)] = source.name
 
 
-def _conflict(one: StreamSource, other: StreamSource) -> str | None:
+def _conflict(one: DeclaredSource, other: DeclaredSource) -> str | None:
     """Why two sources that are one table can't both be read as streams; None if they say the same of it."""
     said = {
         "event_time": one.event_time == other.event_time,
@@ -342,14 +342,14 @@ def forget_all() -> None:
         _registry = _Registry()
 
 
-def register(source: StreamSource) -> None:
+def register(source: DeclaredSource) -> None:
     """Make a source known to this run."""
     remember(source.options)
     with _lock:
         _registry.add(source)
 
 
-def stream_source(relation: str) -> StreamSource | None:
+def stream_source(relation: str) -> DeclaredSource | None:
     """The source that SQL refers to as `relation`; None if there is none that says it is a stream.
 
     Raises:
@@ -360,13 +360,13 @@ def stream_source(relation: str) -> StreamSource | None:
     return _registry.by_relation.get(relation)
 
 
-def source_of(identity: str) -> StreamSource | None:
+def source_of(identity: str) -> DeclaredSource | None:
     """The declared source of a package, as in ``shop.raw.orders``."""
     with _lock:
         return next((each for each in _registry.by_schema.values() if each.identity == identity), None)
 
 
-def sources_in(text: str) -> list[StreamSource]:
+def sources_in(text: str) -> list[DeclaredSource]:
     """The declared sources whose tables a text names."""
     known = _registry.by_schema
     return [known[schema] for schema in source_tables.schemas_in(text) if schema in known]
@@ -386,7 +386,7 @@ def as_written(text: str) -> str:
     return source_tables.renamed(text, _registry.names.get)
 
 
-def at_project(source: StreamSource, project_root: str | Path) -> StreamSource:
+def at_project(source: DeclaredSource, project_root: str | Path) -> DeclaredSource:
     """The same source with a path that doesn't depend on where dbt was called."""
     path = source.options.get("path")
     if path is None or _SCHEME.match(path):

@@ -22,7 +22,7 @@ def known() -> Iterator[None]:
     stream_source.forget_all()
     for name, folder in (("bids", "/in/bids"), ("same", "/in/bids/"), ("asks", "/in/asks")):
         stream_source.register(
-            stream_source.StreamSource(f"raw.{name}", relation(name), "json", {"path": folder})
+            stream_source.DeclaredSource(f"raw.{name}", relation(name), "json", {"path": folder})
         )
     yield
     stream_source.forget_all()

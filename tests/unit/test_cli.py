@@ -15,7 +15,7 @@ from dbt.adapters.spark_streaming.cli import verify
 from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.flush import flushed
 from dbt.adapters.spark_streaming.cli.multi_word_option import MultiWordOption
-from dbt.adapters.spark_streaming.cli.project import Project, Selection, has_failed
+from dbt.adapters.spark_streaming.cli.project import DbtProject, Selection, has_failed
 from dbt.adapters.spark_streaming.cli.status import print_table
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.planner import plan_query
@@ -173,9 +173,9 @@ def test_the_project_is_named_before_and_after_the_command(
     where: tuple[str, str | None, str | None, str | None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found: list[Project] = []
+    found: list[DbtProject] = []
 
-    def note(project: Project, *_: object) -> list[object]:
+    def note(project: DbtProject, *_: object) -> list[object]:
         found.append(project)
         return []
 
@@ -192,9 +192,9 @@ def test_the_project_is_named_before_and_after_the_command(
 def test_environment_variables_name_the_project_unless_an_option_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found: list[Project] = []
+    found: list[DbtProject] = []
 
-    def note(project: Project, _: object) -> list[object]:
+    def note(project: DbtProject, _: object) -> list[object]:
         found.append(project)
         return []
 
@@ -216,7 +216,7 @@ def test_what_went_well_is_not_told_as_an_error() -> None:
 
 
 def test_models_are_named_or_selected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Project, "selected", lambda *_: ["a", "b"])
+    monkeypatch.setattr(DbtProject, "selected", lambda *_: ["a", "b"])
     monkeypatch.setattr(verify, "verify", lambda _, name: {"model": name, "equal": name == "a"})
     monkeypatch.setattr(verify, "print_verified", lambda found: print(found["model"]))
     for arguments, output, code in (

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from dbt.adapters.spark_streaming.cli import deploy
-from dbt.adapters.spark_streaming.cli.project import Project, ProjectError
+from dbt.adapters.spark_streaming.cli.project import DbtProject, ProjectError
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError, explain
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
@@ -175,8 +175,8 @@ def test_what_an_edited_query_can_not_take_in_is_told_at_once(
     ):
         monkeypatch.setattr(deploy, "_refused", lambda project, name, standing, edited=edited: edited)
         with pytest.raises(ProjectError) as raised:
-            deploy.promote(Project(Path(), Path(), None, None, None), "m", force=False)
-        told = deploy.told(deploy.status(Project(Path(), Path(), None, None, None), "m"))
+            deploy.promote(DbtProject(Path(), Path(), None, None, None), "m", force=False)
+        told = deploy.told(deploy.status(DbtProject(Path(), Path(), None, None, None), "m"))
         if edited is None:
             assert "deploy await" in str(raised.value) and "deploy await" in told
         else:

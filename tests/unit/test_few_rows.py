@@ -10,7 +10,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.common import session
-from dbt.adapters.spark_streaming.stream.common.session import Asked, asked
+from dbt.adapters.spark_streaming.stream.common.session import SessionDefaults, asked
 from dbt.adapters.spark_streaming.stream.microbatch.loop import Batches
 from dbt.adapters.spark_streaming.stream.microbatch.micro_batch import MicroBatch
 from dbt.adapters.spark_streaming.stream.progress.position import Position
@@ -107,4 +107,4 @@ def test_no_step_leaves_its_settings_to_the_next() -> None:
         except RuntimeError:
             pass
         assert spark.settings == MANY
-        assert asked(spark) == Asked(8, "true", 32 << 20)
+        assert asked(spark) == SessionDefaults(8, "true", 32 << 20)

@@ -147,7 +147,7 @@ def described(text: str) -> StreamModel:
 
 
 def test_rows_are_limited_by_each_sources_own_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = stream_source.StreamSource("raw.ask", "raw.ask", "json", {"path": "/asks"})
+    files = stream_source.DeclaredSource("raw.ask", "raw.ask", "json", {"path": "/asks"})
     monkeypatch.setitem(stream_source._registry.by_relation, "raw.ask", files)
     text = f"select /*+ MINI_BATCH(1001) */ x from {BIDS} union all select x from {ASKS}"
     bids, asks = described(text).sources

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.cli.project import Project, ProjectError
+from dbt.adapters.spark_streaming.cli.project import DbtProject, ProjectError
 from dbt.adapters.spark_streaming.project import model_names
 
 
@@ -34,9 +34,9 @@ NODES = [
 
 
 @pytest.fixture
-def project(monkeypatch: pytest.MonkeyPatch) -> Project:
-    monkeypatch.setattr(Project, "streaming_models", lambda *_: NODES)
-    return Project(Path(), None, None, None, None)
+def project(monkeypatch: pytest.MonkeyPatch) -> DbtProject:
+    monkeypatch.setattr(DbtProject, "streaming_models", lambda *_: NODES)
+    return DbtProject(Path(), None, None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def project(monkeypatch: pytest.MonkeyPatch) -> Project:
         ("m_v2", "model.shop.m_v2"),
     ],
 )
-def test_one(project: Project, name: str, unique_id: str) -> None:
+def test_one(project: DbtProject, name: str, unique_id: str) -> None:
     assert project.streaming_model(name)["unique_id"] == unique_id
 
 
-def test_ambiguous_names_list_the_candidates_and_their_tables(project: Project) -> None:
+def test_ambiguous_names_list_the_candidates_and_their_tables(project: DbtProject) -> None:
     with pytest.raises(ProjectError) as refused:
         project.streaming_model("m")
     assert str(refused.value) == (

@@ -10,7 +10,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.sources import profile_connections
-from dbt.adapters.spark_streaming.sources.stream_source import StreamSource
+from dbt.adapters.spark_streaming.sources.stream_source import DeclaredSource
 from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.util.redaction import without_secrets
 
@@ -35,9 +35,9 @@ def used() -> Iterator[None]:
     profile_connections.use({})
 
 
-def topic(**more: Any) -> StreamSource:
+def topic(**more: Any) -> DeclaredSource:
     said = {"format": "kafka", "connection": "broker", "options": {"subscribe": "views"}, **more}
-    return StreamSource.from_config("raw.views", "db.views", said)
+    return DeclaredSource.from_config("raw.views", "db.views", said)
 
 
 def test_a_source_is_read_with_the_options_of_its_connection() -> None:

@@ -14,7 +14,7 @@ from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.sources import stream_source as registry
 from dbt.adapters.spark_streaming.sources.source_tables import without_place
 from dbt.adapters.spark_streaming.sources.stream_source import (
-    StreamSource,
+    DeclaredSource,
     as_written,
     at_project,
     stream_source,
@@ -22,8 +22,8 @@ from dbt.adapters.spark_streaming.sources.stream_source import (
 from dbt.adapters.spark_streaming.sources.unreadable import Records
 
 
-def source(config: Any, event_time: str | None = None) -> StreamSource:
-    return StreamSource.from_config("raw.bid", "`spark_catalog`.`raw`.`bid`", config, event_time)
+def source(config: Any, event_time: str | None = None) -> DeclaredSource:
+    return DeclaredSource.from_config("raw.bid", "`spark_catalog`.`raw`.`bid`", config, event_time)
 
 
 BIDS = {"format": "kafka", "options": {"kafka.bootstrap.servers": "x:9092", "subscribe": "bids"}}
@@ -378,5 +378,5 @@ def test_other_sources_are_as_before() -> None:
 )
 def test_texts_of_a_length_are_texts(schema: object) -> None:
     config = {"format": "json", "path": "/in", "schema": schema}
-    found = StreamSource.from_config("raw.events", "raw.events", config).schema
+    found = DeclaredSource.from_config("raw.events", "raw.events", config).schema
     assert found is not None and found.replace("`", "").lower() == "a string, b string"

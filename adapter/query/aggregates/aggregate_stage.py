@@ -32,7 +32,7 @@ from ..sql.names import ContentNames, digest
 from ..sql.nodes import every
 from ..sql.tie_breaking import break_ties
 from ..windows.expansion import LEAVING_OUT, without_windows
-from ..windows.window_columns import Source, window_column
+from ..windows.window_columns import FromRelation, window_column
 from ..windows.windows import Window
 from .aggregates import DISTINCT, KEPT, PLAIN_WHEN_DISTINCT, RETRACTABLE, TYPED
 from .grouping import grouping
@@ -166,7 +166,7 @@ class StageBuilder:
     """Splits one SELECT: keys, metrics, distinct sets, and the SQL below and above them."""
 
     def __init__(
-        self, select: exp.Select, sources: Sequence[Source], window: Window | None, signed: bool = False
+        self, select: exp.Select, sources: Sequence[FromRelation], window: Window | None, signed: bool = False
     ) -> None:
         """`window` is None for a group aggregation. `signed`: input rows may be retractions."""
         self.select, self.sources, self.window, self.signed = select, sources, window, signed
@@ -532,7 +532,7 @@ def _pass_slice_columns(select: exp.Select, window: Window, rows: str) -> None:
     select.set("expressions", kept)
 
 
-def check_path(select: exp.Select, window: Window, sources: Sequence[Source]) -> None:
+def check_path(select: exp.Select, window: Window, sources: Sequence[FromRelation]) -> None:
     """Raises unless a SELECT between a windowing TVF and the aggregation may be applied row by row.
 
     Raises:
@@ -542,7 +542,7 @@ def check_path(select: exp.Select, window: Window, sources: Sequence[Source]) ->
 
 
 def _check_rows(
-    select: exp.Select, window: Window, sources: Sequence[Source], items: Sequence[exp.Expr]
+    select: exp.Select, window: Window, sources: Sequence[FromRelation], items: Sequence[exp.Expr]
 ) -> None:
     if window.merges and any(select.args.get(clause) for clause in ("where", "joins", "laterals")):
         raise NotMergeable(
@@ -574,6 +574,6 @@ def _conditions(select: exp.Select) -> list[exp.Expr]:
     return parts
 
 
-def check_rows_of_stage(select: exp.Select, window: Window, sources: Sequence[Source]) -> None:
+def check_rows_of_stage(select: exp.Select, window: Window, sources: Sequence[FromRelation]) -> None:
     """Raises unless WHERE and joins of the aggregating SELECT can be applied before its windows close."""
     _check_rows(select, window, sources, ())

@@ -60,7 +60,7 @@ class Overwrite:
 
 
 @dataclass(frozen=True)
-class Reach:
+class StreamExtent:
     """A stream, and queries for how far back its rows reach."""
 
     name: str
@@ -219,7 +219,7 @@ class Overwriting:
         listed = "\nunion all\n".join(each)
         return f"select unix_micros(min(first_time)) from (\n{listed}\n)"
 
-    def reaches_back(self, oldest: int) -> dict[Reach, int]:
+    def reaches_back(self, oldest: int) -> dict[StreamExtent, int]:
         """Returns, for each stream with a plain event time, the time from which its rows are needed by windows that
         end at an instant."""
         ends = WindowRange(oldest - 1, oldest)
@@ -243,7 +243,7 @@ class Overwriting:
                 f"(select snapshot_id from {snapshots}))) + greatest(count_if(parent_id is null) - 1, 0) from {snapshots}"
             )
             name = stream.relation.replace("`", "")
-            found[Reach(name, f"{first} from {stream.relation}", lost, windows)] = since
+            found[StreamExtent(name, f"{first} from {stream.relation}", lost, windows)] = since
         return found
 
     def newest(self, table: str) -> str:

@@ -9,16 +9,16 @@ from ..aggregates.model import AggregateStage, GroupStage
 from ..aggregates.model import Metric as PlanMetric
 from ..plan.operators.group_state import Groups
 from . import text
-from .node import Metric, State
+from .node import KeptMetric, State
 from .state import Columns
 from .window_stages import grouping_sets
 
 
-def metrics_of(stage: GroupStage, pieces: Groups) -> tuple[Metric, ...]:
+def metrics_of(stage: GroupStage, pieces: Groups) -> tuple[KeptMetric, ...]:
     """The aggregates of groups, and where they are kept."""
     own = pieces.state_columns()
     return tuple(
-        Metric(
+        KeptMetric(
             text.tidy(m.sql),
             f"{m.function} distinct" if m.distinct else m.function,
             tuple(own.get(m.identity, ())),

@@ -67,7 +67,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Metric:
+class KeptMetric:
     """An aggregate call, and where it is kept."""
 
     sql: str
@@ -98,7 +98,7 @@ class Node:
     shares: tuple[str, ...] = ()
     """Parts of the state that it reads, too, and another operator keeps."""
     computing: Computing = Computing()
-    metrics: tuple[Metric, ...] = ()
+    metrics: tuple[KeptMetric, ...] = ()
     notes: tuple[str, ...] = ()
     """Sentences."""
 

@@ -29,7 +29,7 @@ from .node import (
     UPSERT,
     Changelog,
     Computing,
-    Metric,
+    KeptMetric,
     Node,
     State,
     make,
@@ -163,7 +163,7 @@ class Operators:
         inputs: tuple[Node, ...],
         state: tuple[State, ...] = (),
         computing: Computing = CHANGES,
-        metrics: tuple[Metric, ...] = (),
+        metrics: tuple[KeptMetric, ...] = (),
         notes: tuple[str, ...] = (),
         key: tuple[str, ...] | None = None,
         changelog: Changelog | None = None,
@@ -380,7 +380,7 @@ class Operators:
         elif text.is_grouped(select):
             name, what = "GroupAggregate", f"{text.grouped_by(select)}: {operator.label}"
             metrics = tuple(
-                Metric(c, f, (), "computed from the kept rows") for c, f in text.aggregates(select)
+                KeptMetric(c, f, (), "computed from the kept rows") for c, f in text.aggregates(select)
             )
             node = self._node(
                 operator, name, text.grouped_by(select), inputs, self._state(operator, rows, clears), computing, metrics,

@@ -17,7 +17,7 @@ from ..sql.clauses import filters, joined
 from ..sql.dialect import function_name, parse
 from ..sql.nodes import every
 from . import text
-from .node import APPEND, RETRACT, TABLE, UPSERT, Changelog, Metric, Node, make
+from .node import APPEND, RETRACT, TABLE, UPSERT, Changelog, KeptMetric, Node, make
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Selects:
 
     def _group(self, select: exp.Select, below: Node) -> Node:
         metrics = tuple(
-            Metric(call, function, (), "computed from the rows below")
+            KeptMetric(call, function, (), "computed from the rows below")
             for call, function in text.aggregates(select)
         )
         return make(

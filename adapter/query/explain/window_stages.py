@@ -14,7 +14,7 @@ from ..sql import intervals
 from ..windows.emission import Emission
 from ..windows.windows import Window
 from . import text
-from .node import APPEND, RETRACT, UPSERT, Changelog, Metric, Node, State, make
+from .node import APPEND, RETRACT, UPSERT, Changelog, KeptMetric, Node, State, make
 from .selects import Read
 from .state import Columns
 
@@ -47,7 +47,7 @@ def aggregate(stage: AggregateStage, emission: Emission, columns: Columns, below
         )
     own = pieces.state_columns()
     metrics = tuple(
-        Metric(text.tidy(m.sql), _function(m), tuple(own.get(m.identity, ())), _how(m, stage, of))
+        KeptMetric(text.tidy(m.sql), _function(m), tuple(own.get(m.identity, ())), _how(m, stage, of))
         for m in stage.metrics
     )
     keys = tuple(text.tidy(key.sql) for key in stage.keys)

@@ -18,7 +18,7 @@ from ..normalize.names import own_names
 from ..plan import lookup_keys
 from ..plan.base import WindowResults
 from ..plan.operators.sliced import SlicedStage
-from ..plan.operators.window_buffer import WindowBuffer
+from ..plan.operators.window_buffer import BufferedWindows
 from ..plan.operators.window_operators import operator_of
 from ..plan.plan import LookupTable, Plan
 from ..plan.stages import Stage
@@ -89,13 +89,13 @@ def _zones(stages: Sequence[Stage]) -> tuple[str, ...]:
 def _levels(
     stages: Sequence[Stage],
     lookups: Sequence[LookupTable],
-    made: Callable[[Stage], SlicedStage | WindowBuffer],
+    made: Callable[[Stage], SlicedStage | BufferedWindows],
     replaces: bool,
-) -> tuple[list[Level], list[SlicedStage | WindowBuffer]]:
+) -> tuple[list[Level], list[SlicedStage | BufferedWindows]]:
     """The levels of windows, and the pieces that they are made of; `replaces`: which windows have a result is
     read again."""
     levels = []
-    everything: list[SlicedStage | WindowBuffer] = []
+    everything: list[SlicedStage | BufferedWindows] = []
     for number in sorted({stage.level for stage in stages}):
         pieces = [made(stage) for stage in stages if stage.level == number]
         everything += pieces
@@ -141,7 +141,7 @@ def _dataflow(plan: Plan, ttl: int | None, emission: Emission) -> Program:
     windows = (each for each in plan.dataflow.operators if isinstance(each, WindowResults))
     at_once = {each.name for results in windows for each in results.windows if each.at_once}
 
-    def made(stage: Stage) -> SlicedStage | WindowBuffer:
+    def made(stage: Stage) -> SlicedStage | BufferedWindows:
         return operator_of(stage, replace(emission, at_once=True) if stage.name in at_once else emission)
 
     levels, _ = _levels(stages, plan.lookups, made, emission.changes)
@@ -159,7 +159,7 @@ def _behind(stages: Sequence[Stage]) -> int:
     return int(bool(merging) and all(stage.level == 0 for stage in merging))
 
 
-def _boundaries(pieces: Sequence[SlicedStage | WindowBuffer]) -> tuple[Boundaries, ...] | None:
+def _boundaries(pieces: Sequence[SlicedStage | BufferedWindows]) -> tuple[Boundaries, ...] | None:
     found = [piece.closing.boundaries for piece in pieces]
     listed = [each for boundaries in found if boundaries is not None for each in boundaries]
     return tuple(listed) if listed and None not in found else None

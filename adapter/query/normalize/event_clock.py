@@ -37,7 +37,7 @@ READS_CLOCK = "FROM clock).now_before"
 
 
 @dataclass(frozen=True)
-class Lineage:
+class ColumnOrigin:
     """Origin of a column."""
 
     base: frozenset[tuple[str, str]] = frozenset()
@@ -46,7 +46,7 @@ class Lineage:
     """Identifies its values, row by row. Empty if unknown."""
 
 
-_NOTHING = Lineage()
+_NOTHING = ColumnOrigin()
 
 
 def lower_bound(node: exp.Expr) -> tuple[exp.Column, exp.Expr, int, bool] | None:
@@ -232,7 +232,7 @@ class _Marker:
 
     # -- lineage -----------------------------------------------------------------------------------
 
-    def _column(self, column: exp.Column, select: exp.Select) -> Lineage:
+    def _column(self, column: exp.Column, select: exp.Select) -> ColumnOrigin:
         sources = relations(select)
         first, *fields = [part.name for part in column.parts]
         owners = [each for each in sources if each.alias_or_name.lower() == first.lower()]
@@ -243,28 +243,28 @@ class _Marker:
             first, fields = column.name, []
         found = self._of_any(sources, first)
         # A field isn't the column.
-        return Lineage(found.base) if fields else found
+        return ColumnOrigin(found.base) if fields else found
 
-    def _of_any(self, sources: Sequence[exp.Expr], name: str) -> Lineage:
+    def _of_any(self, sources: Sequence[exp.Expr], name: str) -> ColumnOrigin:
         found = [lineage for each in sources if (lineage := self._of(each, name)).base]
         if len(found) == 1:
             return found[0]
-        return Lineage(frozenset().union(*(each.base for each in found)))
+        return ColumnOrigin(frozenset().union(*(each.base for each in found)))
 
-    def _of(self, node: exp.Expr, name: str) -> Lineage:
+    def _of(self, node: exp.Expr, name: str) -> ColumnOrigin:
         """Returns the lineage of a column of a relation or query."""
         if isinstance(node, exp.Subquery):
             if node.alias_column_names:
-                return Lineage(frozenset(self._all(node.this)))
+                return ColumnOrigin(frozenset(self._all(node.this)))
             return self._of(node.this, name)
         if isinstance(node, exp.Table):
             one = (hints.relation_name(node).lower(), name.lower())
-            return Lineage(frozenset({one}), frozenset({one})) if hints.is_stream(node) else _NOTHING
+            return ColumnOrigin(frozenset({one}), frozenset({one})) if hints.is_stream(node) else _NOTHING
         if isinstance(node, exp.SetOperation):
             return self._of_branches(node, name)
         return self._of_select(node, name) if isinstance(node, exp.Select) else _NOTHING
 
-    def _of_branches(self, node: exp.SetOperation, name: str) -> Lineage:
+    def _of_branches(self, node: exp.SetOperation, name: str) -> ColumnOrigin:
         left, right = node.left, node.right
         names, there = ([each.lower() for each in output_names(side)] for side in (left, right))
         other = name
@@ -274,13 +274,13 @@ class _Marker:
         plain = isinstance(node, exp.Union) and not node.args.get("distinct")
         # Without windows, a bound over branches would have to keep each branch's rows.
         same = one.same | two.same if one.same and two.same and plain and self.windowed else frozenset()
-        return Lineage(one.base | two.base, same)
+        return ColumnOrigin(one.base | two.base, same)
 
-    def _of_select(self, select: exp.Select, name: str) -> Lineage:
+    def _of_select(self, select: exp.Select, name: str) -> ColumnOrigin:
         if window := hints.window_of(select):
             below = hints.input_of(select)
             if name.lower() in WINDOW_COLUMNS:
-                return Lineage(self._of(below, window.time_col).base)
+                return ColumnOrigin(self._of(below, window.time_col).base)
             return self._of(below, name)
         for item in select.expressions:
             if item.is_star or item.output_name.lower() != name.lower():
@@ -291,14 +291,14 @@ class _Marker:
             columns = [each for each in every(made, exp.Column) if each.find_ancestor(exp.Select) is select]
             base = frozenset().union(*(self._column(each, select).base for each in columns))
             same = frozenset({(canonical(made), base)}) if base else frozenset()
-            return self._passed(select, Lineage(base, same))
+            return self._passed(select, ColumnOrigin(base, same))
         stars = [item for item in select.expressions if item.is_star]
         tables = {item.table.lower() for item in stars if isinstance(item, exp.Column)}
         of_all = any(isinstance(item, exp.Star) for item in stars)
         sources = [each for each in relations(select) if of_all or each.alias_or_name.lower() in tables]
         return self._passed(select, self._of_any(sources, name))
 
-    def _passed(self, select: exp.Select, lineage: Lineage) -> Lineage:
+    def _passed(self, select: exp.Select, lineage: ColumnOrigin) -> ColumnOrigin:
         """Returns the lineage above a SELECT. Only row by row a column keeps its identity."""
         clauses = ("group", "distinct", "having", "limit", "offset", "qualify")
         stays = not any(select.args.get(clause) for clause in clauses)
@@ -310,7 +310,7 @@ class _Marker:
                 and len(_streams(select)) == 1
                 and not any(lower_bound(test) for test in filters(select))
             )
-        return lineage if stays else Lineage(lineage.base)
+        return lineage if stays else ColumnOrigin(lineage.base)
 
     def _all(self, query: exp.Expr) -> Iterator[tuple[str, str]]:
         yield from self.base

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from .reach import Reach
+from .frame_extent import FrameExtent
 from .relation import Relation
 
 if TYPE_CHECKING:
@@ -390,7 +390,7 @@ class OverAggregate:
     alias: str
     time: str
     """The column that is ordered by first."""
-    reach: Reach
+    reach: FrameExtent
     relation: Relation
     label: str
     waits: bool = True
@@ -417,7 +417,7 @@ class Recompute:
     """What the keys call each input."""
     relation: Relation
     label: str
-    top: Top | None = None
+    top: TopRows | None = None
     growth: UnboundedState | None = None
     busy: str | None = None
     """Until when a row keeps its partition from being idle: SQL over ``own``, an input's row. None: until it comes."""
@@ -449,7 +449,7 @@ class Recompute:
 
 
 @dataclass(frozen=True)
-class Top:
+class TopRows:
     """The only rows of an append-only input that a ranking needs."""
 
     place: str

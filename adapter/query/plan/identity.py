@@ -15,7 +15,7 @@ from ..errors import QueryError, Unkeyed
 from ..sql.clauses import conjuncts, filters, only_asks, shown_as
 from ..sql.dialect import arguments, canonical, unqualified
 from ..sql.functions import makes_rows
-from ..windows.window_columns import Columns, Source
+from ..windows.window_columns import Columns, FromRelation
 
 Unique = frozenset[str] | None
 """None: nothing identifies a row."""
@@ -24,7 +24,7 @@ _END = "window_end"
 _OF_WINDOW = frozenset({_END})
 
 
-def of_select(select: exp.Select, sources: Sequence[Source], outputs: dict[str, str]) -> Unique:
+def of_select(select: exp.Select, sources: Sequence[FromRelation], outputs: dict[str, str]) -> Unique:
     """What identifies the rows of a SELECT over results. Adds to `outputs` what only this SELECT names."""
     if select.args.get("group") or select.args.get("distinct"):
         return of_groups(select, outputs)
@@ -40,7 +40,7 @@ def of_select(select: exp.Select, sources: Sequence[Source], outputs: dict[str, 
     return frozenset(found) if twice <= equal(select, sources) else of_rank(select, outputs, _OF_WINDOW)
 
 
-def equal(select: exp.Select, sources: Sequence[Source]) -> set[str]:
+def equal(select: exp.Select, sources: Sequence[FromRelation]) -> set[str]:
     """What columns of two relations carry that a SELECT joins by."""
     columns = {source.alias.lower(): source.window_columns for source in sources}
     found = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ..frontend.streams import Stream
 from ..program import MiniBatch
 from .base import Dataflow, WindowResults
-from .untimed_rows import Dropped
+from .untimed_rows import DroppedRows
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Plan:
     of which type they are."""
     taken: frozenset[str] = frozenset()
     """Names of the author's that generated SQL may have for something else; they are marked in here (`own_names`)."""
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[DroppedRows, ...] = ()
     """Where the stream drops rows without an event time, which a text for batch then leaves out, too."""
 
     @property

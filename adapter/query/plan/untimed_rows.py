@@ -28,7 +28,7 @@ _NUMBER = "number_in_text"
 
 
 @dataclass(frozen=True)
-class Dropped:
+class DroppedRows:
     """Where an operator drops rows whose event time is NULL or out of range."""
 
     select: int
@@ -38,7 +38,7 @@ class Dropped:
     alias: str = ""
     """The relation whose rows they are; empty: all that the SELECT reads."""
 
-    def as_written(self) -> Dropped:
+    def as_written(self) -> DroppedRows:
         """Returns the same with the names that their author wrote."""
         return replace(self, time=unmarked(self.time), alias=unmarked(self.alias))
 
@@ -49,13 +49,13 @@ def number(tree: exp.Expr) -> None:
         select.meta[_NUMBER] = place
 
 
-def of(select: exp.Select, time: str = "", alias: str = "") -> tuple[Dropped, ...]:
+def of(select: exp.Select, time: str = "", alias: str = "") -> tuple[DroppedRows, ...]:
     """Returns where rows are dropped by the operator of a SELECT; nothing if that isn't the text's own."""
     place = select.meta.get(_NUMBER)
-    return () if place is None else (Dropped(place, time, alias),)
+    return () if place is None else (DroppedRows(place, time, alias),)
 
 
-def left_out(tree: exp.Expr, dropped: Collection[Dropped]) -> None:
+def left_out(tree: exp.Expr, dropped: Collection[DroppedRows]) -> None:
     """Leaves out the rows that are dropped. Changes the tree."""
     if not dropped:
         return
@@ -65,7 +65,7 @@ def left_out(tree: exp.Expr, dropped: Collection[Dropped]) -> None:
                 _filter(select, each)
 
 
-def _filter(select: exp.Select, dropped: Dropped) -> None:
+def _filter(select: exp.Select, dropped: DroppedRows) -> None:
     if not dropped.time:
         over = [node for item in select.expressions for node in item.find_all(exp.Window)]
         orders = [order.expressions for each in over if (order := each.args.get("order"))]

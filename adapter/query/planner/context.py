@@ -46,7 +46,7 @@ class Planner(ABC):
         self.visited: dict[Hashable, Operator] = {}
         """What queries have become, by all that they say."""
         self.ranks: dict[str, None] = {}
-        self.dropped: dict[str, tuple[untimed_rows.Dropped, ...]] = {}
+        self.dropped: dict[str, tuple[untimed_rows.DroppedRows, ...]] = {}
         """By operator where it drops rows without an event time."""
         self.window_stages = 0
 

@@ -23,7 +23,7 @@ from ..sql.finite import is_finite
 from ..sql.names import digest
 from ..sql.nodes import every
 from ..sql.tie_breaking import break_ties, decide_extremes
-from ..windows.window_columns import Source as From
+from ..windows.window_columns import FromRelation as From
 from . import results
 from .bounds import fixed_keys, is_covered, passed_end
 from .closing import closed

@@ -15,22 +15,22 @@ from ..errors import NotInStages, QueryError
 from ..sql.clauses import aggregate, conjuncts, left_out, only_asks
 from ..sql.dialect import arguments, sql
 from ..sql.nodes import every
-from ..windows.window_columns import Columns, Source, in_each_row, window_column
+from ..windows.window_columns import Columns, FromRelation, in_each_row, window_column
 
 
-def _in_each_row(sources: Sequence[Source]) -> list[Source]:
+def _in_each_row(sources: Sequence[FromRelation]) -> list[FromRelation]:
     there = in_each_row([source.join for source in sources])
     return [source for source, is_there in zip(sources, there, strict=True) if is_there]
 
 
-def window_key(node: exp.Expr, sources: Sequence[Source]) -> str | None:
+def window_key(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
     """Which window column an expression is in each row, if it is one: NULL is no window."""
     if isinstance(node, exp.Column) and not node.table:
         return window_column(node, sources)  # of all that are joined by USING
     return window_column(node, _in_each_row(sources)) or _coalesced(node, sources)
 
 
-def output_columns(select: exp.Select, sources: Sequence[Source]) -> dict[str, str]:
+def output_columns(select: exp.Select, sources: Sequence[FromRelation]) -> dict[str, str]:
     """The window columns a SELECT hands on."""
     found: dict[str, str] = {}
     there = _in_each_row(sources)
@@ -54,7 +54,7 @@ def _of_star(star: exp.Expr, columns: Columns) -> dict[str, str]:
     return {name: what for name, what in columns.items() if name.lower() not in others}
 
 
-def _coalesced(node: exp.Expr, sources: Sequence[Source]) -> str | None:
+def _coalesced(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
     """The same window column of several sources, of which an outer join leaves one."""
     if not isinstance(node, exp.Coalesce):
         return None
@@ -62,7 +62,7 @@ def _coalesced(node: exp.Expr, sources: Sequence[Source]) -> str | None:
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def check(select: exp.Select, sources: Sequence[Source], outputs: Columns) -> None:
+def check(select: exp.Select, sources: Sequence[FromRelation], outputs: Columns) -> None:
     """Passes a SELECT whose operators all stay within one window.
 
     Raises:
@@ -93,7 +93,7 @@ def check(select: exp.Select, sources: Sequence[Source], outputs: Columns) -> No
             _check_join(source, sources)
 
 
-def _groups_by_window(select: exp.Select, sources: Sequence[Source]) -> bool:
+def _groups_by_window(select: exp.Select, sources: Sequence[FromRelation]) -> bool:
     """Whether the groups of a GROUP BY, in each of its grouping sets, are of one window: what is computed of an end may
     be the same for several."""
     found = grouping(select)
@@ -101,7 +101,7 @@ def _groups_by_window(select: exp.Select, sources: Sequence[Source]) -> bool:
     return bool(ends) if found.sets is None else all(ends & {*keys} for keys in found.sets)
 
 
-def check_ranks(select: exp.Select, sources: Sequence[Source]) -> None:
+def check_ranks(select: exp.Select, sources: Sequence[FromRelation]) -> None:
     """Passes a SELECT whose OVER clauses are partitioned by ``window_end``."""
     for item in [*select.expressions, select.args.get("qualify")]:
         for window in every(item, exp.Window) if item else ():
@@ -114,7 +114,7 @@ def check_ranks(select: exp.Select, sources: Sequence[Source]) -> None:
                 )
 
 
-def _check_join(source: Source, sources: Sequence[Source]) -> None:
+def _check_join(source: FromRelation, sources: Sequence[FromRelation]) -> None:
     join = source.join
     assert join is not None
     before = sources[: list(sources).index(source)]

@@ -18,14 +18,14 @@ from ..plan.base import (
     OVER_LIFE,
     Operator,
     OverAggregate,
-    Top,
     TopN,
+    TopRows,
     UnboundedState,
     in_one_piece,
     ttl_over,
 )
+from ..plan.frame_extent import ordered_by, reach
 from ..plan.hidden_items import hide_from_stars, with_weight
-from ..plan.reach import ordered_by, reach
 from ..plan.relation import EVENT_TIME, WEIGHT, Relation, comes_in_order
 from ..sql.clauses import relations, shown_as
 from ..sql.dialect import canonical, sql
@@ -107,7 +107,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         ((name, rank),) = ranked.items()
         where = template.args.get("where")
         (placed,) = conditions.windows_of(template)
-        top = Top(sql(placed), bounds[name], sql(where.this) if where else None)
+        top = TopRows(sql(placed), bounds[name], sql(where.this) if where else None)
     growth = None
     if relation.ends is None and not relation.bounded and not (top is not None and covered):
         growth = UnboundedState(

@@ -565,7 +565,7 @@ def text_in_batch(text: str, ask: QueryRunner | None = None, known: Mapping[str,
 
 def _dropped(
     text: str, ask: QueryRunner | None, known: Mapping[str, Known]
-) -> tuple[untimed_rows.Dropped, ...]:
+) -> tuple[untimed_rows.DroppedRows, ...]:
     """Returns where a stream of the same text drops rows without an event time."""
     timed = {name.lower() for name, what in known.items() if what.event_time is not None}
     try:

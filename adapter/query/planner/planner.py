@@ -41,7 +41,7 @@ def dataflow(
     windows: Callable[[exp.Query, Streams, int, bool, bool], WindowResults],
     emission: Emission = FINAL,
     may_grow: bool = False,
-) -> tuple[Dataflow, Streams, tuple[str, ...], tuple[untimed_rows.Dropped, ...]]:
+) -> tuple[Dataflow, Streams, tuple[str, ...], tuple[untimed_rows.DroppedRows, ...]]:
     """The operators of a tree whose streams and static tables are marked. Changes the tree.
 
     Args:

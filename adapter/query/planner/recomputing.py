@@ -11,7 +11,7 @@ from ..frontend import hints
 from ..normalize import conditions
 from ..normalize.compared_types import compares_mixed
 from ..plan import column_origins
-from ..plan.base import Operator, Recompute, Top, UnboundedState, Until, in_order, is_mixed
+from ..plan.base import Operator, Recompute, TopRows, UnboundedState, Until, in_order, is_mixed
 from ..plan.relation import Relation
 from ..sql.dialect import DIALECT, canonical, sql
 from ..sql.names import digest
@@ -78,7 +78,7 @@ def recomputed(
     aliases: tuple[str, ...],
     relation: Relation,
     label: str,
-    top: Top | None = None,
+    top: TopRows | None = None,
     growth: UnboundedState | None = None,
     until: tuple[Until, ...] = (),
     always: tuple[int, ...] = (),

@@ -12,7 +12,7 @@ from ..frontend.streams import is_printed
 from ..sql.clauses import only_asks
 from ..sql.dialect import function_name, sql, walk_same_query
 from ..sql.nodes import every
-from ..windows.window_columns import Source
+from ..windows.window_columns import FromRelation
 
 
 def refuse_streams_in_expressions(select: exp.Select) -> None:
@@ -120,7 +120,7 @@ def _reads_stream(node: exp.Expr | None) -> bool:
     return node is not None and hints.reads_stream(node)
 
 
-def check_row_level(select: exp.Select, sources: Sequence[Source]) -> None:
+def check_row_level(select: exp.Select, sources: Sequence[FromRelation]) -> None:
     """Passes a SELECT below a window function that works row by row. Takes its ORDER BY away.
 
     Raises:
@@ -144,7 +144,7 @@ def check_row_level(select: exp.Select, sources: Sequence[Source]) -> None:
         order.pop()
 
 
-def check_joins(sources: Sequence[Source]) -> None:
+def check_joins(sources: Sequence[FromRelation]) -> None:
     """Passes joins that keep no row of a table that is not a stream for its own sake.
 
     Raises:

@@ -22,7 +22,7 @@ from ..normalize.rankings import ranks
 from ..plan import column_origins
 from ..plan.base import Operator, Project, Source, UnionAll, WindowResults, WindowRows, in_order
 from ..sql.clauses import filters, set_filters
-from ..windows.window_columns import Source as From
+from ..windows.window_columns import FromRelation as From
 from .closing import closed_unless
 from .context import Planner
 from .from_items import FromItem, filter_below

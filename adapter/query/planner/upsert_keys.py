@@ -11,13 +11,13 @@ from ..plan import identity
 from ..plan.base import WindowResults
 from ..plan.operators.sessions import SessionStage
 from ..plan.operators.sliced import SlicedStage
-from ..plan.operators.window_buffer import WindowBuffer
+from ..plan.operators.window_buffer import BufferedWindows
 from ..program import Upsert
 from ..windows.emission import Emission
 
 
 def replacing(
-    plan: WindowResults, pieces: Sequence[SlicedStage | WindowBuffer], emission: Emission
+    plan: WindowResults, pieces: Sequence[SlicedStage | BufferedWindows], emission: Emission
 ) -> Upsert:
     """Which rows of the table a micro-batch's results are compared with.
 
@@ -76,7 +76,7 @@ def check_named(upsert: Upsert, key: Sequence[str], grows: bool) -> None:
     )
 
 
-def _sessions(plan: WindowResults, pieces: Sequence[SlicedStage | WindowBuffer]) -> Upsert:
+def _sessions(plan: WindowResults, pieces: Sequence[SlicedStage | BufferedWindows]) -> Upsert:
     """A session that goes on has another end, and sessions become one: old rows lie within the new window."""
     piece = pieces[0]
     if len(pieces) > 1 or not isinstance(piece, SessionStage) or plan.ranks:

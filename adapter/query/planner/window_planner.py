@@ -48,7 +48,7 @@ from ..sql.dialect import canonical, function_name, sql, walk_same_query
 from ..sql.nodes import every, shape
 from ..sql.tie_breaking import break_ties
 from ..windows import expansion
-from ..windows.window_columns import Columns, Source
+from ..windows.window_columns import Columns, FromRelation
 from ..windows.windows import Window
 from .locality import check, check_ranks, output_columns
 from .row_level import check_joins, check_row_level, refuse_limit, refuse_streams_in_expressions
@@ -240,7 +240,7 @@ class WindowPlanner:
             )
         return WindowedInfo(ROWS)
 
-    def _visit_windows(self, select: exp.Select, sources: list[Source]) -> WindowedInfo:
+    def _visit_windows(self, select: exp.Select, sources: list[FromRelation]) -> WindowedInfo:
         kinds = [source.kind for source in sources]
         if ROWS in kinds:
             row = next(source.alias for source in sources if source.kind == ROWS)
@@ -317,14 +317,14 @@ class WindowPlanner:
             )
         return WindowedInfo(RESULT, columns, max(side.level for side in sides))
 
-    def _sources(self, select: exp.Select) -> list[Source]:
+    def _sources(self, select: exp.Select) -> list[FromRelation]:
         found = []
         self._levels: dict[int, int] = getattr(self, "_levels", {})
         for node, join in joined(select):
             info = self._visit(node)
             self._levels[id(node)] = info.level
             found.append(
-                Source(
+                FromRelation(
                     alias=node.alias_or_name,
                     node=node,
                     kind=info.kind,
@@ -362,7 +362,7 @@ class WindowPlanner:
                 raise QueryError(on_change.refusal(window))
 
     def _aggregate(
-        self, select: exp.Select, sources: Sequence[Source], windowed: Source, level: int
+        self, select: exp.Select, sources: Sequence[FromRelation], windowed: FromRelation, level: int
     ) -> WindowedInfo:
         over = next(hints.windows_under(windowed.node))
         window = hints.window_of(over)

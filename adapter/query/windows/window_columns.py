@@ -14,7 +14,7 @@ Columns = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Source:
+class FromRelation:
     """A relation in FROM or JOIN."""
 
     alias: str
@@ -26,7 +26,7 @@ class Source:
     """Carried columns that identify a row. None if unknown."""
 
 
-def window_column(node: exp.Expr, sources: Sequence[Source]) -> str | None:
+def window_column(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
     """Returns the window column that an expression is. None if it isn't one."""
     if not isinstance(node, exp.Column):
         return None

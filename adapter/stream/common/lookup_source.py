@@ -12,7 +12,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from ...query.errors import QueryError
 from ...query.sql import intervals
 from ...sources import profile_connections
-from ...sources.stream_source import StreamSource
+from ...sources.stream_source import DeclaredSource
 from ...util.redaction import kind_of, remember
 
 KEYS = ("url", "dbtable", "driver", "options", "connection", "cache_ttl", "chunk_size", "retries")
@@ -38,9 +38,9 @@ class LookupSource:
     """How often a request that fails is tried again."""
 
     @property
-    def as_table(self) -> StreamSource:
+    def as_table(self) -> DeclaredSource:
         """The same as whatever else may read it sees it: a JDBC table of the session's catalog."""
-        return StreamSource(self.name, self.relation, "jdbc", self.options)
+        return DeclaredSource(self.name, self.relation, "jdbc", self.options)
 
     @classmethod
     def from_config(cls, name: str, relation: str, config: Any, table: str) -> LookupSource:

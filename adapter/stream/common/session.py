@@ -19,7 +19,7 @@ _BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 
 
 @dataclass(frozen=True)
-class Asked:
+class SessionDefaults:
     """What the project asks of Spark."""
 
     partitions: int
@@ -30,10 +30,10 @@ class Asked:
     """Bytes of a relation that is sent around for a join, instead of shuffling both sides."""
 
 
-def asked(spark: SparkSession) -> Asked:
+def asked(spark: SparkSession) -> SessionDefaults:
     """What the project's session asks."""
     wanted = int(spark.conf.get(_PARTITIONS) or 200)
-    return Asked(
+    return SessionDefaults(
         partitions=max(1, min(wanted, spark.sparkContext.defaultParallelism)),
         whole_stage=spark.conf.get(_WHOLE_STAGE) or "true",
         # The rows of a micro-batch are kept, so their size is known; state is read past them, not shuffled. As a hash
@@ -51,7 +51,7 @@ def working_session(spark: SparkSession) -> SparkSession:
     return session
 
 
-def prepare(session: SparkSession, asked: Asked) -> None:
+def prepare(session: SparkSession, asked: SessionDefaults) -> None:
     """Set a session for micro-batches.
 
     Structured Streaming copies sessions and puts settings of the checkpoint's first run into the copy,
@@ -83,7 +83,7 @@ def are_few(rows: int) -> bool:
     return rows <= _FEW_ROWS
 
 
-def spread(session: SparkSession, asked: Asked, rows: int = 0, few: bool = False) -> None:
+def spread(session: SparkSession, asked: SessionDefaults, rows: int = 0, few: bool = False) -> None:
     """Set how Spark computes: in how many tasks, and by which code.
 
     A few rows are computed by the time that code for whole stages is written, let alone compiled.

@@ -104,7 +104,7 @@ def _partial(storage: Storage, folder: str, before: int | None, remove: bool) ->
 
 
 @dataclass(frozen=True)
-class Dropped:
+class DroppedModel:
     """A model whose table is gone, and what is left of it."""
 
     model: StreamModel
@@ -112,7 +112,7 @@ class Dropped:
     """Names of tables, and folders."""
 
 
-def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> Iterator[Dropped | str]:
+def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> Iterator[DroppedModel | str]:
     """Models whose table is gone, and of which a state, changes or a checkpoint are still there. A table is gone only if the
     catalog that it was in says so. Where that can't be asked, a sentence says why.
 
@@ -162,13 +162,13 @@ def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> It
             yield _left_of(spark, storage, target)
 
 
-def _left_of(spark: SparkSession, storage: Storage, target: str) -> Dropped:
+def _left_of(spark: SparkSession, storage: Storage, target: str) -> DroppedModel:
     model = StreamModel(
         name=last(target), target=target, state=with_suffix(target, STATE_SUFFIX), storage=storage, sources=()
     )
     tables = [table.name for role in (STATE, CHANGELOG) if (table := owned(spark, model, role)) is not None]
     folders = [path for path in (model.checkpoint, model.savepoints) if storage.exists(path)]
-    return Dropped(model, (*tables, *folders))
+    return DroppedModel(model, (*tables, *folders))
 
 
 def _unseen(spark: SparkSession, table: str) -> str | None:

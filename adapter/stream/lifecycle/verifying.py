@@ -43,7 +43,7 @@ SAMPLE = 5
 
 
 @dataclass(frozen=True)
-class Asked:
+class VerifyRequest:
     """What is known of a model's query."""
 
     text: Callable[[Mapping[str, str]], str]
@@ -89,7 +89,7 @@ class Verified:
         return not self.only_in_table and (self.not_due or not self.only_in_batch)
 
 
-def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Asked) -> Verified:
+def verify(spark: SparkSession, model: StreamModel, program: Program, asked: VerifyRequest) -> Verified:
     """Compare a model's table with a batch run.
 
     Args:
@@ -202,7 +202,7 @@ def _check_edited(spark: SparkSession, model: StreamModel, program: Program) -> 
 
 
 def _until(
-    session: SparkSession, model: StreamModel, program: Program, position: Position, asked: Asked
+    session: SparkSession, model: StreamModel, program: Program, position: Position, asked: VerifyRequest
 ) -> tuple[int | None, bool]:
     """Up to which end windows are compared (None: all rows), and whether rows may come yet that only batch has."""
     work = Work(model, program, StateTable(session, model), AppendSink(session, model), Lookups(model))
@@ -265,7 +265,7 @@ def _until_then(model: StreamModel, rows: DataFrame, due: Due, until: int) -> Da
     return rows.where(due.condition(until))
 
 
-def _hints(table: IcebergTable, position: Position, asked: Asked) -> Iterator[str]:
+def _hints(table: IcebergTable, position: Position, asked: VerifyRequest) -> Iterator[str]:
     """What may explain a difference."""
     if position.late_rows:
         yield (

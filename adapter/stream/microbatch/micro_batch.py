@@ -31,7 +31,7 @@ from ...query.program import (
 )
 from ...util.types import type_text
 from ..common.model import StreamModel
-from ..common.session import Asked, are_few, show, spread, sql
+from ..common.session import SessionDefaults, are_few, show, spread, sql
 from ..common.time_zones import shown
 from ..evolution.output_schema import check_collations, check_kept
 from ..iceberg.table import stored_types
@@ -93,7 +93,7 @@ class MicroBatch:
         work: Work,
         spark: SparkSession,
         position: Position,
-        asked: Asked,
+        asked: SessionDefaults,
         expected: int | None = None,
     ) -> None:
         self.position = position

@@ -75,7 +75,7 @@ def begins_with_all(model: StreamModel) -> bool:
     return bool(read_whole(model.storage, model.checkpoint)) or bootstrapped_from(model) is not None
 
 
-class Whole(NamedTuple):
+class SnapshotRead(NamedTuple):
     """A table that a micro-batch reads as it is at a snapshot."""
 
     table: str
@@ -84,7 +84,7 @@ class Whole(NamedTuple):
     """Whether its rows come beside those of the micro-batch; else in their place."""
 
 
-def whole_tables(spark: SparkSession, model: StreamModel) -> dict[str, Whole]:
+def whole_tables(spark: SparkSession, model: StreamModel) -> dict[str, SnapshotRead]:
     """The tables that the first micro-batch reads as a whole, by what the query calls their streams."""
     if (bootstrap := bootstrapped_from(model)) is not None:
         return {model.sources[0].relation: bootstrap}
@@ -96,14 +96,16 @@ def whole_tables(spark: SparkSession, model: StreamModel) -> dict[str, Whole]:
             table = IcebergTable(spark, model.sources[number].location)
             # Spark ends with the last rows that were added, though rows may have been deleted since.
             is_past = changed is not None and table.between(end, changed) is not None
-            found[model.sources[number].relation] = Whole(table.name, changed if is_past and changed else end)
+            found[model.sources[number].relation] = SnapshotRead(
+                table.name, changed if is_past and changed else end
+            )
     return found
 
 
-def bootstrapped_from(model: StreamModel) -> Whole | None:
+def bootstrapped_from(model: StreamModel) -> SnapshotRead | None:
     """The table that the first micro-batch has in the place of what its source has had until then; None: there is none."""
     text = model.storage.read_text(_bootstrap(model))
-    return None if text is None else Whole(**json.loads(text))
+    return None if text is None else SnapshotRead(**json.loads(text))
 
 
 def wait_for_source(model: StreamModel) -> None:
@@ -122,7 +124,7 @@ def wait_for_source(model: StreamModel) -> None:
 
 def note_bootstrap(model: StreamModel, table: str, snapshot: int) -> None:
     """Note the table that a stream begins with. To be called until its first micro-batch is planned."""
-    model.storage.write_text(_bootstrap(model), json.dumps(Whole(table, snapshot)._asdict()))
+    model.storage.write_text(_bootstrap(model), json.dumps(SnapshotRead(table, snapshot)._asdict()))
 
 
 def _bootstrap(model: StreamModel) -> str:

@@ -24,7 +24,7 @@ from ..common.session import jvm
 from ..evolution.output_schema import fits
 from ..iceberg.table import IcebergTable
 from .file_names import check_folder
-from .initial_offset import Whole, reading_options
+from .initial_offset import SnapshotRead, reading_options
 from .records import read_files, read_messages, records_of, rows_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def as_one(streams: Sequence[tuple[str, DataFrame]]) -> DataFrame:
 
 
 def as_a_whole(
-    batch: DataFrame, model: StreamModel, inputs: tuple[StreamInput, ...], tables: Mapping[str, Whole]
+    batch: DataFrame, model: StreamModel, inputs: tuple[StreamInput, ...], tables: Mapping[str, SnapshotRead]
 ) -> DataFrame:
     """A micro-batch in which some streams have the rows of their tables at a snapshot.
 

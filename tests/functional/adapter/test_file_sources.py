@@ -12,7 +12,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment.file_sources import create_view, records_of
 from dbt.adapters.spark_streaming.sources import stream_source
-from dbt.adapters.spark_streaming.sources.stream_source import StreamSource
+from dbt.adapters.spark_streaming.sources.stream_source import DeclaredSource
 
 SOURCES = """
 sources:
@@ -150,7 +150,9 @@ class TestFileSources:
     def test_messages_are_taken_apart(self, spark: Any) -> None:
         said = {"format": "kafka", "value_format": "json", "schema": "id INT, ts TIMESTAMP"}
         options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "bids"}
-        topic = StreamSource.from_config("raw.t", "spark_catalog.default.taken", {**said, "options": options})
+        topic = DeclaredSource.from_config(
+            "raw.t", "spark_catalog.default.taken", {**said, "options": options}
+        )
         values = """ values ('{"id": 1, "ts": "2024-01-01T00:00:00Z"}'), ('{"id": 2}'), ('{id'), (null) as t(value)"""
         sent = "cast(value as binary) as value, 't' as topic, 0 as `partition`, 7L as `offset`"
         spark.sql(f"select {sent} from {values}").createOrReplaceTempView("sent")

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from dbt.cli.main import dbtRunner
 
 from dbt.adapters.spark_streaming.cli.commands import main
-from dbt.adapters.spark_streaming.cli.project import Project, Selection
+from dbt.adapters.spark_streaming.cli.project import DbtProject, Selection
 from dbt.adapters.spark_streaming.cli.run import run_models
 from dbt.adapters.spark_streaming.project import stream_node
 from dbt.adapters.spark_streaming.service.health import read_health
@@ -112,7 +112,7 @@ class TestColumnsThatComeAgain:
 @contextmanager
 def follows(project: Any) -> Iterator[Callable[[str], str]]:
     """`dbt-stream run`, and how each of its models is."""
-    told = Project(Path(project.project_root), Path(project.profiles_dir), None, None, None)
+    told = DbtProject(Path(project.project_root), Path(project.profiles_dir), None, None, None)
     models = {
         name: stream_node.model(told.streaming_model(name), told.environment()) for name in ("g", *READERS)
     }

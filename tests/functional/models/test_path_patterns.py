@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dbt.tests.util import run_dbt
 
-from dbt.adapters.spark_streaming.cli.project import Project
+from dbt.adapters.spark_streaming.cli.project import DbtProject
 from dbt.adapters.spark_streaming.service.failures import Failure, classify
 from dbt.adapters.spark_streaming.service.preparation import Outcome, PreparationError, _error
 
@@ -60,7 +60,7 @@ class TestPathPatterns:
                 assert "Give the folder another name" in message
 
     def test_a_folder_that_is_named_like_an_outage_is_not_waited_for(self, project: Any) -> None:
-        told = Project(Path(project.project_root), Path(project.profiles_dir), None, None, None)
+        told = DbtProject(Path(project.project_root), Path(project.profiles_dir), None, None, None)
         manifest, found = told.parsed(), []
 
         def note(unique_id: str, status: str, message: str, problem: BaseException | None) -> None:

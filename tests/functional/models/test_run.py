@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
 from dbt.adapters.spark_streaming.cli.commands import main
-from dbt.adapters.spark_streaming.cli.project import Project, Selection
+from dbt.adapters.spark_streaming.cli.project import DbtProject, Selection
 from dbt.adapters.spark_streaming.cli.run import run_models
 from dbt.adapters.spark_streaming.project import stream_node
 from dbt.adapters.spark_streaming.service.health import read_health
@@ -64,7 +64,7 @@ class TestRun:
     ) -> None:
         idle = CliRunner().invoke(main, [*self.options(project), "stop", "tens"])
         assert (idle.exit_code, idle.stdout) == (0, "tens isn't running.\n")
-        told = Project(Path(project.project_root), Path(project.profiles_dir), None, None, None)
+        told = DbtProject(Path(project.project_root), Path(project.profiles_dir), None, None, None)
         locks = Path(told.environment().storage.locks)
         outcome: list[bool] = []
         thread = threading.Thread(
@@ -182,7 +182,7 @@ class TestRun:
     ) -> None:
         for hour in (7, 8):
             write_events(spark, events, f"at{hour}", f"('2024-03-04 0{hour}:15:00', 'p1', 'd1', 1)")
-        told = Project(Path(project.project_root), Path(project.profiles_dir), None, None, None)
+        told = DbtProject(Path(project.project_root), Path(project.profiles_dir), None, None, None)
         with self.stopped_after_one(project):
             assert run_models(told, Selection(("tens",)), "300 milliseconds")
         assert "tens: stopped" in capsys.readouterr().out
@@ -191,7 +191,7 @@ class TestRun:
         self, project: Any, events: Path, spark: Any, capsys: pytest.CaptureFixture[str]
     ) -> None:
         write_events(spark, events, "at9", "('2024-03-04 09:15:00', 'p1', 'd1', 1)")
-        told = Project(Path(project.project_root), Path(project.profiles_dir), None, None, None)
+        told = DbtProject(Path(project.project_root), Path(project.profiles_dir), None, None, None)
         models = {
             name: stream_node.model(told.streaming_model(name), told.environment())
             for name in ("tens", "hours")
@@ -232,7 +232,7 @@ class TestRun:
     @contextmanager
     def stopped_after_one(self, project: Any) -> Iterator[None]:
         """A run of `tens` is asked to stop in its first micro-batch."""
-        told = Project(Path(project.project_root), Path(project.profiles_dir), None, None, None)
+        told = DbtProject(Path(project.project_root), Path(project.profiles_dir), None, None, None)
         model = stream_node.model(told.streaming_model("tens"), told.environment())
 
         def stop(point: str, name: str) -> None:

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from dbt.tests.util import run_dbt
 
 from dbt.adapters.spark_streaming.cli.commands import main
-from dbt.adapters.spark_streaming.cli.project import Project
+from dbt.adapters.spark_streaming.cli.project import DbtProject
 from dbt.adapters.spark_streaming.service.health import Health
 from tests.functional.models.conftest import sources, write_events
 from tests.functional.models.test_run import until
@@ -102,7 +102,7 @@ class TestService:
 
     def states(self, options: list[str]) -> dict[str, str]:
         """As the files say: to have dbt read the project takes longer than a model to fail."""
-        storage = Project(Path(options[1]), Path(options[3]), None, None, None).environment().storage
+        storage = DbtProject(Path(options[1]), Path(options[3]), None, None, None).environment().storage
         found = {}
         for name in ("good", "poison", "reads_poison", "broken"):
             # A model that is still starting has no file yet.

@@ -13,7 +13,7 @@ import pytest
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg import owner
 from dbt.adapters.spark_streaming.stream.lifecycle import orphans
-from dbt.adapters.spark_streaming.stream.lifecycle.orphans import Dropped
+from dbt.adapters.spark_streaming.stream.lifecycle.orphans import DroppedModel
 from dbt.adapters.spark_streaming.stream.lifecycle.promoting import clean_up, stage
 from dbt.adapters.spark_streaming.stream.run.runner import reset, run_stream
 from dbt.adapters.spark_streaming.stream.run.saving import delete, save
@@ -101,7 +101,7 @@ def test_a_second_target_of_one_storage_root_leaves_the_first_alone(
             assert "Give each target a 'storage_root' of its own in the profile" in said
         found = list(orphans.dropped(other, model.storage, [f"{model.target.split('.')[0]}.{SCHEMA}"]))
         assert [each for each in found if f"{model.target}: it is in another catalog" in str(each)]
-        assert not [each for each in found if isinstance(each, Dropped)]
+        assert not [each for each in found if isinstance(each, DroppedModel)]
     assert files(stream) == before
     goes_on(stream)
 
@@ -142,7 +142,7 @@ def test_gone_is_what_the_catalog_says(spark: Any, stream: Stream) -> None:
     assert "there is a folder" in refused(reset, spark, unknown)
     assert Path(unknown.checkpoint).exists()
     broken = session_of(spark, **{"catalog-impl": "org.apache.iceberg.NoSuchCatalog"})
-    assert [each for each in look(broken) if isinstance(each, Dropped)] == []
+    assert [each for each in look(broken) if isinstance(each, DroppedModel)] == []
     # By hand, with its files or without.
     spark.sql(f"drop table {model.target} purge")
     (gone,) = look()

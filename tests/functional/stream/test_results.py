@@ -247,7 +247,7 @@ def test_a_flush_that_changes_nothing_is_over(spark: Any, storage_root: Path) ->
     assert len(early) == 2
     assert stream.flush().rows_out == 0
     plan = plan_of(text)
-    asked = verifying.Asked(
+    asked = verifying.VerifyRequest(
         lambda views: comparing.reading(generate.batch(plan), views),
         comparing.due(plan),
         emission.read(when),

@@ -20,7 +20,7 @@ from ...sql.clauses import filters, only_asks
 from ...sql.dialect import DIALECT, from_clause, function_name, parse, sql
 from ...sql.nodes import every
 from ...sql.tie_breaking import values
-from ...windows.window_columns import Source, window_column
+from ...windows.window_columns import FromRelation, window_column
 from .rank_bounds import Places, places_let_through
 
 RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
@@ -231,7 +231,7 @@ def last_place(test: exp.Expr, name: str) -> int | None:
     return min((last for last in found if last is not None), default=None)
 
 
-def top(select: exp.Select, sources: Sequence[Source]) -> Top | None:
+def top(select: exp.Select, sources: Sequence[FromRelation]) -> Top | None:
     """Returns the rows that a ranking directly over a windowing TVF needs. None for all.
 
     A row that isn't among the first of its slice isn't among the first of a window with that slice.
@@ -265,7 +265,7 @@ class _WindowColumn(Exception):
     """Raised for an expression that a row has no value for before its windows close."""
 
 
-def _of_row(node: exp.Expr, sources: Sequence[Source]) -> str | None:
+def _of_row(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
     """Returns an expression over a buffered row. None for a window column, which is equal for all rows of a window."""
     if window_column(node, sources):
         return None

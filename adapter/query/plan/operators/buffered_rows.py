@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, StatePart, Step, now
 from ...sql.names import digest
-from ..base import Operator, Top
+from ..base import Operator, TopRows
 from ..relation import WEIGHT
 from . import generations
 from .key_generations import NO_STEP, SINCE, generations_of, of_keys, same
@@ -97,7 +97,7 @@ class BufferedRows:
     partitions: Partitions | None = None
     keys: tuple[str, ...] = ()
     alias: str = "own"
-    top: Top | None = None
+    top: TopRows | None = None
     busy: str | None = None
     ends: str | None = None
     lasts: int | None = None

@@ -46,7 +46,7 @@ def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
     return f"select * from (\n{ranked(rows, partition, 'place')}\n) where place <= {top.rows}"
 
 
-class WindowBuffer:
+class BufferedWindows:
     """Steps and state of a `RowsStage`."""
 
     def __init__(self, stage: RowsStage, emission: Emission) -> None:
@@ -113,7 +113,7 @@ class WindowBuffer:
         return Step(self.stage.name, f"select {columns}\nfrom (\n{closing}\n)")
 
 
-class SessionBuffer(WindowBuffer):
+class SessionBuffer(BufferedWindows):
     """Steps and state of a `RowsStage` over sessions."""
 
     def __init__(self, stage: RowsStage, emission: Emission) -> None:

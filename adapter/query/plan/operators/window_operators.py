@@ -7,10 +7,12 @@ from ...windows.emission import FINAL, Emission
 from ..stages import RowsStage
 from .sessions import SessionStage
 from .sliced import SlicedStage
-from .window_buffer import SessionBuffer, WindowBuffer
+from .window_buffer import BufferedWindows, SessionBuffer
 
 
-def operator_of(stage: AggregateStage | RowsStage, emission: Emission = FINAL) -> SlicedStage | WindowBuffer:
+def operator_of(
+    stage: AggregateStage | RowsStage, emission: Emission = FINAL
+) -> SlicedStage | BufferedWindows:
     """Returns the steps and state of a window stage.
 
     Args:
@@ -19,4 +21,4 @@ def operator_of(stage: AggregateStage | RowsStage, emission: Emission = FINAL) -
     """
     if isinstance(stage, AggregateStage):
         return SessionStage(stage, emission) if stage.window.merges else SlicedStage(stage, emission)
-    return SessionBuffer(stage, emission) if stage.window.merges else WindowBuffer(stage, emission)
+    return SessionBuffer(stage, emission) if stage.window.merges else BufferedWindows(stage, emission)

@@ -30,7 +30,7 @@ _OF_WHOLE_PARTITIONS = (
 
 
 @dataclass(frozen=True)
-class Reach:
+class FrameExtent:
     """The rows before one that its frames have, of all rows of its partition."""
 
     rows: int = 0
@@ -40,13 +40,13 @@ class Reach:
     everything: bool = False
     """All of them."""
 
-    def __or__(self, other: Reach) -> Reach:
-        return Reach(
+    def __or__(self, other: FrameExtent) -> FrameExtent:
+        return FrameExtent(
             max(self.rows, other.rows), max(self.micros, other.micros), self.everything or other.everything
         )
 
 
-def reach(windows: Sequence[exp.Window], time: str, alias: str) -> Reach | None:
+def reach(windows: Sequence[exp.Window], time: str, alias: str) -> FrameExtent | None:
     """How far the frames of OVER clauses reach back that stand in order of time.
 
     Args:
@@ -60,7 +60,7 @@ def reach(windows: Sequence[exp.Window], time: str, alias: str) -> Reach | None:
     partitions = {frozenset(map(canonical, each.args.get("partition_by") or ())) for each in windows}
     if len(partitions) != 1:
         return None
-    found = Reach()
+    found = FrameExtent()
     for each in windows:
         one = _reach_of(each) if ordered_by(each, alias) == time else None
         if one is None:
@@ -86,7 +86,7 @@ def ordered_by(window: exp.Window, alias: str) -> str | None:
     return column.name.lower() if of in ("", alias.lower()) else None
 
 
-def _reach_of(window: exp.Window) -> Reach | None:
+def _reach_of(window: exp.Window) -> FrameExtent | None:
     function, spec = window.this, window.args.get("spec")
     if isinstance(function, exp.Filter):
         function = function.this
@@ -100,13 +100,13 @@ def _reach_of(window: exp.Window) -> Reach | None:
         if not (isinstance(offset, exp.Literal) and offset.name.isdigit()):
             return None
         # The last value that isn't NULL may stand anywhere before.
-        return Reach(everything=True) if looks_for_values else Reach(rows=int(offset.name))
+        return FrameExtent(everything=True) if looks_for_values else FrameExtent(rows=int(offset.name))
     if not isinstance(function, exp.AggFunc):
         return None
-    return Reach(everything=True) if spec is None else _reach_of_frame(spec)
+    return FrameExtent(everything=True) if spec is None else _reach_of_frame(spec)
 
 
-def _reach_of_frame(spec: exp.Expr) -> Reach | None:
+def _reach_of_frame(spec: exp.Expr) -> FrameExtent | None:
     """That of a frame which ends with the row itself, or before it."""
     kind = str(spec.args.get("kind")).upper()
     start, end = spec.args.get("start"), spec.args.get("end")
@@ -116,24 +116,24 @@ def _reach_of_frame(spec: exp.Expr) -> Reach | None:
     if not (end is None or _says(end, "CURRENT ROW") or ends_before):
         return None
     if _says(start, "UNBOUNDED"):
-        return Reach(everything=True)
+        return FrameExtent(everything=True)
     if _says(start, "CURRENT ROW"):
-        return Reach()
+        return FrameExtent()
     return _distance(kind, start) if str(spec.args.get("start_side")).upper() == "PRECEDING" else None
 
 
-def _distance(kind: str, bound: object) -> Reach | None:
+def _distance(kind: str, bound: object) -> FrameExtent | None:
     """How far before a row a frame's bound lies; None: that can't be told, or it lies after it."""
     if kind == "ROWS":
         counted = isinstance(bound, exp.Literal) and bound.name.isdigit()
-        return Reach(rows=int(bound.name)) if isinstance(bound, exp.Literal) and counted else None
+        return FrameExtent(rows=int(bound.name)) if isinstance(bound, exp.Literal) and counted else None
     if kind != "RANGE" or not isinstance(bound, exp.Interval):
         return None
     try:
         micros = intervals.parse(f"{bound.this.name} {bound.args['unit'].name}")
     except (QueryError, KeyError, AttributeError):
         return None  # months, whose lengths differ
-    return Reach(micros=micros) if micros >= 0 else None
+    return FrameExtent(micros=micros) if micros >= 0 else None
 
 
 def _says(bound: object, words: str) -> bool:

@@ -24,7 +24,7 @@ logger = AdapterLogger("Spark")
 
 
 @dataclass
-class Stream:
+class RunningModel:
     """A model, and its progress in this process."""
 
     name: str
@@ -50,7 +50,7 @@ class Stream:
         return None if self.model is None else latest_progress(self.model)
 
 
-class Streams:
+class RunningModels:
     """The streams of a service.
 
     Args:
@@ -62,7 +62,7 @@ class Streams:
 
     def __init__(
         self,
-        streams: Mapping[str, Stream],
+        streams: Mapping[str, RunningModel],
         preparer: Preparer,
         session: Callable[[], SparkSession],
         every: str,
@@ -91,7 +91,7 @@ class Streams:
             else:
                 return
 
-    def _prepare(self, stream: Stream, attempt: Attempt) -> Prepared | None:
+    def _prepare(self, stream: RunningModel, attempt: Attempt) -> Prepared | None:
         try:
             prepared = self._preparer.prepare(stream.name, attempt.stop.is_set)
         except PreparationError as problem:
@@ -109,7 +109,7 @@ class Streams:
         stream.model = prepared.model
         return prepared
 
-    def _run(self, stream: Stream, prepared: Prepared, attempt: Attempt) -> None:
+    def _run(self, stream: RunningModel, prepared: Prepared, attempt: Attempt) -> None:
         taken = _batch(stream)
         model = replace(prepared.model, trigger=None)
         with RunningStream(self._session(), model, prepared.program, attempt.stop.is_set) as running:
@@ -139,7 +139,7 @@ class Streams:
         return f"'{status['message']}'" if status["isTriggerActive"] else None
 
 
-def _wait(stream: Stream, running: RunningStream, attempt: Attempt, taken: object) -> bool:
+def _wait(stream: RunningModel, running: RunningStream, attempt: Attempt, taken: object) -> bool:
     """Waits until the query ends. Returns whether it was stopped on request.
 
     Args:
@@ -158,7 +158,7 @@ def _wait(stream: Stream, running: RunningStream, attempt: Attempt, taken: objec
             return running.wait(1.0).stopped
 
 
-def _batch(stream: Stream) -> object:
+def _batch(stream: RunningModel) -> object:
     found = stream.latest
     return None if found is None else (found["batch"], found["flush"])
 
