@@ -68,7 +68,7 @@ GROUPS = f"select k, count(*) as n, max(v) as m from {STREAM} group by k"
 
 def test_groups_of_window_results_are_kept_from_changes() -> None:
     found = flow(f"select k, sum(n) as n from ({per_window('5 minutes')}) group by k", ttl=None)
-    assert kinds(found) == ["WindowResults", "GroupAggregate", "Project"]
+    assert kinds(found) == ["WindowAggregate", "WindowResults", "GroupAggregate", "Project"]
     assert found.key == ("k",)
 
 
@@ -77,7 +77,7 @@ def test_windows_of_two_lengths_meet_within_a_micro_batch() -> None:
         f"select a.window_end, a.n, b.n as m from ({per_window('5 minutes')}) as a "
         f"join ({per_window('10 minutes')}) as b on a.window_end = b.window_end and a.k = b.k"
     )
-    assert kinds(found) == ["WindowResults", "WindowResults", "Local"]
+    assert kinds(found) == ["WindowAggregate", "WindowResults"] * 2 + ["Local"]
     assert not found.root.relation.changes
     assert found.root.relation.together == {"window_end": "window_end"}
 
@@ -612,7 +612,16 @@ def test_groups_of_windows_of_what_changes_wait_for_the_window() -> None:
         (
             f"""select window_end, k, count(*) as n from (select * from {windows_over("db.s")} as c
             where k in (select k from {OTHER})) group by window_start, window_end, k""",
-            ["WindowResults", "WindowClose", "Source", "Project", "Recompute", "GroupAggregate", "Project"],
+            [
+                "WindowAggregate",
+                "WindowResults",
+                "WindowClose",
+                "Source",
+                "Project",
+                "Recompute",
+                "GroupAggregate",
+                "Project",
+            ],
         ),
         (
             f"select v from (select distinct v, window_end from {windows_over(LAST)})",
