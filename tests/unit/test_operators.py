@@ -613,7 +613,6 @@ def test_groups_of_windows_of_what_changes_wait_for_the_window() -> None:
             f"""select window_end, k, count(*) as n from (select * from {windows_over("db.s")} as c
             where k in (select k from {OTHER})) group by window_start, window_end, k""",
             [
-                "WindowAggregate",
                 "WindowResults",
                 "WindowClose",
                 "Source",
