@@ -1,1 +1,1 @@
-"""What all of the running code stands on: the model, its names, the session, errors, the lock."""
+"""Foundations of the running code: the model, names of tables, the Spark session, errors."""

@@ -1,4 +1,4 @@
-"""What went wrong in a stream, as a sentence for the model's author."""
+"""Turns exceptions of a stream into sentences for the model's author."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
     from .model import StreamModel
 
 
-# Causes of causes; Java lets them go round in circles.
+# Longest chain of causes to follow: Java allows cycles.
 _DEPTH = 30
 
 
 class StreamError(DbtRuntimeError):
-    """A stream that can't start or go on. `msg` names the model, what was found and what to do."""
+    """A stream can't start or continue. `msg` names the model, what was found and what to do."""
 
     is_unknown = False
-    """Whether `msg` is what a library said, of which nothing else is known."""
+    """Whether `msg` is the message of a library's error that has no explanation here."""
 
     def __init__(self, msg: str) -> None:
         super().__init__(as_written(without_secrets(msg)))
 
 
 class TransientError(StreamError):
-    """A stream that can't go on now. Nothing of the model has to change before the next run does."""
+    """A stream can't continue now, but the next run can without a change of the model."""
 
 
 def explain(model: StreamModel, problem: BaseException) -> StreamError:
-    """Any exception of a running stream as a sentence.
+    """Explains any exception of a running stream in a sentence.
 
-    Spark wraps what happened in a micro-batch several times (the stream, the callback, the job, the
-    task); the innermost cause is what the author can do something about.
+    Spark wraps an error in a micro-batch several times (the stream, the callback, the job, the task). The author can
+    act on the innermost cause.
     """
     for link in chain(problem):
         if isinstance(link, StreamError | StorageError):
-            # Another one: an exception must not be its own cause's cause.
+            # A new error, because `link` may be a cause of `problem` and must not become its own cause.
             found = StreamError(link.msg)
             found.is_unknown = getattr(link, "is_unknown", True)
             found.__cause__ = problem
@@ -62,13 +62,13 @@ def explain(model: StreamModel, problem: BaseException) -> StreamError:
 
 
 def cause_text(problem: BaseException) -> str:
-    """What an exception and its causes say, those of the JVM too."""
+    """Returns the messages of an exception and of its causes, including those in the JVM."""
     return "\n".join(message_of(link) for link in chain(problem))
 
 
 @contextmanager
 def sentences(model: StreamModel) -> Iterator[None]:
-    """What goes wrong with a model in a block, as a `StreamError`."""
+    """Raises the exceptions of a block as `StreamError`."""
     try:
         yield
     except StreamError:
@@ -78,7 +78,7 @@ def sentences(model: StreamModel) -> Iterator[None]:
 
 
 def chain(problem: BaseException | None) -> Iterator[BaseException]:
-    """Yields an exception, then what caused it, and so on."""
+    """Yields an exception and its causes, outermost first."""
     seen: set[int] = set()  # `raise x from y` while y is handled makes a circle
     while problem is not None and id(problem) not in seen:
         seen.add(id(problem))
@@ -87,7 +87,7 @@ def chain(problem: BaseException | None) -> Iterator[BaseException]:
 
 
 def message_of(problem: BaseException) -> str:
-    """Returns the message and the JVM's stack, whose "Caused by" lines name the causes."""
+    """Returns the message, and a "Caused by" line for each exception of the JVM."""
     java = getattr(problem, "java_exception", None) or getattr(problem, "_origin", None)
     if java is None:
         return said(problem)
@@ -97,7 +97,7 @@ def message_of(problem: BaseException) -> str:
             messages.append(f"Caused by: {java.toString()}")
             java = java.getCause()
     except Exception as why:
-        # The JVM is gone, and with it what else there was to say.
+        # The JVM has ended, so the other causes can't be read.
         messages.append(said(why))
     return "\n".join(messages)
 
@@ -137,7 +137,7 @@ _RAISED = re.compile(
 
 
 def forgets_collations(model: StreamModel) -> str:
-    """What is said of a query that keeps, or compares with what is kept, texts that have a collation."""
+    """Returns the message for a query whose state stores, or is compared with, strings that have a collation."""
     return (
         f"Model {model.name}: its query keeps texts with a collation: as a key, as the value of an aggregate, in what a "
         "ranking is ordered by, or among rows that it keeps. Tables of Iceberg have none, so what is kept would be compared "
@@ -218,7 +218,7 @@ def _known(model: StreamModel, text: str) -> str | None:
 
 
 def _of_a_source(model: StreamModel, text: str) -> str:
-    """Returns how a sentence on a file begins: with its source, if it is of one."""
+    """Returns the beginning of a sentence about a file: the source whose folder contains it, or an empty text."""
     found = _FILE.search(text)
     source = found and next((s for s in model.sources if s.is_files and s.holds(found["file"])), None)
     return f"of its source {source.name or source.relation} " if source else ""
@@ -240,7 +240,7 @@ def _of_kafka(model: StreamModel, text: str) -> str | None:
 
 
 def rows_changed(model: StreamModel, kind: str, tables: Iterable[str]) -> str:
-    """What to do where rows of one of some tables were changed, by an operation of Iceberg's."""
+    """Returns the message for source tables with an overwrite or delete snapshot, of which a stream reads only appends."""
     return (
         f"Model {model.name}: rows of a source were changed or deleted (an Iceberg {kind} snapshot), and a stream takes "
         "in appended rows only, from the table's first snapshot on. Have the table made from scratch and this model with "
@@ -250,7 +250,7 @@ def rows_changed(model: StreamModel, kind: str, tables: Iterable[str]) -> str:
 
 
 _CAUSE = re.compile(r"^(?:Caused by:\s*)?(?:[\w$]+\.)*(?P<name>[\w$]+(?:Exception|Error)):\s*(?P<text>.+)$")
-# These only say that something else went wrong.
+# Exceptions that only wrap another one.
 _WRAPPERS = {
     "StreamingQueryException",
     "ForeachBatchUserFuncException",
@@ -263,20 +263,20 @@ _WRAPPERS = {
 
 
 def cause(problem: BaseException) -> str:
-    """What went wrong, as a sentence of whoever says so."""
+    """Returns the message of the innermost cause, as a sentence."""
     text = without_secrets(_first_cause("\n".join(message_of(link) for link in chain(problem))).strip())
     return text if text.endswith((".", "!")) else f"{text}."
 
 
 def _first_cause(text: str) -> str:
-    """The most telling line of a chain of messages: the innermost that isn't a wrapper's."""
+    """Returns the most specific message of a chain: that of the innermost exception that isn't a wrapper."""
     best, listed = "", False
     for line in text.splitlines():
         found = _CAUSE.match(line.strip())
         if found and (found["name"] not in _WRAPPERS or not best):
             best, listed = _shorten(found["text"]), True
         elif listed and line.startswith("\t") and not is_machinery(line):
-            # Some causes are lists.
+            # Some messages continue with a list, one indented entry a line.
             best += f"\n{line.strip()}"
         elif line.strip():
             listed = False

@@ -1,8 +1,8 @@
-"""Named points between two writes, where a test has a stream fail or its process die.
+"""Named points between two writes at which a test makes a stream fail or kills its process.
 
-Nothing happens at a point unless one is armed: by `arm`, or by the environment of a process that a test
-starts: ``DBT_SPARK_STREAMING_FAIL_POINT="kill-both state.append:after 3 orders"`` kills Python and its JVM
-when the model ``orders`` has appended to its state for the third time.
+Nothing happens at a point unless it is armed, by `arm` or by the environment of a process that a test starts:
+``DBT_SPARK_STREAMING_FAIL_POINT="kill-both state.append:after 3 orders"`` kills Python and its JVM when the model
+``orders`` has appended to its state for the third time.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 ENVIRONMENT = "DBT_SPARK_STREAMING_FAIL_POINT"
-"""``ACTION POINT [NTH [MODEL]]``: what to do when a point is reached for the n-th time, by any model or by one."""
+"""Environment variable ``ACTION POINT [NTH [MODEL]]``: the action when a model, or any model, reaches a point for the
+n-th time."""
 
 Handler = Callable[[str, str], None]
-"""Is called with a point and the model that reached it, in whatever thread."""
+"""Function called with a point and the model that reached it, in the thread of the model."""
 
 
 class FailPointError(Exception):
-    """A point that is armed to fail was reached."""
+    """A model reached a point that is armed to raise."""
 
 
 def reached(point: str, model: str) -> None:
-    """Say that a model is at a point.
+    """Calls the armed handler, if any, with a point that a model has reached.
 
     Args:
-        point: its name.
-        model: the model's.
+        point: name of the point.
+        model: name of the model.
     """
     if _handler is not None:
         _handler(point, model)
@@ -37,20 +38,20 @@ def reached(point: str, model: str) -> None:
 
 @contextmanager
 def around(step: str, model: str) -> Iterator[None]:
-    """Say that a model is at the points ``step:before`` and, if nothing is raised, ``step:after``."""
+    """Reports that a model has reached ``step:before`` and, unless the block raises, ``step:after``."""
     reached(f"{step}:before", model)
     yield
     reached(f"{step}:after", model)
 
 
 def arm(handler: Handler | None) -> None:
-    """Have a function called at each point; None: no longer."""
+    """Sets the handler that is called at each point. None removes it."""
     global _handler
     _handler = handler
 
 
 def parse(text: str) -> Handler:
-    """What `ENVIRONMENT` says, as a handler.
+    """Returns the handler for a value of `ENVIRONMENT`.
 
     >>> handler = parse("raise state.append:after 2 orders")
     >>> handler("state.append:after", "orders"), handler("state.append:after", "customers")
@@ -81,17 +82,17 @@ def _exit(where: str) -> None:
 
 
 def kill_python(where: str = "") -> None:
-    """End this process by a signal that can't be caught. Its JVM notices, and ends a moment later."""
+    """Kills this process with SIGKILL, which can't be caught. Its JVM notices and ends a moment later."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def kill_jvm(where: str = "") -> None:
-    """End this process's JVM in the same way."""
+    """Kills this process's JVM with SIGKILL."""
     os.kill(_jvm(), signal.SIGKILL)
 
 
 def kill_both(where: str = "") -> None:
-    """End both in the same way, the JVM first: it can't finish anything."""
+    """Kills the JVM, then this process, with SIGKILL: the JVM can't complete anything."""
     kill_jvm()
     kill_python()
 

@@ -1,4 +1,4 @@
-"""Names of tables in full and types of columns, as SQL takes them, whatever is in them.
+"""Splits, joins and changes qualified table names, with backquotes where SQL needs them.
 
 >>> parts("lakehouse.`dbt-dev`.`my.model`")
 ['lakehouse', 'dbt-dev', 'my.model']
@@ -21,17 +21,17 @@ _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 
 def parts(name: str) -> list[str]:
-    """The parts of a table's name, without their quotes."""
+    """Returns the parts of a table's name, without quotes."""
     return [(found[1] or found[2]).replace("``", "`") for found in _PART.finditer(name)]
 
 
 def joined(names: Sequence[str]) -> str:
-    """A table's name from its parts; only those are quoted that have to be."""
+    """Returns a table's name from its parts, each quoted only if needed."""
     return ".".join(map(quoted_as_needed, names))
 
 
 def with_suffix(name: str, suffix: str) -> str:
-    """The name of a table that lies beside another one.
+    """Returns a table's name with a suffix, in the same schema.
 
     >>> with_suffix("db.`my-model`", "__state")
     'db.`my-model__state`'
@@ -41,7 +41,7 @@ def with_suffix(name: str, suffix: str) -> str:
 
 
 def with_last(name: str, own: str) -> str:
-    """The name of another table in the same place.
+    """Returns the name of another table in the same schema.
 
     >>> with_last("db.`my-model`", "other")
     'db.other'
@@ -50,5 +50,5 @@ def with_last(name: str, own: str) -> str:
 
 
 def last(name: str) -> str:
-    """A table's own name, without quotes."""
+    """Returns the last part of a table's name, without quotes."""
     return parts(name)[-1]

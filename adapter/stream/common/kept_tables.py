@@ -1,4 +1,4 @@
-"""Names of the tables that a model keeps beside its own."""
+"""Names of the tables that a model has in addition to its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .model import CHANGES, STATE
 
 
 def may_be_kept(relation: str) -> bool:
-    """Whether a relation is called as a streaming model's state or changelog would be.
+    """Returns whether a relation has the name of a streaming model's state table or changelog.
 
     >>> may_be_kept("shop.`Orders__STATE`"), may_be_kept("shop.states")
     (True, False)

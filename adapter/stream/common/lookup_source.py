@@ -1,4 +1,4 @@
-"""What `sources.yml` says of a source that is a table outside: a JDBC database that joins ask for their keys."""
+"""Sources that `sources.yml` declares as lookup tables: external JDBC tables that lookup joins query by key."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ class LookupSource:
     name: str
     """``source.table``, for messages."""
     relation: str
-    """How SQL refers to it."""
+    """Name of the source in SQL."""
     options: Mapping[str, str] = field(repr=False)
-    """Spark's options of JDBC, ``url`` and ``dbtable`` among them. They may hold secrets."""
+    """Spark's JDBC options, with ``url`` and ``dbtable``. They may contain secrets."""
     cache_ttl: int | None = None
-    """Microseconds for which a key that was asked for isn't asked for again; None: none."""
+    """Microseconds for which the rows of a key are cached; None if they are not."""
     chunk_size: int = 500
-    """How many keys are asked for in one request."""
+    """Number of keys in one request."""
     retries: int = 3
-    """How often a request that fails is tried again."""
+    """Number of retries of a failed request."""
 
     @property
     def as_table(self) -> DeclaredSource:
-        """The same as whatever else may read it sees it: a JDBC table of the session's catalog."""
+        """The source as a JDBC table of the session's catalog, for anything but lookup joins."""
         return DeclaredSource(self.name, self.relation, "jdbc", self.options)
 
     @classmethod
     def from_config(cls, name: str, relation: str, config: Any, table: str) -> LookupSource:
-        """Read the ``lookup`` mapping of a source's ``meta``.
+        """Reads the ``lookup`` mapping of a source's ``meta``.
 
         Args:
             name: ``source.table``, for messages.
-            relation: how SQL refers to it.
+            relation: name of the source in SQL.
             config: the mapping.
-            table: what the source's table is called, where the mapping doesn't say.
+            table: name of the database table if the mapping has no ``dbtable``.
 
         Raises:
-            DbtRuntimeError: a key or a value that means nothing, named with the source.
+            DbtRuntimeError: a key or a value is invalid. The message names the source.
         """
         if not isinstance(config, Mapping):
             raise DbtRuntimeError(
@@ -67,11 +67,11 @@ class LookupSource:
         options = _options(name, {} if config.get("options") is None else config["options"])
         profile_connections.warn_of_secrets(name, {**options, "url": config.get("url")})
         connection = dict(profile_connections.options_of(name, config.get("connection")))
-        # The connection says where the database is, too; the source says so for itself if it does.
+        # The connection may give 'url' and 'driver' too; those of the source take precedence.
         config = {**{key: connection.pop(key) for key in ("url", "driver") if key in connection}, **config}
         url = config.get("url")
         if not isinstance(url, str) or not url.startswith("jdbc:"):
-            # Not shown: it may hold a password.
+            # The message doesn't show the URL, which may contain a password.
             raise DbtRuntimeError(
                 f"Source {name}: 'lookup' needs a 'url' that starts with jdbc:, as in jdbc:postgresql://host/database. "
                 "A 'connection' may have it."
@@ -115,7 +115,7 @@ def _text(name: str, config: Mapping[str, Any], key: str, default: str) -> str:
 def _number(name: str, config: Mapping[str, Any], key: str, default: int, least: int) -> int:
     value = default if config.get(key) is None else config[key]
     if isinstance(value, str) and value.isdigit():
-        value = int(value)  # as env_var gives it
+        value = int(value)  # env_var returns text
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise DbtRuntimeError(
             f"Source {name}: '{key}' of 'lookup' is {value!r}; write a whole number of at least {least}."
@@ -143,18 +143,18 @@ _lock = threading.Lock()
 
 
 def register(source: LookupSource) -> None:
-    """Make a source known to this process."""
+    """Registers a source in this process."""
     remember(source.options)
     with _lock:
         _known[source.relation] = source
 
 
 def forget_all() -> None:
-    """Forget the sources of the run before."""
+    """Deletes all registered sources, before another run."""
     with _lock:
         _known.clear()
 
 
 def lookup_source(relation: str) -> LookupSource | None:
-    """The source that SQL refers to as `relation`; None if it is none that says it is a lookup table."""
+    """Returns the registered source with a name in SQL, or None."""
     return _known.get(relation)

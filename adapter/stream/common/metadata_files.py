@@ -1,4 +1,4 @@
-"""Small files that say what there is of something, each with the version of its format."""
+"""Reads metadata files: JSON with the version of their format."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def read_note(
     made: str,
     to_do: str,
 ) -> _Noted | None:
-    """What a file says; None: there is none.
+    """Returns the content of a metadata file, or None if there is no such file.
 
     Args:
-        storage: where it is.
-        place: its path.
-        version: of the format that is known.
-        make: makes it of what the file says.
-        what: it is, in a sentence.
-        made: how it came to be, as the beginning of a sentence.
-        to_do: what to do where it can't be read, as sentences.
+        storage: storage of the file.
+        place: path of the file.
+        version: the supported version of the format.
+        make: builds the result from the file's JSON object.
+        what: the object that the file describes, for a message.
+        made: beginning of a sentence that says who wrote the file.
+        to_do: sentences that say what to do if the file can't be read.
 
     Raises:
-        StreamError: a newer version of this package made it, or it can't be read.
+        StreamError: a newer version of this package wrote the file, or it can't be read.
     """
     text = storage.read_text(place)
     if text is None:

@@ -1,4 +1,4 @@
-"""What a streaming model is to the running code: names, places and settings, no plan."""
+"""A streaming model as the running code sees it: names, paths and settings, without its plan."""
 
 from __future__ import annotations
 
@@ -14,61 +14,61 @@ from .identifiers import last, parts, with_suffix
 from .lookup_source import LookupSource
 
 STATE, CHANGES = "__state", "__changes"
-"""What is added to a table's name for those of its state and of its changes."""
+"""Suffixes of a model's table name for its state table and its changelog."""
 NEW, PREVIOUS = "__deploy_", "__previous_"
-"""What is added to it, before the id of a deployment, for a new version beside the model, and for the one before."""
+"""Suffixes, followed by a deployment's id, for a model's new version and for its previous one."""
 _BESIDE = re.compile(rf"(?:{NEW}|{PREVIOUS})[0-9a-f]{{8}}\Z")
 MIGRATE, FAIL = "migrate", "fail"
 FROM_NOW, BACKFILL = "from_now", "backfill"
 APPEND_NEW, SYNC, IGNORE = "append_new_columns", "sync_all_columns", "ignore"
 CHANGELOG_RETENTION = 7 * 86_400_000_000
-"""Microseconds: what Kafka keeps of a topic where nothing is said."""
+"""Microseconds: Kafka's default retention of a topic."""
 
 
 @dataclass(frozen=True)
 class Retention:
-    """How many snapshots of a table are kept, and how large its files are made."""
+    """Limits for the snapshots and the file size of a table."""
 
     max_snapshot_age: int = 86_400_000_000
-    """Microseconds. Whoever reads a table keeps the snapshot that was current when the reading began."""
+    """Microseconds. A reader needs the snapshot that was current when it began to read."""
     max_snapshots: int = 500
-    """The newest so many are kept, where they aren't too old."""
+    """Number of newest snapshots to keep, unless they exceed the maximum age."""
     target_file_size: int = 64 << 20
     """Bytes."""
 
 
 @dataclass(frozen=True)
 class StreamSource:
-    """Where the rows of a `StreamInput` come from."""
+    """Source of the rows of a `StreamInput`."""
 
     relation: str
-    """As `StreamInput.relation` names it."""
+    """Name of the source in `StreamInput.relation`."""
     location: str
-    """A table's name or a folder; empty for Kafka."""
+    """Name of a table or path of a folder; empty for Kafka."""
     format: str = "iceberg"
     """``iceberg`` for a table; ``kafka``; ``parquet``, ``json``, ``csv``, ``orc`` or ``text`` for a folder."""
     schema: str | None = None
-    """Columns and types, as in CREATE TABLE, of a folder's files (None: found from them) or of what is in Kafka's
-    messages (None: they stay as they are)."""
+    """Columns and types, as in CREATE TABLE: of a folder's files (None if inferred) or of the values of Kafka messages
+    (None if the values are not parsed)."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Spark's options for reading the format as a stream. They may hold secrets."""
+    """Spark's options for reading the format as a stream. They may contain secrets."""
     name: str = ""
-    """What its author calls it, ``source.table``, for messages."""
+    """Name for messages: ``source.table``, as in the dbt project."""
     on_error: str = WARN
-    """What becomes of records that can't be read: one of `unreadable.ON_ERROR`."""
+    """Treatment of records that can't be read: one of `unreadable.ON_ERROR`."""
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a table."""
+        """Whether the source is a table."""
         return self.format == "iceberg"
 
     @property
     def is_files(self) -> bool:
-        """Whether it is a folder of files."""
+        """Whether the source is a folder of files."""
         return self.format not in ("iceberg", "kafka")
 
     def option(self, name: str) -> str | None:
-        """Returns one of its options, whatever the case of its name; None: it isn't among them.
+        """Returns the value of an option, or None if it isn't set. Case of the name doesn't matter.
 
         >>> source = StreamSource("s", "/in", options={"cleanSource": "DELETE"})
         >>> source.option("cleansource"), source.option("path")
@@ -77,11 +77,12 @@ class StreamSource:
         return {key.lower(): value for key, value in self.options.items()}.get(name.lower())
 
     def option_is(self, name: str, value: str) -> bool:
-        """Returns whether one of its options is a value, whatever the case of both."""
+        """Returns whether an option has a value. Case of the name and of the value doesn't matter."""
         return (self.option(name) or "").lower() == value.lower()
 
     def holds(self, file: str) -> bool:
-        """Whether a file lies in the folder, whichever way the two are written; of a pattern its plain beginning counts.
+        """Returns whether a file is in the folder, with or without ``file:`` in either path. A location with a glob
+        pattern is compared up to the pattern.
 
         >>> [StreamSource("s", path).holds("file:///d/in/a.csv") for path in ("/d/in", "/d/i", "/d/*/*.csv", "/d/x*")]
         [True, False, True, False]
@@ -91,12 +92,12 @@ class StreamSource:
 
 
 def feed_of(table: str) -> str:
-    """The name of the table with a table's changes."""
+    """Returns the name of a table's changelog."""
     return with_suffix(table, CHANGES)
 
 
 def file_key(table: str) -> str:
-    """A table's name in full as one for files: two tables of a target never share it.
+    """Returns a file name for a table's full name, different for any two tables of a target.
 
     >>> file_key("lakehouse.shop.orders"), file_key("lakehouse.shop.`my orders`")
     ('lakehouse.shop.orders', 'lakehouse.shop.my_orders-b42515ff')
@@ -105,12 +106,12 @@ def file_key(table: str) -> str:
     safe = re.sub(r"[^\w.-]", "_", plain)
     if safe == plain and plain.count(".") == len(parts(table)) - 1:
         return safe
-    # Names that differ only in what a file's can't have.
+    # The hash distinguishes names that differ only in the replaced characters.
     return f"{safe}-{hashlib.sha256(table.encode()).hexdigest()[:8]}"
 
 
 def is_beside(table: str) -> bool:
-    """Whether a table, by its name or as files are called, is one of a version beside a model.
+    """Returns whether a table name, or the file name of a table, is one of a deployment's new or previous version.
 
     >>> is_beside("shop.orders__previous_0a1b2c3d"), is_beside("shop.orders__deploy")
     (True, False)
@@ -119,7 +120,7 @@ def is_beside(table: str) -> bool:
 
 
 def plain_path(location: str) -> str:
-    """A folder's or a file's location, the same whichever way it is written.
+    """Returns the path of a folder or file without ``file:`` and without a slash at its end.
 
     >>> plain_path("file:///data/in/"), plain_path("/data/in"), plain_path("s3://data/in")
     ('/data/in', '/data/in', 's3://data/in')
@@ -129,68 +130,68 @@ def plain_path(location: str) -> str:
 
 @dataclass(frozen=True)
 class Constraint:
-    """What must hold of each row."""
+    """A condition that each row has to meet."""
 
     broken: str
-    """SQL over the table's columns: true of a row that breaks it."""
+    """SQL over the table's columns, true for a row that violates the constraint."""
     says: str
-    """What it asks, as a sentence without its end."""
+    """The condition in words, for a message, without a full stop."""
 
 
 @dataclass(frozen=True)
 class StreamModel:
-    """A model that is kept up to date from streams."""
+    """A model that is maintained incrementally from streams."""
 
     name: str
-    """What its author calls it: for messages, `--select` and Spark's query name."""
+    """The model's name in dbt: for messages, `--select` and Spark's query name."""
     target: str
-    """Its table. The materialization makes it; rows are appended to it here."""
+    """Name of the model's table. The materialization creates it; the stream writes its rows."""
     state: str
-    """Its state table, an Iceberg table made here."""
+    """Name of the state table, an Iceberg table that the stream creates."""
     storage: Storage
-    """Where checkpoint, lock and progress are kept."""
+    """Storage of the checkpoint, the lock and the progress file."""
     sources: tuple[StreamSource, ...]
-    """One for each `StreamInput`."""
+    """One source for each `StreamInput`."""
     lookups: tuple[LookupSource, ...] = ()
-    """The tables outside that its joins ask for keys."""
+    """External tables that its lookup joins query by key."""
     changelog: bool = False
-    """Whether its changes are kept in `changes`."""
+    """Whether the changelog `changes` is written."""
     watermark_delay: int = 0
-    """Microseconds that the watermark stays behind the newest event time."""
+    """Microseconds by which the watermark trails the newest event time."""
     idle_timeout: int | None = None
-    """Microseconds without rows after which a stream doesn't hold the watermark; None: it always does."""
+    """Microseconds without rows after which a source is idle and no longer holds back the watermark; None if never."""
     keep_state: bool = False
-    """Whether a state that was made for other rows of the same sources is kept: their author says that it may be."""
+    """Whether the author allows keeping a state that was built from other rows of the same sources."""
     bootstrap: str | None = None
-    """A table whose rows its stream begins with, in the place of those that its source has had so far; None: those."""
+    """Table whose rows replace the source's history as initial load; None if the source's own history is loaded."""
     on_state_change: str = MIGRATE
-    """Whether a state goes on with an edited query where it can: `MIGRATE`, or `FAIL`."""
+    """Treatment of a state whose query was edited: `MIGRATE` it if possible, or `FAIL`."""
     on_new_metric: str = FROM_NOW
-    """What an aggregate has that comes to a state which goes on: `FROM_NOW`, or `BACKFILL`, the history of its sources."""
+    """First rows of an aggregate that is added to an existing state: `FROM_NOW`, or `BACKFILL` from the sources' history."""
     columns: Mapping[str, str] | None = None
-    """The columns of its query and their types; None: those of its table are taken for granted."""
+    """Columns of the query and their types; None if they are assumed to be the table's."""
     on_schema_change: str = APPEND_NEW
-    """What becomes of the table where `columns` are others: as dbt has it for incremental models."""
+    """dbt's `on_schema_change`: treatment of a table whose columns differ from `columns`."""
     constraints: tuple[Constraint, ...] = ()
-    """What its contract asks of each row."""
+    """Constraints of the model's contract."""
     retention: Retention = Retention()
-    """What is kept of its table and of `changes`."""
+    """Limits for the model's table and for `changes`."""
     changelog_retention: int | None = CHANGELOG_RETENTION
-    """Microseconds for which `changes` has each change; older ones it has by their net effect. None: each one for ever."""
+    """Microseconds for which `changes` keeps each change; older changes are compacted to their net effect. None if never."""
     upstream: Mapping[str, str] | None = None
-    """By the name of their tables, in lower case, what dbt's `--select` calls the nodes that it reads; None: unknown."""
+    """Names for dbt's `--select` of the nodes that the model reads, by table name in lower case; None if unknown."""
     seeds: frozenset[str] = frozenset()
-    """Those of `upstream` that are seeds, by the same names."""
+    """Keys of `upstream` whose nodes are seeds."""
     catalog: Mapping[str, str] | None = field(default=None, compare=False)
-    """What the target's settings say of the catalog of its table, as of `owner.catalog_of`; None: unknown before a session
-    is there."""
+    """The target's settings of the catalog of its table, from `owner.catalog_of`; None if unknown, before there is a
+    session."""
     trigger: str | None = None
-    """None: take all that is there, then stop. Else an interval between micro-batches, as in
-    '10 seconds'; the stream goes on until it is stopped."""
+    """Interval between micro-batches, as in '10 seconds': the stream runs until it is stopped. None to ingest all
+    available rows and stop."""
 
     def make_anew(self, table: str) -> str:
-        """Returns the command that has dbt make a table from scratch, and all that reads it. Where dbt doesn't write it, it
-        is the command for what reads it, and who has to do something before."""
+        """Returns the dbt command that rebuilds a table and all nodes downstream of it. For a table that dbt doesn't
+        write, returns the command for this model and says that the table has to be rebuilt before."""
         name = last(table).removesuffix(CHANGES)
         if self.upstream is None or name.lower() in self.upstream:
             command = "build" if self.is_seed(table) else "run"
@@ -198,91 +199,93 @@ class StreamModel:
         return f"`dbt run --full-refresh --select {self.name}+`, once who writes that table has made it from scratch"
 
     def is_seed(self, table: str) -> bool:
-        """Returns whether one of the tables that it reads is a seed's."""
+        """Returns whether a table that the model reads is a seed."""
         return last(table).lower() in self.seeds
 
     def at_once(self) -> StreamModel:
-        """Returns the model with no limit on its sources: all that they hold is one micro-batch."""
+        """Returns the model without limits on its sources: all of their rows are one micro-batch."""
         unlimited = (replace(source, options=without_limits(source.options)) for source in self.sources)
         return replace(self, sources=tuple(unlimited))
 
     @property
     def changes(self) -> str:
-        """The table of its changes."""
+        """Name of the changelog table."""
         return feed_of(self.target)
 
     @property
     def key(self) -> str:
-        """The model's name for files: two models of a target never share it."""
+        """The model's name for files, different for any two models of a target."""
         return file_key(self.target)
 
     @property
     def checkpoint(self) -> str:
-        """Structured Streaming's record of what was read."""
+        """Path of Structured Streaming's checkpoint."""
         return f"{self.storage.checkpoints}/{self.key}"
 
     @property
     def lock(self) -> str:
-        """The file that is locked while the model is written."""
+        """Path of the file that is locked while a run writes the model."""
         return f"{self.storage.locks}/{self.key}.lock"
 
     @property
     def stop_request(self) -> str:
-        """The file that asks a run of the model to end."""
+        """Path of the file that requests a run of the model to stop."""
         return f"{self.storage.locks}/{self.key}.stop"
 
     @property
     def progress(self) -> str:
-        """The file with the last micro-batch's figures."""
+        """Path of the file with the metrics of the last micro-batch."""
         return f"{self.storage.progress}/{self.key}.json"
 
     @property
     def health(self) -> str:
-        """The file that says whether a process looks after the model, and what it failed of."""
+        """Path of the file with the model's health: whether a process runs it, and its last error."""
         return f"{self.storage.progress}/{self.key}.health.json"
 
     @property
     def cleaned(self) -> str:
-        """The file that says of which folders files are gone that it has read. It stays when the model is forgotten."""
+        """Path of the file that lists source folders from which ingested files were removed. It is kept when the model is
+        deleted."""
         return f"{self.storage.cleaned}/{self.key}.json"
 
     @property
     def savepoints(self) -> str:
-        """The folder of its savepoints."""
+        """Path of the folder of the model's savepoints."""
         return f"{self.storage.savepoints}/{self.key}"
 
     @property
     def restoring(self) -> str:
-        """The file that says which savepoint is being restored, from before the first change until after the last."""
+        """Path of the file that names the savepoint being restored. It exists from before the first change of a restore
+        until after the last."""
         return f"{self.savepoints}/.restoring"
 
     @property
     def is_beside(self) -> bool:
-        """Whether it is a version of a model that lies beside the one of its name."""
+        """Whether this is a deployment's new or previous version of another model."""
         return is_beside(last(self.target))
 
     @property
     def keep(self) -> str:
-        """The command that goes on with the state of a query whose rows were others."""
+        """The command that keeps a state that was built from other rows."""
         if self.is_beside:
             return f"`dbt-stream --vars '{{keep_state: true}}' deploy await {self.name}`"
         return f"`dbt run --select {self.name} --vars '{{keep_state: true}}'`"
 
     @property
     def attempt(self) -> str:
-        """The file that says which large micro-batch is being taken in."""
+        """Path of the file that names the large micro-batch being ingested."""
         return f"{self.storage.progress}/{self.key}.attempt.json"
 
     @property
     def rebuild(self) -> str:
-        """The command that builds table and state anew."""
+        """The command that rebuilds table and state."""
         if self.is_beside:
             return f"`dbt-stream deploy init --full-refresh {self.name}`"
         return f"`dbt run --full-refresh --select {self.name}`"
 
     @property
     def build_anew(self) -> str:
-        """How to have a query that the state isn't of, as a sentence."""
+        """A sentence with the commands that build a query whose state can't be kept."""
         others = (
             f"; or beside the old version, which stays until the new one has caught up: {self.deploy}; or with a table that "
             f"has the rows so far: `dbt-stream state bootstrap {self.name} --from <table>`"
@@ -291,5 +294,5 @@ class StreamModel:
 
     @property
     def deploy(self) -> str:
-        """The command that builds a new version of the model beside it."""
+        """The command that builds a new version of the model next to the current one."""
         return f"`dbt-stream deploy init {self.name}`"

@@ -1,4 +1,4 @@
-"""The session a model's micro-batches run in: a copy of the project's, set for many small queries."""
+"""The Spark session of a model's micro-batches: a clone of the project's, configured for many small queries."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 
 @dataclass(frozen=True)
 class SessionDefaults:
-    """What the project asks of Spark."""
+    """Settings of the project's Spark session."""
 
     partitions: int
-    """Into how many pieces rows are shuffled: as many as there are cores, unless it says fewer."""
+    """Number of shuffle partitions: one per core, or fewer if the project sets fewer."""
     whole_stage: str
-    """Whether Spark makes code for whole stages."""
+    """Value of Spark's setting for whole-stage code generation."""
     broadcast: int
-    """Bytes of a relation that is sent around for a join, instead of shuffling both sides."""
+    """Maximum bytes of a relation that Spark broadcasts for a join."""
 
 
 def asked(spark: SparkSession) -> SessionDefaults:
-    """What the project's session asks."""
+    """Reads the defaults from the project's session."""
     wanted = int(spark.conf.get(_PARTITIONS) or 200)
     return SessionDefaults(
         partitions=max(1, min(wanted, spark.sparkContext.defaultParallelism)),
         whole_stage=spark.conf.get(_WHOLE_STAGE) or "true",
-        # The rows of a micro-batch are kept, so their size is known; state is read past them, not shuffled. As a hash
-        # table, and in the pieces it is sent in, a relation is several times as large.
+        # Rows of a micro-batch are cached, so their size is known, and broadcasting them avoids a shuffle of the state.
+        # A broadcast relation takes several times its size, as a hash table and as serialized chunks.
         broadcast=min(64 << 20, driver_memory(spark) // 64),
     )
 
 
 def working_session(spark: SparkSession) -> SparkSession:
-    """A session with the same settings, views and functions, whose own changes stay in it."""
+    """Returns a clone of a session, with its settings, views and functions, prepared for micro-batches."""
     from pyspark.sql import SparkSession
 
     session = SparkSession(spark.sparkContext, jsparkSession=spark._jsparkSession.cloneSession())
@@ -52,25 +52,26 @@ def working_session(spark: SparkSession) -> SparkSession:
 
 
 def prepare(session: SparkSession, asked: SessionDefaults) -> None:
-    """Set a session for micro-batches.
+    """Configures a session for micro-batches.
 
-    Structured Streaming copies sessions and puts settings of the checkpoint's first run into the copy,
-    so this is done in the copy too.
+    Structured Streaming clones the session and applies settings of the checkpoint's first run to the clone, so the clone
+    is configured too.
     """
     settings = {
-        # Plans each query once, instead of once per shuffle: measured 19 jobs against 5, and 1.7 x the time.
+        # Without AQE, a query is planned once, not once per shuffle. Measured: 5 jobs instead of 19; AQE takes 1.7 x the
+        # time.
         "spark.sql.adaptive.enabled": "false",
-        # Of a condition over many columns that a SELECT renames Spark makes a constraint for each choice of old and new
-        # names: of the rows that a table is compared with, twice its columns, 2 to the power of that.
+        # For a condition over n columns that a SELECT renames, Spark derives 2^n constraints, one for each choice of old
+        # and new names. The comparison of rows with a table has twice as many columns as the table.
         "spark.sql.constraintPropagation.enabled": "false",
-        # What is kept is read once or twice and let go: trying out encodings on each column doesn't pay.
+        # Cached rows are read once or twice, so compressing each column doesn't pay.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
-        # What is kept is computed once: a row that went to the state must not be made anew for the table.
+        # Cached rows are never recomputed: the table has to get the same rows as the state.
         "spark.sql.defaultCacheStorageLevel": "MEMORY_AND_DISK",
-        # Where one of these is on, Spark copies the session for whatever is kept.
+        # If one of these is enabled, Spark clones the session for each cached relation.
         "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
         "spark.sql.adaptive.applyFinalStageShuffleOptimizations": "false",
-        # Some 500,000 rows: the hash table of a task stays small, and fits beside what is kept.
+        # About 500,000 rows a task: its hash table is small enough to fit in memory with the cached rows.
         "spark.sql.files.maxPartitionBytes": "8m",
     }
     for key, value in settings.items():
@@ -79,41 +80,41 @@ def prepare(session: SparkSession, asked: SessionDefaults) -> None:
 
 
 def are_few(rows: int) -> bool:
-    """Whether so many rows are computed by one task, and written into one file."""
+    """Returns whether a number of rows is small enough for one task and one file."""
     return rows <= _FEW_ROWS
 
 
 def spread(session: SparkSession, asked: SessionDefaults, rows: int = 0, few: bool = False) -> None:
-    """Set how Spark computes: in how many tasks, and by which code.
+    """Sets shuffle partitions, code generation and the broadcast threshold for a micro-batch.
 
-    A few rows are computed by the time that code for whole stages is written, let alone compiled.
+    For a few rows, computing them takes less time than generating and compiling code for whole stages.
 
     Args:
-        session: of the micro-batch.
-        asked: what the project asks, for more than a few rows.
-        rows: how many come.
+        session: session of the micro-batch.
+        asked: the project's settings, used for more than a few rows.
+        rows: number of input rows.
         few: whether all rows that are read `are_few`.
     """
     wanted = 1 if few else max(asked.partitions, rows // _ROWS_OF_A_TASK)
     session.conf.set(_PARTITIONS, str(wanted))
     session.conf.set(_WHOLE_STAGE, "false" if few else asked.whole_stage)
-    # To send a relation around takes a job, which one task is done without.
+    # A broadcast takes an additional job, which a single task doesn't need.
     session.conf.set(_BROADCAST, "-1" if few else str(asked.broadcast))
 
 
 def sql(spark: SparkSession, text: str) -> DataFrame:
-    """The rows of a query. Not by `spark.sql`, which looks for one of Java's classes in all packages each time."""
+    """Returns the DataFrame of a query. `spark.sql` is slower: it searches a Java class in all packages on each call."""
     from pyspark.sql import DataFrame
 
     return DataFrame(spark._jsparkSession.sql(text), spark)
 
 
 def show(rows: DataFrame, view: str) -> None:
-    """Make rows a view of their session, in the place of the one of that name.
+    """Registers rows as a temporary view of their session, replacing the view of that name.
 
-    Not by `createOrReplaceTempView`: when that replaces a view, Spark forgets what was kept of any rows
-    made from a view of that name, in all sessions, so also what another model keeps. And where there was one with the
-    same columns, not by a command either: Spark would plan it, and tell of it with all that the rows are made from.
+    `createOrReplaceTempView` is not used: when it replaces a view, Spark uncaches all rows computed from a view of that
+    name in all sessions, including those of other models. A view with the same columns is replaced in the catalog
+    directly, because Spark plans a command, and reports it to listeners with the whole plan of the rows.
     """
     catalog = rows.sparkSession._jsparkSession.sessionState().catalog()
     found, plan = catalog.getRawTempView(view), rows._jdf.queryExecution().analyzed()
@@ -127,8 +128,8 @@ def show(rows: DataFrame, view: str) -> None:
 
 @contextmanager
 def active(spark: SparkSession) -> Iterator[None]:
-    """Make a session the thread's own. Where a thread has none, some of Spark looks for catalogs in settings that nobody
-    has made."""
+    """Makes a session the active one of the thread. In a thread without an active session, parts of Spark look up
+    catalogs in default settings."""
     sessions = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
@@ -142,12 +143,12 @@ def active(spark: SparkSession) -> Iterator[None]:
 
 
 def driver_memory(spark: SparkSession) -> int:
-    """Bytes that the JVM of Spark's driver may use."""
+    """Returns the maximum heap of the driver's JVM, in bytes."""
     return int(java_class(spark, "java.lang.Runtime").getRuntime().maxMemory())
 
 
 def jvm(spark: SparkSession) -> Any:
-    """Java's packages, as Python sees them."""
+    """Returns py4j's view of the JVM."""
     return spark._jvm
 
 
@@ -155,7 +156,7 @@ _classes: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 def java_class(spark: SparkSession, name: str) -> Any:
-    """A class of Java's by its full name. To find one, Python asks Java about each part of that; so it does so once."""
+    """Returns a Java class by its full name. Cached, because py4j makes a request for each part of the name."""
     packages = jvm(spark)
     found = _classes.setdefault(packages, {})
     if name not in found:
@@ -164,10 +165,10 @@ def java_class(spark: SparkSession, name: str) -> Any:
 
 
 def static_method(spark: SparkSession, name: str, method: str) -> Any:
-    """A static method of a class of Java's, of which objects may have one of the same name.
+    """Returns a static method of a Java class that may have an instance method of the same name.
 
-    Asked for an attribute of a class, py4j looks at whichever method of that name Java lists first, and says there is none
-    if that is an object's. The order is the JVM's to choose: it changes with its class data archive.
+    For an attribute of a class, py4j takes the first method of that name that Java lists, and reports none if that one
+    is an instance method. The order depends on the JVM and its class data archive.
     """
     from py4j.java_gateway import JavaMember  # type: ignore[import-untyped]
     from py4j.protocol import STATIC_PREFIX  # type: ignore[import-untyped]

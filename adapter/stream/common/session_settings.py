@@ -1,7 +1,7 @@
-"""Session settings that change which rows a query gives without a word: a state made under others means something else.
+"""Session settings that silently change a query's rows, so that a state built under other settings is wrong.
 
-A TIMESTAMP_NTZ is an instant by the session's time zone, and so are `date(ts)`, `hour(ts)` and times in texts. With ANSI
-mode go what a failed cast or an overflow gives, and the types of mixed expressions.
+The session's time zone determines the instant of a TIMESTAMP_NTZ, and the results of `date(ts)`, `hour(ts)` and casts of
+strings to timestamps. ANSI mode determines the results of failed casts and overflows, and the types of mixed expressions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ENTRY = "session"
-"""The settings in a state's signature."""
+"""Entry of a state's signature with the settings."""
 
 _ZONE = "spark.sql.session.timeZone"
 _NAMES = (
@@ -29,18 +29,18 @@ _UTC = {"utc", "etc/utc", "gmt", "etc/gmt", "z", "zulu", "+00:00", "utc+00:00", 
 
 
 def with_settings(signature: Mapping[str, object], spark: SparkSession) -> dict[str, object]:
-    """A program's signature together with the settings it runs under."""
+    """Returns a program's signature with the session's settings added."""
     return {**signature, ENTRY: {name: _plain(spark.conf.get(name)) for name in _NAMES}}
 
 
 def noted(signature: Mapping[str, object]) -> Mapping[str, str]:
-    """The settings in a signature; none in one of a state that was made before they were noted."""
+    """Returns the settings in a signature; empty if an earlier version wrote it without settings."""
     found = signature.get(ENTRY)
     return found if isinstance(found, Mapping) else {}
 
 
 def differences(old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[str]:
-    """What differs between the settings in two signatures; of a state made before they were noted nothing is known.
+    """Yields the settings that differ between two signatures, in words. A setting that `old` lacks is not compared.
 
     >>> list(differences({}, {"session": {"spark.sql.caseSensitive": "true"}}))
     []
@@ -55,7 +55,7 @@ def differences(old: Mapping[str, object], new: Mapping[str, object]) -> Iterato
 
 
 def _plain(value: str | None) -> str:
-    """One word for what means the same.
+    """Returns a canonical spelling of a setting's value.
 
     >>> _plain("TRUE"), _plain("Etc/UTC"), _plain("Europe/Berlin")
     ('true', 'UTC', 'Europe/Berlin')

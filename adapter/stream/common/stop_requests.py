@@ -1,4 +1,4 @@
-"""Notices files that ask runs of models to end, in one thread for all of them."""
+"""Watches the files that request runs of models to stop, in one thread for all models."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from ...environment.storage import Storage
 from .model import StreamModel
 
 _HERE, _AWAY = 0.5, 10.0
-"""Seconds from one look to the next, at folders of this machine and at others."""
+"""Seconds between two checks, for local and for remote folders."""
 
 
 @dataclass(eq=False)
 class StopRequest:
-    """Whether somebody, who may be in another process, wants a model to end."""
+    """A watched request, possibly from another process, to stop a model."""
 
     path: str
     is_asked: bool = False
 
 
 class StopRequests:
-    """Looks at the folder with stop requests, once for all models, in a thread of its own.
+    """Watches the folder with stop requests of all models in a separate thread.
 
-    Storage that is away delays only this thread.
+    Slow storage delays only this thread.
 
     Args:
-        storage: where the folder is.
-        every: seconds between two looks; default: by how far away the storage is.
+        storage: storage with the folder.
+        every: seconds between two checks; None for the default of local or remote storage.
     """
 
     def __init__(self, storage: Storage, every: float | None = None) -> None:
@@ -41,7 +41,7 @@ class StopRequests:
         self._thread: threading.Thread | None = None
 
     def watch(self, model: StreamModel) -> StopRequest:
-        """Looks for requests for a model from now on. One that is there already is deleted."""
+        """Starts to watch for a request for a model. Deletes a request that already exists."""
         model.storage.delete(model.stop_request)
         request = StopRequest(model.stop_request)
         with self._lock:
@@ -52,14 +52,15 @@ class StopRequests:
         return request
 
     def forget(self, request: StopRequest) -> None:
-        """Looks for a request no more."""
+        """Stops watching for a request."""
         with self._lock:
             self._watched = [each for each in self._watched if each is not request]
 
     def _look(self) -> None:
         while True:
             with self._lock:
-                # Only those that are watched before the folder is listed: the file of a later one may be an old one.
+                # Only requests watched before the folder is listed: for a later one, the listing may show a file that
+                # `watch` has deleted since.
                 watched = list(self._watched)
                 if not watched:
                     self._thread = None
@@ -75,7 +76,7 @@ class StopRequests:
         try:
             return set() if storage is None else set(storage.list(storage.locks))
         except Exception:
-            return set()  # away; it is looked at again
+            return set()  # unavailable; the next check tries again
 
 
 _lock = threading.Lock()
@@ -83,7 +84,7 @@ _by_storage: weakref.WeakKeyDictionary[Storage, StopRequests] = weakref.WeakKeyD
 
 
 def stop_requests(storage: Storage) -> StopRequests:
-    """Returns what looks at the requests of a storage root, of which a process needs one."""
+    """Returns the process's watcher of the stop requests of a storage root."""
     with _lock:
         if storage not in _by_storage:
             _by_storage[storage] = StopRequests(storage)

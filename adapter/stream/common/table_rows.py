@@ -1,4 +1,4 @@
-"""Rows as a table takes them: its columns found by name, and names and texts as SQL takes them."""
+"""Queries whose columns match a table's by name, with its order and types."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Columns:
-    """The columns of a table, and queries put into them.
+    """The columns of a table, and queries cast to them.
 
-    What comes out is text, and the same for the same query: Spark analyses it in one go, where
-    operations on a DataFrame are analysed one by one.
+    The results are SQL text, cached by query: Spark analyses a text once, but each operation on a DataFrame
+    separately.
     """
 
     def __init__(
@@ -29,8 +29,14 @@ class Columns:
         rebuild: str = "",
         apart: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        """`passes_over`: columns of a query that the table lacks are left out. `rebuild`: how the table is built anew.
-        `apart`: by part columns of a query that the table calls otherwise."""
+        """Reads the columns of a table.
+
+        Args:
+            schema: the table's schema.
+            passes_over: whether to drop columns of a query that the table lacks, instead of an error.
+            rebuild: the command that rebuilds the table, for messages.
+            apart: by state partition, the table's names of columns that the query names differently.
+        """
         self._passes_over, self._rebuild, self._apart = passes_over, rebuild, apart or {}
         self.names = list(schema.names)
         self._types = {field.name.lower(): type_text(field.dataType) for field in schema.fields}
@@ -44,16 +50,17 @@ class Columns:
         part: str | None = None,
         check: Callable[[str, str, str], None] | None = None,
     ) -> str:
-        """`query` with the table's columns, in their order and types, found by name whatever the case.
+        """Returns `query` with the table's columns in their order and types, matched by name without regard to case.
 
         Args:
-            spark: where the query can be analysed.
-            query: any query.
-            part: the value of the column ``part``, which the query lacks. Other columns it lacks are NULL.
-            check: passes a column whose values are cast: its name, the type it has in the query, and that in the table.
+            spark: session in which the query is analysed.
+            query: the query.
+            part: value of the column ``part``, which the query lacks. Other columns that it lacks are NULL.
+            check: called for each column that is cast, with its name, its type in the query and its type in the table;
+                raises if the cast is not allowed.
 
         Raises:
-            ValueError: the table has no column for one of the query's.
+            ValueError: the table lacks a column of the query, or its column has other nested fields.
         """
         key = (query, part)
         if key not in self._texts:
@@ -61,13 +68,13 @@ class Columns:
         return self._texts[key]
 
     def comparable(self, name: str, relation: str) -> str:
-        """A column of a relation as a value that can be compared, which a MAP can't be."""
+        """Returns an expression for a column that can be compared, also if the column is a MAP."""
         return ordered(f"{relation}.{quoted(name)}", self._types[name.lower()])
 
     def none(self) -> str:
-        """A relation of no rows, with the table's columns."""
+        """Returns an empty relation with the table's columns."""
         columns = (f"cast(null as {self._types[name.lower()]}) as {quoted(name)}" for name in self.names)
-        # A test that no row passes, which Spark's optimizer sees: what is joined with it is computed once then, if at all.
+        # Spark's optimizer sees that WHERE FALSE is empty, so it computes a relation joined with it once or not at all.
         return f"(select {', '.join(columns)} from range(0) where false)"
 
     def _make(
@@ -83,7 +90,7 @@ class Columns:
             if (field := have.get(wanted.lower())) is not None and _fields(field.dataType) != self._fields[
                 wanted.lower()
             ]:
-                # Spark would cast them one after the other, whatever their names.
+                # Spark casts nested fields by position and ignores their names.
                 what_to_do = f". To build it anew: {self._rebuild}." if self._rebuild else ""
                 raise ValueError(f"column {wanted} has other fields in it than it had{what_to_do}")
             kind, found = self._types[wanted.lower()], have.get(wanted.lower())
@@ -101,7 +108,7 @@ class Columns:
 
 
 def _fields(type_: DataType) -> list[object]:
-    """The names in a type, however deep."""
+    """Returns the field names of a type at all levels of nesting."""
     found: list[object] = []
     for name in ("fields", "elementType", "keyType", "valueType"):
         inner = getattr(type_, name, None)
@@ -113,5 +120,5 @@ def _fields(type_: DataType) -> list[object]:
 
 
 def one_file(query: str) -> str:
-    """The query, computed by one task."""
+    """Returns the query with a hint that computes it in one task."""
     return f"select /*+ coalesce(1) */ * from (\n{query}\n)"
