@@ -1,1 +1,1 @@
-"""One micro-batch after the other: rows, lookups, state, results."""
+"""Micro-batches: ingestion, look-ups, state updates and output."""

@@ -1,7 +1,7 @@
-"""A table of a JDBC database, asked for the rows of some keys. Values are bound, never written into a text.
+"""Queries a table of a JDBC database for the rows of some keys. Values are bound, never written into SQL.
 
-Spark's own reader would ask for the columns before each question, on a connection of its own for each,
-and has no way to bind values: what comes in a stream would be part of a statement.
+Spark's own reader would query the columns before each request, on a separate connection, and can't bind values: data
+of a stream would become part of a statement.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 _NO_VALUE = ("22P02", "22021", "22007", "22008")
-"""SQLSTATE: text that is none of a type's, a character that isn't in the encoding, no time, no time of the calendar."""
+"""SQLSTATEs: invalid text representation, invalid character for the encoding, invalid datetime, datetime out of
+range."""
 _SPEAKS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
 
 
 def question(table: str, columns: Sequence[str], key: Sequence[str], keys: int) -> str:
-    """The statement that asks for so many keys; names are quoted already.
+    """Returns the statement that selects the rows of so many keys. Names are quoted already.
 
     >>> question("customers", ['"id"', '"name"'], ['"id"'], 3)
     'select "id", "name" from customers where "id" in (?, ?, ?)'
@@ -38,13 +39,13 @@ def question(table: str, columns: Sequence[str], key: Sequence[str], keys: int) 
     if len(key) == 1:
         condition = f"{key[0]} in ({', '.join('?' * keys)})"
     else:
-        # Not (a, b) in ((?, ?)): Derby, SQL Server and others don't have it.
+        # Derby, SQL Server and others don't support (a, b) in ((?, ?)).
         condition = " or ".join([f"({' and '.join(f'{name} = ?' for name in key)})"] * keys)
     return f"select {', '.join(columns)} from {table} where {condition}"
 
 
 def chunks(keys: Sequence[tuple[Any, ...]], size: int) -> Iterator[Sequence[tuple[Any, ...]]]:
-    """Keys in pieces.
+    """Splits keys into chunks.
 
     >>> [len(piece) for piece in chunks([(n,) for n in range(7)], 3)]
     [3, 3, 1]
@@ -54,7 +55,7 @@ def chunks(keys: Sequence[tuple[Any, ...]], size: int) -> Iterator[Sequence[tupl
 
 
 def kind(type_: DataType) -> str | None:
-    """Which values a type's can be equal to; None: none that can be bound.
+    """Returns the kind of values that a column of this type can be equal to; None if they can't be bound.
 
     >>> from pyspark.sql import types
     >>> kind(types.LongType()), kind(types.DecimalType(10, 2)), kind(types.CharType(3)), kind(types.BinaryType())
@@ -73,17 +74,17 @@ class Table:
 
     Args:
         spark: a session.
-        options: Spark's of JDBC.
-        wanted: the columns that are needed, in lower case; None: all.
+        options: Spark's JDBC options.
+        wanted: the needed columns, in lower case; None for all.
 
     Raises:
-        Py4JJavaError: it can't be asked for its columns.
+        Py4JJavaError: reading its columns fails.
     """
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str], wanted: Sequence[str] | None) -> None:
         self._java = jvm(spark)
         self._binding = _Binding(self._java)
-        # A column of the type uuid, or of an enum, is text here, and PostgreSQL compares neither with text.
+        # Spark reads columns of type uuid or enum as text, and PostgreSQL compares neither with text.
         defaults = {"stringtype": "unspecified"} if options["url"].startswith("jdbc:postgresql:") else {}
         self._text = options["dbtable"]
         given = self._java.java.util.HashMap()
@@ -98,23 +99,23 @@ class Table:
         if wanted is not None:
             frame = frame.select(*[quoted(name) for name in frame.columns if name.lower() in set(wanted)])
         self.schema: StructType = frame.schema
-        """The columns that are needed."""
+        """The needed columns."""
         self._schema = frame._jdf.schema()
 
     def rows(self, spark: SparkSession, found: Any) -> DataFrame:
-        """A list of what `ask` gave, as rows."""
+        """Converts a list of rows that `ask` returned to a DataFrame."""
         from pyspark.sql import DataFrame
 
         session: Any = spark
         return DataFrame(session._jsparkSession.createDataFrame(found, self._schema), spark)
 
     def nothing(self) -> Any:
-        """A list of Java's to put rows into."""
+        """Returns an empty Java list for rows."""
         return self._java.java.util.ArrayList()
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
-        """A connection to the database, as Spark makes them: with its drivers and ways to log in."""
+        """Opens a connection to the database as Spark does, with its drivers and authentication."""
         made = self._dialect.createConnectionFactory(self._options).apply(-1)
         try:
             init = self._options.sessionInitStatement()
@@ -128,13 +129,13 @@ class Table:
     def ask(
         self, connection: Any, key: Sequence[str], keys: Sequence[tuple[Any, ...]], more: str = ""
     ) -> Any:
-        """One request: the rows of some keys, as a collection of Java's.
+        """Requests the rows of some keys. Returns a Java collection.
 
         Args:
-            connection: of `connection`.
-            key: the columns.
+            connection: an open `connection`.
+            key: the key columns.
             keys: their values, as `bound_as` gives them.
-            more: what follows in the statement.
+            more: text appended to the statement.
         """
         quote: Callable[[str], str] = self._dialect.quoteIdentifier
         fields = {field.name.lower(): field for field in self.schema.fields}
@@ -157,18 +158,19 @@ class Table:
     def has_no(
         self, connection: Any, key: Sequence[str], values: tuple[Any, ...], problem: Py4JJavaError
     ) -> bool:
-        """Whether a request failed because one of its values can't be one of a column: of a UUID that is text here, say.
+        """Whether a request failed because one of its values isn't valid for a column, such as a UUID that is text
+        here.
 
         Args:
             connection: of `connection`.
-            key: the columns.
-            values: of the only key that was asked for.
-            problem: what came instead of an answer.
+            key: the key columns.
+            values: the single key that was requested.
+            problem: the error of the request.
         """
         if not is_of_values(problem):
             return False
         try:
-            # No row is looked at: what a view computes of its own can't be it.
+            # Selects no row, so that the error can't come from an expression of a view.
             self.ask(connection, key, [values], " and 1 = 0")
         except Py4JJavaError as again:
             return is_of_values(again)
@@ -176,7 +178,7 @@ class Table:
 
 
 def is_of_values(problem: Py4JJavaError) -> bool:
-    """Whether a database says of text in a statement that it is none of a type's, or of any text."""
+    """Whether a database error says that text in a statement is invalid for its type or encoding."""
     from pyspark import SparkContext
 
     found = problem.java_exception
@@ -188,7 +190,7 @@ def is_of_values(problem: Py4JJavaError) -> bool:
 
 
 class _Binding:
-    """Binds values to a statement in the JVM: a call of it from here per value takes longer than the request."""
+    """Binds values to a statement inside the JVM: one Py4J call per value would take longer than the request."""
 
     def __init__(self, java: Any) -> None:
         self._java = java
@@ -206,11 +208,11 @@ class _Binding:
         )
 
     def bind(self, statement: Any, kinds: Sequence[str | None], keys: Sequence[tuple[Any, ...]]) -> None:
-        """The values of keys, one after the other, to the places of a statement."""
+        """Binds the values of the keys, in order, to the statement's placeholders."""
         values = dict(enumerate((value for key in keys for value in key), 1))
         placed = self._java.net.razorvine.pickle.Unpickler().loads(pickle.dumps(values, protocol=4))
         for place, value in values.items():
-            # What Python has no plain value for.
+            # Pickle has no equivalent of these types.
             made = self._made.get(kinds[(place - 1) % len(kinds)] or "")
             if made is not None:
                 placed.put(place, made(value))
@@ -225,7 +227,8 @@ class _Binding:
 
 
 def bound_as(column: str, type_: DataType) -> str:
-    """SQL for a value as a column's, in the shape in which it is bound; NULL where it can be equal to none.
+    """SQL that casts a value to a column's type, in the form in which it is bound; NULL if no value of the column
+    equals it.
 
     >>> from pyspark.sql import types
     >>> bound_as("key_1", types.IntegerType()), bound_as("key_1", types.TimestampType())
@@ -234,7 +237,7 @@ def bound_as(column: str, type_: DataType) -> str:
     value = f"try_cast({column} as {type_.simpleString()})"
     shapes = {
         "timestamp": "unix_micros({})",
-        # What no database has can be equal to nothing.
+        # Years outside 1 to 9999 exist in no database.
         "timestamp_ntz": "cast(if(year({0}) between 1 and 9999, {0}, null) as string)",
         "date": "cast(if(year({0}) between 1 and 9999, {0}, null) as string)",
     }

@@ -1,12 +1,12 @@
-"""Tables outside: asked once per micro-batch for its keys, in chunks; what they answer is what a join reads.
+"""Queries external tables once per micro-batch for its keys, in chunks. A join reads the answers.
 
 ::
 
-    distinct keys of the micro-batch − those in the cache → requests of so many keys each → rows under a view
+    distinct keys of the micro-batch − cached keys → requests of one chunk of keys each → rows under a view
 
-A request that fails is tried again. Nothing of the micro-batch is written before its answers are there,
-so one that fails for good is done again by the next run. What a database takes for no value of a column at all it has
-no row of: such a key is told from the others by halves.
+A failed request is retried. Nothing of the micro-batch is written before its answers arrive, so if the retries fail
+too, the next run repeats it. A key that a database rejects as invalid for its column has no row; bisection isolates
+such a key.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PAUSE, _LONGEST = 0.5, 30.0
-"""Seconds before a request is tried again for the first time; they double."""
+"""Pause before the first retry, which doubles with each retry, and its maximum, in seconds."""
 
 wait, now = time.sleep, time.monotonic
 
@@ -41,7 +41,7 @@ Key = tuple[Any, ...]
 
 
 class Lookups:
-    """The lookup tables of a model, for one run of it: what a cache holds is forgotten then."""
+    """The lookup tables of a model. Caches live for one run."""
 
     def __init__(self, model: StreamModel) -> None:
         self._model = model
@@ -49,16 +49,16 @@ class Lookups:
         self._tables: dict[str, _Asked] = {}
 
     def answer(self, spark: SparkSession, lookup: Lookup, kept: Kept, figures: Figures) -> DataFrame:
-        """The rows that a table has for the keys of a micro-batch.
+        """Returns the rows that a table has for the keys of a micro-batch.
 
         Args:
-            spark: the session, with the views that the keys come from.
-            lookup: which table, and the keys.
-            kept: holds rows until the end of the micro-batch.
-            figures: of the micro-batch; requests are counted in it.
+            spark: the session, with the views that the keys are computed from.
+            lookup: the table and the query for the keys.
+            kept: caches rows until the end of the micro-batch.
+            figures: metrics of the micro-batch, in which requests are counted.
 
         Raises:
-            StreamError: the table doesn't answer, or can't be asked.
+            StreamError: the table doesn't answer, or can't be queried by these columns.
         """
         asked = self._asked(spark, lookup)
         keys = asked.keys(spark, lookup)
@@ -69,11 +69,11 @@ class Lookups:
         if missing:
             asked.remember(missing, asked.request(spark, missing, figures))
         rows = asked.remembered(spark, keys)
-        kept.keep(rows)  # so that their size is known
+        kept.keep(rows)  # so that their number is known
         return leaf(rows)
 
     def none(self, spark: SparkSession, lookup: Lookup) -> DataFrame:
-        """No rows, with the columns of an answer."""
+        """An empty answer, with its columns."""
         asked = self._asked(spark, lookup)
         return asked.table.rows(spark, asked.table.nothing())
 
@@ -89,7 +89,7 @@ class Lookups:
 
 
 class _Asked:
-    """A table and the columns it is asked by."""
+    """A lookup table and its key columns."""
 
     def __init__(self, spark: SparkSession, model: StreamModel, source: LookupSource, lookup: Lookup) -> None:
         self._model = model
@@ -115,7 +115,7 @@ class _Asked:
                 )
 
     def keys(self, spark: SparkSession, lookup: Lookup) -> list[Key]:
-        """The distinct keys of the micro-batch that the table can have."""
+        """The distinct keys of the micro-batch that the table may contain."""
         found = spark.sql(lookup.keys)
         for name, field, type_ in zip(self._key, found.schema.fields, self._types, strict=True):
             if kind(field.dataType) != kind(type_):
@@ -135,7 +135,7 @@ class _Asked:
         return [key for key in distinct if None not in key]
 
     def request(self, spark: SparkSession, keys: Sequence[Key], figures: Figures) -> DataFrame:
-        """The table's rows of keys, in as many requests as it takes."""
+        """Requests the rows of the keys, in as many requests as needed."""
         found = self.table.nothing()
         if keys:
             waiting = list(chunks(keys, self.source.chunk_size))
@@ -160,7 +160,11 @@ class _Asked:
         return self.table.rows(spark, found)
 
     def _tried(self, attempt: Any) -> Any:
-        """What an attempt gives, tried again after pauses where it fails."""
+        """Runs an attempt, with retries after growing pauses.
+
+        Raises:
+            StreamError: the last retry fails.
+        """
         pause = _PAUSE
         for retries_left in range(self.source.retries, -1, -1):
             try:
@@ -180,13 +184,13 @@ class _Asked:
     # The cache.
 
     def missing(self, keys: Sequence[Key]) -> list[Key]:
-        """Those of keys that have to be asked for. What is too old is forgotten."""
+        """Keys that aren't cached. Expired entries are dropped."""
         at = now()
         self._cache = {key: entry for key, entry in self._cache.items() if entry[0] > at}
         return [key for key in keys if key not in self._cache]
 
     def remember(self, keys: Sequence[Key], rows: DataFrame) -> None:
-        """Keeps what the table has for keys, which may be nothing."""
+        """Caches the table's rows of the keys. A key may have none."""
         until = now() + (self.source.cache_ttl or 0) / 1e6
         found: dict[Key, list[tuple[Any, ...]]] = {key: [] for key in keys}
         names = [quoted(field.name) for field in self.table.schema.fields]
@@ -194,13 +198,13 @@ class _Asked:
         shaped = [bound_as(by_name[name], type_) for name, type_ in zip(self._key, self._types, strict=True)]
         for row in rows.selectExpr(*map(_packed, names, self._all_types()), *shaped).collect():
             values = tuple(row)
-            # A database may find more equal than Spark does, and the join wouldn't.
+            # A database may compare less strictly than Spark, so a row may match no requested key.
             if (of := found.get(values[len(names) :])) is not None:
                 of.append(values[: len(names)])
         self._cache |= {key: (until, listed) for key, listed in found.items()}
 
     def remembered(self, spark: SparkSession, keys: Sequence[Key]) -> DataFrame:
-        """The rows of keys out of the cache."""
+        """The cached rows of the keys."""
         rows = [row for key in keys for row in self._cache[key][1]]
         none = self.table.rows(spark, self.table.nothing())
         names = [quoted(field.name) for field in self.table.schema.fields]
@@ -223,5 +227,6 @@ class _Asked:
 
 
 def _packed(name: str, type_: str) -> str:
-    """A column as Python can hold it: a time there is one of the process's zone, in which some come twice."""
+    """SQL for a column in a form that Python can hold exactly. A timestamp becomes microseconds: a Python datetime is
+    in the process's time zone, where some local times occur twice."""
     return f"unix_micros({name})" if type_ == "timestamp" else name

@@ -1,4 +1,4 @@
-"""The micro-batches of a model, one after the other, each step once."""
+"""Runs the micro-batches of a model in order, each exactly once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Taken:
-    """What the steps of one run add up to."""
+    """Totals of the micro-batches of one run."""
 
     batches: int = 0
     rows_in: int = 0
@@ -44,14 +44,14 @@ class Taken:
 
 
 class Batches:
-    """Carries out a program, step after step.
+    """Runs the micro-batches of a program.
 
     Args:
         spark: the project's session.
-        work: what is carried out.
-        position: the last step that is in; None at the beginning of a stream.
-        query_id: gives Structured Streaming's id of the checkpoint.
-        cut_short: the micro-batch that a run before began and didn't end; None: there is none.
+        work: the model, its program, state and sink.
+        position: the last committed position; None at the start of a stream.
+        query_id: returns Structured Streaming's id of the checkpoint.
+        cut_short: the micro-batch that an earlier run began and didn't finish; None if there is none.
     """
 
     def __init__(
@@ -92,16 +92,16 @@ class Batches:
 
     @property
     def taken_in(self) -> int:
-        """The last micro-batch of which all rows are in; -1: none is."""
+        """Number of the last micro-batch whose rows are all ingested; -1 if there is none."""
         return self.position.batch - (self.position.cut is not None)
 
     @property
     def work(self) -> Work:
-        """What is carried out."""
+        """The objects that all micro-batches share."""
         return self._work
 
     def take(self, batch: DataFrame, number: int) -> None:
-        """Take in a micro-batch, unless it is in already: Spark replays one that a crash cut short."""
+        """Ingests a micro-batch, unless it is ingested already: Spark replays one that a crash interrupted."""
         unfinished = number == self.position.batch and self.position.cut is not None
         if number <= self.taken_in:
             self._catch_up()
@@ -112,7 +112,7 @@ class Batches:
         if not self._prepared:
             session.prepare(spark, self._asked)
             self._prepared = True
-        # Its pieces come at one time: a stream isn't silent for being in one of them only.
+        # All pieces have one arrival time, so that a stream with rows in only one of them isn't idle in the others.
         at = max(self.position.heard.values(), default=now()) if unfinished else now()
         done = self.position.flush + 1 if unfinished else 0
         with self._cutter.pieces(batch, number, self.position.cut if unfinished else None, done) as pieces:
@@ -147,8 +147,8 @@ class Batches:
             self._take(spark, piece, position, at)
 
     def _widens_state(self, spark: SparkSession, rows: DataFrame) -> bool:
-        """Makes the columns of the state as wide as they are of a micro-batch; returns whether any was less wide. Spark
-        refuses to compare some values of different types, such as arrays of decimals of different precision."""
+        """Widens the state's column types to those of a micro-batch; returns whether any was narrower. Spark refuses
+        to compare some values of different types, such as arrays of decimals of different precision."""
         from pyspark.errors import AnalysisException
 
         state = self._work.state
@@ -164,11 +164,11 @@ class Batches:
 
     @property
     def lacks_rows_of_nothing(self) -> bool:
-        """Whether no step has been taken yet, and one without input may give rows."""
+        """Whether no micro-batch has run yet and one without input may emit rows."""
         return self.position.step == (-1, 0) and self._work.program.has_rows_of_nothing
 
     def begin_with_nothing(self, spark: SparkSession, nothing: DataFrame) -> None:
-        """Put out what there is before the first micro-batch, such as a total of no rows.
+        """Emits the rows that exist before the first micro-batch, such as a total of no rows.
 
         Args:
             spark: a session.
@@ -179,33 +179,33 @@ class Batches:
         self._take(spark, Piece(nothing, None), position, now())
 
     def finish(self, spark: SparkSession) -> None:
-        """Put out what a crash kept the last step from putting out."""
+        """Emits what a crash kept the last micro-batch from emitting."""
         with self._told_of_widened(), self._step(spark, self.position) as step:
             step.put_out()
 
     def remake(self, spark: SparkSession, nothing: DataFrame) -> None:
-        """Make anew what an edited query has to have so, by a step of its own.
+        """Rebuilds results that an edited query needs, in an extra micro-batch without input.
 
         Args:
             spark: a session.
             nothing: a micro-batch without rows.
         """
-        # No stream is silent for that.
+        # Reuses the last arrival time, so that no stream becomes idle.
         at = max(self.position.heard.values(), default=now())
         self._take(spark, Piece(nothing, None), self.position.next(self.position.batch), at)
 
     def flush(self, spark: SparkSession) -> None:
-        """Close all windows that are open, as at the end of the input.
+        """Closes all open windows, as at the end of the input.
 
         Raises:
-            StreamError: not all of the last micro-batch is in.
+            StreamError: the last micro-batch isn't fully ingested.
         """
         if self.position.cut is not None:
             raise StreamError(
                 f"Model {self._work.model.name}: not all rows of its last micro-batch are in, for the run that took them "
                 f"in was ended. Go on with `dbt run --select {self._work.model.name}` first."
             )
-        # The rows of one level's windows open windows of the next, so there may be several rounds.
+        # Windows of one level emit rows into windows of the next, so this may take several rounds.
         while (closing := open_until(spark, self._work, self.position)) is not None:
             position = self.position.next(self.position.batch)
             with self._told_of_widened(), self._step(spark, position) as step:
@@ -214,7 +214,7 @@ class Batches:
 
     @contextmanager
     def _told_of_widened(self) -> Iterator[None]:
-        """Has a step that can't be done again say what to do where columns became wider."""
+        """Converts `Widened` into an error with advice, for a micro-batch that can't be repeated."""
         try:
             yield
         except Widened:
@@ -227,7 +227,7 @@ class Batches:
         )
 
     def _catch_up(self) -> None:
-        """Tell of the last step where a crash came between its commits and its figures."""
+        """Writes the progress report of the last micro-batch if a crash came between its commits and the report."""
         told = read_progress(self._work.model) or {}
         if (told.get("batch"), told.get("flush")) != (self.position.batch, self.position.flush):
             write_progress(self._work.model, report(self.position, Figures(), self._size()))
@@ -237,7 +237,7 @@ class Batches:
 
     @property
     def state(self) -> Sequence[PartMetrics]:
-        """The parts of the state, and what this run did with them."""
+        """The state tables, and what this run read and wrote in them."""
         return () if self._meter is None else self._meter.total
 
     @contextmanager
@@ -253,7 +253,8 @@ class Batches:
                 yield step
             finally:
                 step.release()
-                # Nothing is left to the next step, nor to whoever else uses the session.
+                # Cached rows and session settings don't leak into the next micro-batch or to other users of the
+                # session.
                 session.spread(spark, self._asked)
             step.tidy_up()
         self.position = step.position
@@ -275,7 +276,7 @@ class Batches:
         self._publish(spark, figures, meter)
 
     def _meter_of(self, spark: SparkSession) -> StateMeter | None:
-        """What follows the state of this run, if there is any."""
+        """The meter of this run's state; None for a program without state."""
         if self._meter is None and self._work.program.keeps_state:
             self._meter = StateMeter(spark, self._work.model, self._work.program, self._work.state)
         return self._meter
@@ -294,12 +295,12 @@ class Batches:
 
 
 def open_until(spark: SparkSession, work: Work, position: Position) -> int | None:
-    """The watermark at which the last result of a state comes out that is to come; None: all are out.
+    """The watermark at which the last open window of a state closes; None if none is open.
 
     Args:
         spark: a session.
-        work: the model's.
-        position: how far it has come.
+        work: the model's run context.
+        position: the stream's position.
     """
     parts = list(work.program.parts)
     zones = {part.name: (part.closes, part.time_zone) for part in parts if part.closes is not None}

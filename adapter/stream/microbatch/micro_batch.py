@@ -1,14 +1,14 @@
-"""One micro-batch: a `Program` carried out, with one commit of its state.
+"""Runs one micro-batch of a `Program`, with one commit of its state.
 
 ::
 
-    streams → rows (judged, counted) → changes, level by level → COMMIT all state
-    state, or what is in memory → output                       → COMMIT changelog, where one is kept
-                                                               → COMMIT table
+    streams → rows (late rows dropped, counted) → changes, level by level → COMMIT all state
+    state, or rows cached in memory → output                              → COMMIT changelog, where one is kept
+                                                                          → COMMIT table
 
-All commits carry the `Position`. What comes after the first is a function of the state and of the position's two
-watermarks (what can't be is a part of that commit), so after a crash it is done again from the state alone: it is decided
-once, whatever the query reads besides its streams.
+Every commit carries the `Position`. All work after the first commit is a function of the state and of the position's
+two watermarks (whatever isn't is part of that commit), so after a crash it is repeated from the state alone with the
+same result, whatever else the query reads.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """What stays the same from one micro-batch to the next."""
+    """Objects that all micro-batches of a run share."""
 
     model: StreamModel
     program: Program
@@ -78,14 +78,14 @@ class Work:
 
 
 class MicroBatch:
-    """A step that is being carried out. `position` follows what is committed.
+    """A micro-batch that is being run. `position` follows what is committed.
 
     Args:
-        work: what is carried out.
-        spark: the session it runs in; views of this step are made there.
-        position: the step. Its watermark `before` is set; so is `after`, where there is no input.
-        asked: what the project asks of Spark.
-        expected: at most so many rows come; None: that isn't known.
+        work: the model, its program, state and sink.
+        spark: the session; the views of this micro-batch are created in it.
+        position: position of the micro-batch. Its watermark `before` is set; so is `after`, where there is no input.
+        asked: the project's session settings.
+        expected: upper bound of the number of input rows; None if unknown.
     """
 
     def __init__(
@@ -105,25 +105,25 @@ class MicroBatch:
         self._rows_of: dict[str, int] = {}
         self._expected = expected
         self._came: int | None = None
-        """The rows that it was last set for how Spark computes."""
+        """Number of rows for which the shuffle partitions were last set."""
         self._early: set[str] = set()
-        """The steps that were made before their level's others."""
+        """Names of the steps computed before the other steps of their level."""
         self.asked: dict[str, tuple[Asking, ...]] = {}
-        """By how their counts are called, what steps have asked the state for."""
+        """Name of the observed metrics → state look-ups that the step makes."""
         self._made: set[str] | None = None
-        """The steps that were made before the commit of the state; None: that commit isn't of this object."""
+        """Names of the steps computed before the commit of the state; None if another run made that commit."""
         self._input_schema: StructType | None = None
 
     def take_in(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
-        """From the micro-batch's rows to the first commit.
+        """Computes the state changes of the micro-batch's rows and makes the first commit.
 
         Args:
-            batch: the rows.
-            watermark: before them.
-            at: when they came, by the clock on the wall.
+            batch: the input rows.
+            watermark: the watermark before them.
+            at: processing time at which they arrived, in microseconds since 1970.
 
         Returns:
-            The watermark after them.
+            The watermark after the rows.
         """
         streams = self._work.program.inputs
         self._spread(self._expected)
@@ -143,12 +143,12 @@ class MicroBatch:
         return watermark
 
     def close_at(self, watermark: int) -> None:
-        """A step whose streams have no rows, and that only moves the watermark: the first commit."""
+        """Makes the first commit of a micro-batch without input that only advances the watermark."""
         if self._work.program.flushes_from_state:
             self.position = replace(self.position, after=watermark)
             self._compute(None)
             return
-        # As it was when the state was made: what it is made for hasn't changed since, and a source may be gone.
+        # The schema at the state's creation: the state's columns haven't changed since, and a source may be gone.
         nothing = self._spark.createDataFrame([], self._work.state.input_schema())
         self._show_clock()
         for stream, rows in split(nothing, self._work.program.inputs).items():
@@ -158,7 +158,8 @@ class MicroBatch:
         self._compute(judged)
 
     def put_out(self) -> None:
-        """From memory, or from the state where a crash came between, to the last commit, if there is anything new."""
+        """Emits from cached rows, or from the state after a crash, and makes the last commit. Does nothing if no
+        window closes and no row changed."""
         program = self._work.program
         windows = self._closing()
         if windows == 0:
@@ -179,7 +180,8 @@ class MicroBatch:
             self._append(few=are_few(self._work.state.rows))
 
     def _closing(self) -> int | None:
-        """How many windows may close, of those with the most; None: that isn't known, and something may come out anyhow."""
+        """Upper bound of the windows that this micro-batch closes; None if unknown, in which case rows may be emitted
+        anyway."""
         boundaries = self._work.program.boundaries
         if boundaries is None:
             return None
@@ -191,18 +193,18 @@ class MicroBatch:
         return max(0, *(each.closing(at(before, each), at(after, each)) for each in boundaries))
 
     def pass_on(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
-        """From the micro-batch's rows to the table, where there is no state between: one commit.
+        """Writes the micro-batch's rows straight to the table, for a program without state: one commit.
 
-        Where rows needn't be kept for anything, counts and watermark are known only when it is done, so the commit carries
-        those of before: nothing but `progress` asks for them then.
+        Unless the rows are cached, counts and watermark are known only after the commit, so the commit carries those
+        of the micro-batch before. Only `progress` reads them then.
 
         Args:
-            batch: the rows.
-            watermark: before them.
-            at: when they came, by the clock on the wall.
+            batch: the input rows.
+            watermark: the watermark before them.
+            at: processing time at which they arrived, in microseconds since 1970.
 
         Returns:
-            The watermark after them.
+            The watermark after the rows.
         """
         self._show_clock()
         streams = self._work.program.inputs
@@ -213,7 +215,7 @@ class MicroBatch:
         for stream in streams:
             rows = counting(rows_of[stream.view], stream)
             if keeps:
-                # Read for their keys too, or for the watermark.
+                # Also read for look-up keys or for the watermark.
                 self._kept.keep(rows)
                 rows = leaf(rows)
             elif not are_kept:
@@ -230,7 +232,7 @@ class MicroBatch:
         if not keeps:
             counts = [each.read() for each in meters]
             if are_kept:
-                # With the rows that were made of them, unless none could be.
+                # Counted while the changelog was computed; counted again where no row was.
                 counts = [
                     counted(self._kept, each)
                     if self._kept.has_observed(each.view)
@@ -242,9 +244,9 @@ class MicroBatch:
         return watermark
 
     def tidy_up(self) -> None:
-        """Fold what has grown, put small files together and forget old snapshots, where it pays.
+        """Compacts the state, merges small files and expires old snapshots, where it pays.
 
-        Only after all of the step's rows are in the table: they can't be made again from a folded state.
+        Only after all output of the micro-batch is in the table: a compacted state can't reproduce it.
         """
         if self._work.program.keeps_state:
             self._fold()
@@ -253,8 +255,9 @@ class MicroBatch:
         self._maintain(self._work.sink)
 
     def _note_end(self) -> None:
-        """Has the state say that the step is all in the table, where nothing else would: the table has no commit of it, as
-        nothing changed, and Spark's checkpoint knows only of the first step of a micro-batch."""
+        """Commits to the state that the micro-batch's output is complete, where nothing else records it: the table
+        has no commit of it because nothing changed, and Spark's checkpoint records only the first step of a
+        micro-batch."""
         position = self.position
         if position.flush == 0 or position.cut is not None or position.folded:
             return
@@ -287,7 +290,7 @@ class MicroBatch:
             self.figures.commits += table.maintain(self._spark)
 
     def release(self) -> None:
-        """Give back the memory of what was kept."""
+        """Releases the cached rows."""
         self._kept.release()
 
     # Views.
@@ -307,7 +310,7 @@ class MicroBatch:
         show(sql(self._spark, f"select * from values ({row}) as clock({names})"), "clock")
 
     def _show_streams(self, batch: DataFrame) -> None:
-        """A view per stream; their rows are counted when they are read."""
+        """Registers a view per stream. Rows are counted when they are read."""
         program = self._work.program
         rows_of = split(batch, program.inputs)
         once = {view for rows in program.levels[0].rows if rows.alone for view in rows.streams}
@@ -319,7 +322,8 @@ class MicroBatch:
             show(rows, stream.view)
 
     def _begin(self, level: Level, expected: int | None = None) -> list[Judged]:
-        """The rows of a level, from what they are made of; `expected` as of `_judge`."""
+        """Registers the rows of a level and filters late ones; `expected` is an upper bound of the input rows, or
+        None."""
         with self.figures.timed("read"):
             self._show_known(level)
         self._look_up(level.lookups)
@@ -335,7 +339,7 @@ class MicroBatch:
                 self._show(step, not state.exists or state.rows == 0)
 
     def _look_up(self, lookups: Sequence[Lookup]) -> None:
-        """Asks tables outside for the keys of this step."""
+        """Queries the external tables for the keys of this micro-batch."""
         figures = self.figures
         requests, keys = figures.lookup_requests, figures.lookup_keys
         for lookup in lookups:
@@ -348,8 +352,8 @@ class MicroBatch:
         )
 
     def _judge(self, level: Level, expected: int | None = None) -> list[Judged]:
-        """The rows of a level, kept and counted. Where it is known how many to expect, those that one step alone reads are
-        counted when that is made, and not kept."""
+        """Drops late rows of a level and counts them. Caches the rest, unless the number of input rows is known and a
+        single step reads them; they are then counted while that step is computed."""
         readers = []
         for rows in level.rows:
             live = judge(self._spark, self._work.model, rows)
@@ -367,13 +371,13 @@ class MicroBatch:
         return [judgement(self._kept, rows) for rows in level.rows]
 
     def _show_early(self, step: Step) -> None:
-        """A step that is computed by a job of its own, by which its rows are counted."""
+        """Computes a step in a job that also counts its input rows."""
         rows = self._made_of(step, self._work.state.rows == 0)
         self._rows_of[step.name] = self._kept.keep(rows)
         show(leaf(rows), step.name)
 
     def _prepare(self) -> None:
-        """The state as it is before the step."""
+        """Creates the state if it doesn't exist and registers its view."""
         program, state = self._work.program, self._work.state
         if not state.exists:
             with self.figures.timed("state"):
@@ -385,7 +389,7 @@ class MicroBatch:
         state.show(self._spark)
 
     def _newest(self, counts: Sequence[Counted], judged: Sequence[Judged]) -> dict[str, int | None]:
-        """The newest event time of each stream. On the way their rows are counted."""
+        """Returns the newest event time of each stream, and counts their rows."""
         newest: dict[str, int | None] = {}
         names = {source.relation: source.name for source in self._work.model.sources}
         for stream, count in zip(self._work.program.inputs, counts, strict=True):
@@ -399,7 +403,7 @@ class MicroBatch:
         return newest
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
-        """A step. What is computed on the way to something else needs no job of its own."""
+        """Registers the rows of a step. Rows that other steps read are persisted lazily, without a job."""
         rows = self._made_of(step, state_is_empty)
         if step.materialize or (step.persist and step.name == self._work.program.only_with):
             self._rows_of[step.name] = self._kept.keep(rows)
@@ -409,17 +413,17 @@ class MicroBatch:
         show(rows, step.name)
 
     def _is_for_nothing(self, step: Step) -> bool:
-        """Whether a step finds nothing to do, so that its text is another one."""
+        """Whether the step's input is empty, so that its `initial` text applies."""
         return step.unless_empty is not None and not self._rows_of.get(step.unless_empty, 1)
 
     def _made_of(self, step: Step, state_is_empty: bool) -> DataFrame:
-        """The rows of a step, which aren't computed yet."""
+        """The rows of a step as a lazy DataFrame."""
         self._look_up(step.lookups)
         self._work.state.show_to(self._spark, step.reads)
         return self._looking_up(step, text_of(step, state_is_empty or self._is_for_nothing(step)))
 
     def _looking_up(self, step: Step, text: str) -> DataFrame:
-        """The rows of a step, which count what they look up in the state."""
+        """The rows of a step, with metrics of its state look-ups."""
         rows = sql(self._spark, text)
         if not step.asks or text != step.sql:
             return rows
@@ -428,7 +432,8 @@ class MicroBatch:
         return query_metrics.observed(rows, name, step.asks)
 
     def _seen(self, part: StatePart, text: str) -> str:
-        """The rows of a part, made of the state as its text sees it: together with others' it would see theirs."""
+        """SQL for a state table's rows, computed while the view of the state shows only what its text reads. Column
+        names can differ in type between state tables, so a text run together with others would see theirs."""
         if not self._work.state.apart:
             return text
         self._work.state.show_to(self._spark, part.reads)
@@ -437,17 +442,22 @@ class MicroBatch:
         return f"select * from {name}"
 
     def _freshest(self, step: Step) -> Step:
-        """A step of what is put out as it costs least: of what is there in memory, if that was made in here."""
+        """Returns the emitting step with its cheaper text, which reads rows cached by this micro-batch, if there is
+        one."""
         if step.fresh is None or self._made is None:
             return step
         return replace(step, sql=step.fresh, persist=False, materialize=False, asks=())
 
     def _spread(self, rows: int | None, windows: int = 1) -> None:
-        """Sets how Spark computes so many rows that came, None: as many as come; and in how many windows each of the state
-        may come out."""
+        """Sets the shuffle partitions.
+
+        Args:
+            rows: number of input rows; None if unknown.
+            windows: number of windows that each state row may be emitted in.
+        """
         self._came = rows
         work = self._work
-        # A table whose rows are replaced, or whose changes are followed, is compared.
+        # An upsert or a changelog compares the result with the table.
         compared = work.program.upsert is not None or work.sink.changes is not None
         kept = work.state.rows * windows + (work.sink.rows if compared else 0)
         few = rows is not None and not work.program.tables and are_few(rows + kept)
@@ -459,14 +469,14 @@ class MicroBatch:
         """Computes all changes of the state and commits them at once.
 
         Args:
-            judged: the rows of the first level; None: nothing comes in, and windows of the first level only close.
+            judged: the rows of the first level; None if there is no input and its windows only close.
         """
         program, state = self._work.program, self._work.state
         self._show_clock()
-        # Of streams that no window reads, no row is judged.
+        # Streams without windows have no late-row filter, so no judged rows.
         rows = max(sum(each.live_rows for each in judged or ()), self.figures.rows_in)
         if program.puts_out_all:
-            rows += state.rows  # what they come to is read from there
+            rows += state.rows  # the output is computed from all of the state
         self._spread(rows)
         self._prepare()
         is_empty, windows = state.rows == 0, self._closing()
@@ -479,7 +489,7 @@ class MicroBatch:
                 state.show(self._spark)
                 if number > 0:
                     judged = self._begin(level)
-                    # What comes out of windows may be more than what came in.
+                    # Windows may emit more rows than came in.
                     rows = max(rows, sum(each.live_rows for each in judged))
                 assert judged is not None
                 self._count(judged)
@@ -494,7 +504,7 @@ class MicroBatch:
                 shown |= {step.name for step in level.ingest}
                 texts |= made
             if windows == 0:
-                break  # nothing comes out of this level
+                break  # no window of this level closes
             if level.emit:
                 if windows is not None:
                     self._spread(rows, windows)
@@ -509,7 +519,7 @@ class MicroBatch:
         self._commit(texts, few=are_few(rows + (state.rows if emitted else 0)))
 
     def _rows_of_part(self, part: StatePart, is_empty: bool, is_read: bool) -> str:
-        """A part's new rows; where they are read before they are written they are computed once."""
+        """SQL for a state table's new rows. Rows that are read before they are written are computed once."""
         rewrite = self._rewrite_of(part)
         text = text_of(part, is_empty) if rewrite is None else rewrite.sql
         if not is_read:
@@ -519,7 +529,7 @@ class MicroBatch:
         return f"select * from {name}"
 
     def _rewrite_of(self, part: StatePart) -> Rewrite | None:
-        """How a part is written as a whole, where it is: as far as it is known how much comes to it."""
+        """The rewrite of a state table, if this micro-batch changes most of it; else None."""
         rewrite = part.rewrite
         if rewrite is None:
             return None
@@ -527,7 +537,7 @@ class MicroBatch:
         return rewrite if self._work.state.is_renewed_by(part.name, rows) else None
 
     def _as_it_costs_least(self, step: Step) -> Step:
-        """A step with the text that is the least work for so many rows."""
+        """Returns the step with the cheapest text for the number of input rows."""
         whole = step.whole
         if whole is None or (whole.of_many and are_few(self._came or 0)):
             return step
@@ -536,12 +546,12 @@ class MicroBatch:
         return replace(step, sql=whole.sql) if self._work.state.is_small(whole.part) else step
 
     def _rewritten(self) -> list[str]:
-        """The parts of the state that are written as a whole."""
+        """Names of the state tables that are rewritten as a whole."""
         parts = self._work.program.parts
         return [part.name for part in parts if self._rewrite_of(part) is not None]
 
     def _move_to(self, watermark: Watermark) -> None:
-        """Notes how far the streams have come with this step."""
+        """Updates the position with the watermark and row counts."""
         self.position = replace(
             self.position,
             after=watermark.value,
@@ -553,7 +563,7 @@ class MicroBatch:
         )
 
     def _count(self, judged: Sequence[Judged]) -> None:
-        """Adds up the rows that were dropped."""
+        """Adds up dropped rows, late and without event time."""
         late = sum(rows.late_rows for rows in judged)
         null_times = sum(rows.null_time_rows for rows in judged)
         self.figures.late_rows += late
@@ -584,11 +594,11 @@ class MicroBatch:
         self.position = replace(self.position, rows_out=self.position.rows_out + self.figures.rows_out)
 
     def layout(self, batch: DataFrame, known: KnownColumns | None = None) -> Layout:
-        """The columns of the state that the program keeps. Nothing is read.
+        """Returns the columns of the program's state. Reads no data.
 
         Args:
             batch: a micro-batch without rows.
-            known: of a state that is there.
+            known: columns of the existing state; None if there is none.
         """
         self._show_nothing(batch)
         return self._layout(known)
@@ -601,7 +611,7 @@ class MicroBatch:
         self._show_level(self._work.program.levels[0])
 
     def _show_level(self, level: Level) -> None:
-        """The rows of a level, of no rows and no state."""
+        """Registers the views of a level with no rows and no state."""
         for step in level.known:
             self._show_step(step)
         self._show_no_answers(level.lookups)
@@ -609,7 +619,7 @@ class MicroBatch:
             show(self._spark.sql(rows.sql), rows.name)
 
     def _show_step(self, step: Step) -> None:
-        """A step, of no rows and no state."""
+        """Registers the view of a step with no rows and no state."""
         self._show_no_answers(step.lookups)
         show(self._spark.sql(text_of(step, True)), step.name)
 
@@ -618,7 +628,7 @@ class MicroBatch:
             show(self._work.lookups.none(self._spark, lookup), lookup.view)
 
     def _layout(self, known: KnownColumns | None = None) -> Layout:
-        """The state's columns, from its texts: each is analysed, none is run."""
+        """Derives the state's columns from the program's texts, which are analysed and not run."""
 
         def stored(kinds: Sequence[str]) -> list[str]:
             return [*stored_types(self._spark, {f"c{n}": kind for n, kind in enumerate(kinds)}).values()]
@@ -637,7 +647,7 @@ class MicroBatch:
         parts: dict[str, DataFrame] = {}
         for number, level in enumerate(self._work.program.levels):
             if number > 0:
-                # What comes out of a level is made from the state of that level.
+                # A level's output is computed from that level's state.
                 schemas = {name: rows.schema for name, rows in parts.items()}
                 same = is_plain(schemas.values())
                 for place, step in enumerate(self._work.program.levels[number - 1].emit):
@@ -653,7 +663,7 @@ class MicroBatch:
 
 
 def now() -> int:
-    """Microseconds since 1970, by the clock on the wall."""
+    """Returns the processing time in microseconds since 1970."""
     return time.time_ns() // 1000
 
 

@@ -1,11 +1,11 @@
-"""A micro-batch that is too large for the memory is cut into pieces, in order of event time.
+"""Splits a micro-batch that is too large for the memory into pieces, in order of event time.
 
-Each piece is a step of its own, as if it were a micro-batch: its rows are all older than those of the next, so none of
-them is late for being cut off, windows close piece by piece, and the state stays small. How far it has come is in the
-position (`Position.cut`), so a run that was ended goes on with the next piece.
+Each piece runs as its own micro-batch. Its rows are all older than those of the next piece, so no row becomes late,
+windows close piece by piece, and the state stays small. The position records where the next piece begins
+(`Position.cut`), so the run after an interrupted one continues there.
 
-How many rows fit is guessed from the memory of Spark's driver. A micro-batch that a run didn't end, perhaps because its JVM
-died of it, the next run takes in with half as many rows at once; a note says how often that was so.
+The driver's memory gives an estimate of how many rows fit. If a run didn't finish a micro-batch, perhaps because its
+JVM ran out of memory, the next run halves that number; a file counts the attempts.
 """
 
 from __future__ import annotations
@@ -41,38 +41,39 @@ if TYPE_CHECKING:
 logger = AdapterLogger("Spark")
 
 _BYTES_OF_A_ROW, _BYTES_OF_A_VALUE = 256, 64
-"""Of the driver's memory: a row in hash tables, sorts and exchanges, several at a time."""
+"""Bytes of driver memory: one row takes part in several hash tables, sorts and exchanges at a time."""
 _BYTES_IN_A_FILE = 8
-"""At least, of a row: Parquet is dense."""
+"""Minimum bytes of a row in a file: Parquet is dense."""
 _FEWEST = 50_000
 _MANY = 5_000_000
-"""More rows than these are counted before they are shuffled."""
+"""Above this number, rows are counted before they are shuffled."""
 _MOST_PIECES = 100
 _MOST_STEPS = 900
-"""Of a micro-batch. There are numbers for a thousand, and flushes need some."""
+"""Maximum pieces of a micro-batch. Numbers exist for a thousand, and flushes need some."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a micro-batch."""
+    """A part of a micro-batch's rows."""
 
     rows: DataFrame
     cut: Cut | None
-    """Where the next piece begins; None: it is the last."""
+    """Where the next piece begins; None for the last piece."""
     expected: int | None = None
-    """At most so many rows, where that was asked for and they aren't many."""
+    """Upper bound of the number of rows; None if it wasn't requested or exceeds `_MANY`."""
 
 
 class Cutter:
-    """Cuts the micro-batches of a model where they are too large.
+    """Splits the micro-batches of a model that are too large.
 
     Args:
         spark: the project's session.
         model: the model.
         inputs: its streams.
-        stateful: whether a micro-batch has a state; rows that are only passed on need no memory.
-        cut_short: the micro-batch that a run before began and didn't end, perhaps for lack of memory; None: there is none.
-        asked: whether it is to be told how many rows to expect.
+        stateful: whether the model has a state; rows that are only passed on need no memory.
+        cut_short: the micro-batch that an earlier run began and didn't finish, perhaps for lack of memory; None if
+            there is none.
+        asked: whether pieces carry the expected number of rows.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Cutter:
     ) -> None:
         self._asked = asked
         self._spark, self._model, self._inputs, self._cut_short = spark, model, inputs, cut_short
-        # What changes a row is in a feed in order of its micro-batches, not of event time.
+        # A changelog is in order of its micro-batches, not of event time.
         self._cuts = stateful and all(each.event_time is not None and not each.feed for each in inputs)
         self._by = tuple(f"{each.relation}.{each.event_time}".lower() for each in inputs)
         self._fit: int | None = None
@@ -98,16 +99,16 @@ class Cutter:
     def pieces(
         self, batch: DataFrame, number: int, since: Cut | None, steps: int
     ) -> Iterator[Iterator[Piece]]:
-        """The pieces of a micro-batch, one after the other: all of it as one, if it isn't large.
+        """Yields the pieces of a micro-batch in order; a single one if it isn't large.
 
         Args:
-            batch: its rows.
-            number: which micro-batch it is.
-            since: where those begin that are not in yet; None: none is.
-            steps: how many pieces are in.
+            batch: the rows of the micro-batch.
+            number: number of the micro-batch.
+            since: where the first piece that isn't ingested begins; None if no piece is ingested.
+            steps: number of pieces already ingested.
 
         Raises:
-            StreamError: what is left of it can't be told from what is in.
+            StreamError: the event time has changed, so the rows that are left are unknown.
         """
         if since is not None and (not self._cuts or sorted(since.by) != sorted(self._by)):
             raise StreamError(
@@ -127,7 +128,8 @@ class Cutter:
                 return
             from pyspark import StorageLevel
 
-            # Each piece would read the whole input again; what is kept is passed over by its least and greatest time.
+            # Each piece would read the whole input again. Spark skips cached blocks by their minimum and maximum
+            # event time.
             batch.persist(StorageLevel.DISK_ONLY)
             try:
                 yield self._cut(batch, number, since, most, _MOST_STEPS - steps)
@@ -137,7 +139,7 @@ class Cutter:
     def _cut(
         self, batch: DataFrame, number: int, since: Cut | None, most: int, pieces: int
     ) -> Iterator[Piece]:
-        """Pieces of at most about so many rows, and not more than so many pieces."""
+        """Yields pieces of at most about `most` rows, and at most `pieces` of them."""
         cuts = self._cuts_of(batch, since, most, min(pieces, _MOST_PIECES))
         if cuts:
             logger.info(
@@ -150,7 +152,7 @@ class Cutter:
             yield Piece(rows, None if end is None else Cut(end, self._by))
 
     def _cuts_of(self, batch: DataFrame, since: Cut | None, most: int, pieces: int) -> list[int]:
-        """The event times at which pieces begin but the first."""
+        """Event times at which the second and later pieces begin."""
         rows = batch if since is None else batch.where(self._between(batch, since.at, None))
         shares = ", ".join(str(share / _MOST_PIECES) for share in range(1, _MOST_PIECES))
         time = self._of_each(
@@ -168,10 +170,10 @@ class Cutter:
         return [time for time in dict.fromkeys(found) if time > first]
 
     def _between(self, batch: DataFrame, start: int | None, end: int | None) -> str:
-        """Which rows are of a piece. The first has those without a time, too."""
+        """SQL condition for the rows of a piece. The first piece also has the rows without a usable event time."""
 
         def condition(time: str, is_instant: bool) -> str:
-            # An instant as it is, so that its least and greatest values tell where there is none.
+            # Compares a timestamp column directly, so that Spark can skip blocks by its minimum and maximum.
             at = time if is_instant else f"case when {is_usable(time)} then cast({time} as timestamp) end"
             bounds = [] if start is None else [f"{at} >= timestamp_micros({start}L)"]
             bounds += [] if end is None else [f"{at} < timestamp_micros({end}L)"]
@@ -180,7 +182,8 @@ class Cutter:
         return self._of_each(batch, condition)
 
     def _of_each(self, batch: DataFrame, made: Callable[[str, bool], str]) -> str:
-        """What is made of the event time of a row, whichever stream it is of, and of whether that is an instant."""
+        """SQL over a row's event time, whichever stream the row belongs to. `made` gets the event time and whether it
+        is an instant."""
         columns = self._columns(batch)
         if len(columns) == 1:
             return made(*columns[0][1:])
@@ -190,7 +193,7 @@ class Cutter:
         return f"case {cases} end"
 
     def _columns(self, batch: DataFrame) -> list[tuple[str, str, bool]]:
-        """Of each stream its view, its event time, and whether that is an instant; none if one has no event time."""
+        """View, event time, and whether that is an instant, of each stream; empty if any stream has no event time."""
         from pyspark.sql.types import StructType, TimestampType
 
         alone = len(self._inputs) == 1
@@ -205,11 +208,11 @@ class Cutter:
             found.append((quoted(each.view), time, isinstance(kind, TimestampType)))
         return found
 
-    # How many rows fit, and how many are to be expected.
+    # Number of rows that fit, and that are expected.
 
     def _most_rows(self, batch: DataFrame) -> int:
         if self._fit is None:
-            # Of several streams each row is a struct of its own.
+            # With several streams, each one's row is a struct column.
             kinds = (
                 [field.dataType for field in batch.schema.fields] if len(self._inputs) > 1 else [batch.schema]
             )
@@ -219,11 +222,11 @@ class Cutter:
 
     def _told(self, batch: DataFrame, number: int) -> int | None:
         expected = self._expected(batch, number) if self._asked else 0
-        # 0: Spark has written down something else than the sources.
+        # 0 if the checkpoint doesn't list the sources' offsets.
         return expected if 0 < expected <= _MANY else None
 
     def _expected(self, batch: DataFrame, number: int) -> int:
-        """At most so many rows, told without reading one."""
+        """Upper bound of the number of rows, known without reading one."""
         if self._ordered is None:
             self._ordered = in_first_order(self._model, self._inputs).model
         model = self._ordered
@@ -242,12 +245,12 @@ class Cutter:
                 total += _messages(end) - _messages(start)
             else:
                 size = batch._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
-                # py4j makes a Python int of a small one.
+                # py4j converts a small BigInt to a Python int.
                 total += int(str(size)) // _BYTES_IN_A_FILE
         return total
 
     def _appended(self, name: str, start: str | None, end: str) -> int:
-        """Rows that were added to a table between two offsets."""
+        """Number of rows appended to a table between two offsets."""
         last = last_snapshot(end)
         if last is None:
             return 0
@@ -257,10 +260,10 @@ class Cutter:
         table.refresh()
         return table.appended(last_snapshot(start or ""), last)
 
-    # What is being taken in.
+    # Attempts at the micro-batch.
 
     def _tries(self, number: int) -> int:
-        """How often a micro-batch was begun before, and ended with Spark's memory at an end as far as can be told."""
+        """Number of earlier attempts at a micro-batch that, as far as is known, ran out of memory."""
         if number != self._cut_short:
             return 0
         before = json.loads(self._model.storage.read_text(self._model.attempt) or "{}")
@@ -268,7 +271,7 @@ class Cutter:
 
     @contextmanager
     def _noted(self, number: int, tries: int) -> Iterator[None]:
-        """Note that a micro-batch is being taken in, until that has ended."""
+        """Records that a micro-batch is being ingested, until it ends."""
         storage, path = self._model.storage, self._model.attempt
         storage.write_text(path, json.dumps({"batch": number, "tries": tries}))
         try:
@@ -282,7 +285,7 @@ class Cutter:
 
 
 def _messages(offset: str | None) -> int:
-    """How many messages of its topics were read, up to an offset of Kafka's.
+    """Number of messages read up to a Kafka offset.
 
     >>> _messages('{"bids":{"0":23,"1":19}}'), _messages(None), _messages("-")
     (42, 0, 0)

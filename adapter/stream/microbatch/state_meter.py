@@ -1,4 +1,4 @@
-"""What a run's micro-batches read, look up and write in the state, part by part."""
+"""Measures what a run's micro-batches read, look up and write in each state table."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 
 class StateMeter:
-    """Follows a state through the steps of a run. What was written and how large parts are is told by the commits, how
-    large they were when the run began by its last figures; only where these are of another snapshot is Iceberg asked.
+    """Measures a state across the micro-batches of a run. Commits give the rows written and the current sizes; the
+    last progress report gives the sizes at the start of the run. Iceberg is queried only if that report is of another
+    snapshot.
 
     Args:
         spark: a session.
-        model: whose state it is.
-        program: what is carried out.
-        state: as it is before the first step.
+        model: the model that owns the state.
+        program: the program that is run.
+        state: the state before the first micro-batch.
     """
 
     def __init__(self, spark: SparkSession, model: StreamModel, program: Program, state: StateTable) -> None:
@@ -41,11 +42,11 @@ class StateMeter:
         self._total: dict[str, PartFigures] = {}
 
     def measure(self, plans: Iterable[Any], asked: Mapping[str, tuple[Asking, ...]]) -> None:
-        """Take in a step that is over.
+        """Adds the figures of a finished micro-batch.
 
         Args:
-            plans: that were run for it.
-            asked: by how their counts are called, what was asked of the state.
+            plans: its executed query plans.
+            asked: name of the observed metrics → state look-ups.
         """
         state = self._state
         done = self._reader.read(plans, state.name_in_iceberg, self._parts, asked)
@@ -57,7 +58,7 @@ class StateMeter:
             for part, figures in (written or {}).items():
                 sizes[part] = sizes.get(part, Size()).after(figures)
         if sizes is None or sum(sizes.values(), Size()) != Size(**state.size()):
-            # Somebody else has written it, or a run didn't come to its figures.
+            # Another writer changed the state, or a run ended before its report.
             sizes = state.sizes()
         self._sizes, self._snapshot, self._last = sizes, state.snapshot, done
         for part, figures in done.items():
@@ -65,16 +66,16 @@ class StateMeter:
 
     @property
     def last(self) -> Sequence[PartMetrics]:
-        """The parts, and what the last step did with them."""
+        """The state tables, and what the last micro-batch did in them."""
         return self._metrics(self._last)
 
     @property
     def total(self) -> Sequence[PartMetrics]:
-        """The parts, and what all steps of the run did with them."""
+        """The state tables, and what all micro-batches of the run did in them."""
         return self._metrics(self._total)
 
     def report(self) -> dict[str, object]:
-        """The state as the figures of a step have it, as plain JSON."""
+        """The state's figures for the progress report, as plain JSON."""
         return {
             **self._state.size(),
             "snapshot": self._snapshot,
@@ -83,7 +84,7 @@ class StateMeter:
         }
 
     def _metrics(self, done: Mapping[str, PartFigures]) -> Sequence[PartMetrics]:
-        # Last what was read of several parts at once.
+        # "" collects reads of several state tables at once, and goes last.
         names = [*self._parts, *([""] if "" in done else [])]
         sizes = self._sizes or {}
         return tuple(
