@@ -1,4 +1,4 @@
-"""What is wrong with a model's text, as a sentence for its author."""
+"""Errors in a model's query, as sentences for its author."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..sources.stream_source import as_written
 
 
 class QueryError(Exception):
-    """A query that can't be planned. The message says what was found and what to write instead.
+    """Raised for a query that can't be planned. The message says what was found and what to write instead.
 
     The adapter puts the model's name in front and raises it as dbt's compilation error.
     """
@@ -16,16 +16,17 @@ class QueryError(Exception):
 
 
 class NotMeant(QueryError):
-    """A query that has a meaning, but hardly the one its author has in mind."""
+    """Raised for a query that is valid, but hardly does what its author intended."""
 
 
 class NotInStages(QueryError):
-    """Parts of a query don't go together within stages. As operators they may; what they refuse is the reason then."""
+    """Raised if parts of a query can't be combined as stages. They are then planned as operators, whose
+    refusal is the one that is reported."""
 
 
 class Unkeyed(QueryError):
-    """The key that tells a query's rows apart isn't in its select list."""
+    """Raised if the columns that identify a row aren't all in the select list."""
 
 
 class Unbounded(QueryError):
-    """The state of a query can grow for ever."""
+    """Raised if nothing bounds the state of a query."""

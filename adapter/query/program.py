@@ -1,24 +1,23 @@
-"""What one micro-batch does, as SQL: the bridge between the planner and the running code.
+"""The plan of one micro-batch, as SQL text: the interface between the planner and `stream/`.
 
-A `Program` is made by the planner from a model's text and carried out by `stream/`. It holds no
-Spark objects and no SQL trees, only names and texts, so that `dbt-stream explain` can print it.
+The planner makes a `Program` from a model's SQL; `stream/` executes it. It holds no Spark objects and no SQL
+trees, only names and texts, so that `dbt-stream explain` can print it.
 
-The texts read these views, which the running code provides before each step:
+The texts read these views, which `stream/` registers before each step:
 
 ``clock``
-    one row (read by `now`): ``batch_id`` BIGINT, ``watermark_before`` and ``watermark_after`` TIMESTAMP. Both are
-    NULL where there is no watermark yet; ``watermark_after`` is NULL until the input was read. A
-    changing value is never a literal in a text: each new text would be compiled anew. ``step`` BIGINT
-    numbers micro-batches and flushes. ``now_before`` and ``now_after`` are the watermarks themselves, where the others
-    are behind them (`Program.kept_for`). For each zone that windows
-    are cut in, all of these once more as its clock shows them (`clock_column`).
+    one row (read with `now`): ``batch_id`` BIGINT, ``watermark_before`` and ``watermark_after`` TIMESTAMP. Both are
+    NULL while there is no watermark; ``watermark_after`` is NULL until the input has been read. Texts have no
+    literals for changing values: Spark would compile each new text again. ``step`` BIGINT numbers micro-batches and
+    flushes. ``now_before`` and ``now_after`` are the watermarks before `Program.kept_for` is subtracted. For each
+    time zone of a window there is another column for each of these, as local time (`clock_column`).
 `StreamInput.view`
-    the rows of the micro-batch of that stream.
+    the rows of that stream in this micro-batch.
 `Step.name`
     the result of each earlier step.
 ``state``
-    the model's state table: before `Level.parts` are appended the state of earlier batches,
-    after it this batch's too.
+    the model's state: before the rows of `Level.parts` are appended that of earlier micro-batches, afterwards with
+    those of this one.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 EXPIRES_AT, STEP = "expires_at", "step"
-"""The columns of the state that say until when a row counts, and with which step it came."""
+"""Columns of the state: when a row expires, and the micro-batch that wrote it."""
 TABLE_BEFORE = "table_before"
-"""The view of the model's table as it was before the micro-batch."""
+"""View of the model's table as it was before the micro-batch."""
 CHANGE_TYPE, BATCH_ID = "_change_type", "_batch_id"
-"""The columns of a change feed that its table doesn't have."""
+"""Metadata columns of a changelog, which its table doesn't have."""
 
 
 def clock_column(name: str, time_zone: str | None) -> str:
-    """The column of ``clock`` with a watermark as the clocks of a zone show it.
+    """Returns the column of ``clock`` that holds a watermark as local time of a zone.
 
     >>> clock_column("watermark_after", "Europe/Berlin")
     'watermark_after_europe_berlin'
@@ -46,10 +45,10 @@ def clock_column(name: str, time_zone: str | None) -> str:
 
 
 def now(column: str) -> str:
-    """A column of ``clock``, wherever a value may stand.
+    """Returns SQL for a column of ``clock``, usable wherever a value is.
 
-    Not by a join, for which Spark sends the row around with a job of its own. As a field of a struct, which Spark hands
-    to the code that it compiles; a plain value it would write into it, and compile anew.
+    It is a subquery because Spark runs a broadcast job for a join. It reads a field of a struct because Spark
+    writes a plain value into the code that it generates, and would compile that again for each value.
 
     >>> now("watermark_after")
     '(select struct(*) from clock).watermark_after'
@@ -67,209 +66,211 @@ class StreamInput:
     relation: str
     """The relation as the model's SQL names it."""
     view: str
-    """The view its rows of one micro-batch are under."""
+    """View with the rows of one micro-batch."""
     columns: tuple[str, ...] | None
-    """The only columns that are read, as written in the query (other names may be among them);
-    None for all."""
+    """Columns that are read, as written in the query (names of other relations may be among them); None for
+    all."""
     event_time: str | None
     """The column of the stream that its watermark is measured on, before any filter. None where
     the time is computed: it is measured on ``event_time`` of the rows then."""
     feed: bool = False
-    """Whether the relation's change feed is read."""
+    """Whether the relation's changelog is read."""
     needs_time: bool = True
-    """Whether rows depend on its event time. Otherwise a column that is no TIMESTAMP may be named as such: there is no
-    watermark then."""
+    """Whether results depend on its event time. If not, a column of another type than TIMESTAMP may be named
+    as event time: there is no watermark then."""
 
 
 @dataclass(frozen=True)
 class Asking:
-    """What a step asks a part of the state for by its key, a row of the step each; counted while the step is computed."""
+    """A look-up of a state table by key, one per row of the step; counted while the step is computed."""
 
     part: str
     found: str
-    """Whether the state has something of the row's key, over the step's columns."""
+    """Whether the state has the row's key: a condition over the step's columns."""
     asked: str = "true"
-    """Which of the step's rows ask, where not all do."""
+    """Condition for the rows of the step that look a key up."""
 
 
 @dataclass(frozen=True)
 class WholePart:
-    """A step that reads all of a part of the state, where that is small, or is written as a whole by the same micro-batch
-    (`Rewrite`), which reads these rows, too. There may be more of them than of the step that looks for some."""
+    """A form of a step that reads a whole state table: for a small one, or one that this micro-batch rewrites
+    (`Rewrite`), which reads the step's rows too. It may return more rows than the step that looks keys up."""
 
     sql: str
     part: str
     of_many: bool = False
-    """Whether it pays only where many rows come."""
+    """Whether it only pays if the micro-batch has many rows."""
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """All rows of a part of the state, which come in the place of those that are there, where a micro-batch touches so much
-    of it that this is no more to write, and less to read from then on. Made from a step that is a `WholePart`."""
+    """Rewrites a whole state table instead of appending to it, where most of it changes in this micro-batch.
+    The rewrite costs no more than the append and makes later reads cheaper. Made from a step that is a
+    `WholePart`."""
 
     sql: str
     grows_by: str
-    """The step with the rows that the part grows by else."""
+    """Step with the rows that would be appended otherwise."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A view that is made in each micro-batch."""
+    """A view that is registered in each micro-batch."""
 
     name: str
     sql: str
     persist: bool = False
-    """Used more than once, so computed once, by the job of the first that reads it, and kept for the micro-batch."""
+    """Whether it is cached for the micro-batch because several steps read it. The first job that reads it
+    computes it."""
     materialize: bool = False
-    """A kept step that is computed when it is made, by a job of its own: with it a plan would get too large, or something
-    depends on how many rows it has."""
+    """Whether a cached step is computed at once, in a job for it alone: a plan that contains it would be too
+    large, or its row count is needed."""
     unless_empty: str | None = None
-    """A kept step: while that has no rows, `initial` is the text to use, which only names another kept step."""
+    """A cached step. While it has no rows, `initial` is used; `initial` then reads only one other cached
+    step."""
     initial: str | None = None
-    """The text to use instead while the state has no rows; cheaper, with the same result. Where
-    `initial` of one step or part of a level is used, so is that of all the others."""
+    """Cheaper text with the same result for an empty state. If one step or state table of a level uses
+    `initial`, all others of the level do."""
     fresh: str | None = None
-    """Of a step of `Level.emit`, the text to use instead where the steps of `Level.ingest` were made before it: it reads
-    those, with the same result. After a crash the state is all there is."""
+    """For steps of `Level.emit`: text with the same result that reads the steps of `Level.ingest`, used if
+    those were computed in this run. After a crash only the state is available."""
     reads: tuple[str, ...] = ()
-    """All parts of the state that its texts may read: these alone say which column a name is."""
+    """All state tables that its texts may read. They decide which column a name refers to."""
     whole: WholePart | None = None
-    """What to use instead of `sql` where that is less work."""
+    """Form that is used instead of `sql` where it is less work."""
     asks: tuple[Asking, ...] = ()
-    """What `sql`, or `whole`, looks up in the state; `initial` and `fresh` don't look there."""
+    """Look-ups in the state by `sql` or `whole`; `initial` and `fresh` make none."""
     lookups: tuple[Lookup, ...] = ()
-    """Made before it, which reads them: the keys come out of earlier steps."""
+    """Look-ups in external tables that the step reads; their keys are computed by earlier steps."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows that go into one stage: everything the user wrote below it, row by row.
+    """Input rows of one stage, after all row-by-row operations below it.
 
-    The columns ``event_time`` and ``expires_at`` (TIMESTAMP) are the running code's business:
-    a row is counted and dropped when its event time is NULL, or when ``expires_at`` (the end of
-    the last window it belongs to) is not after the watermark before the batch. Those that are
-    left come without their event time. Queries without windows have no ``expires_at``, for no row is dropped
-    for them; and no ``event_time`` where they need none.
+    `stream/` handles the columns ``event_time`` and ``expires_at`` (TIMESTAMP). It counts and drops a row
+    whose event time is NULL, or whose ``expires_at`` (the end of its last window) is not after the watermark
+    before the batch. The rows that remain have no ``event_time`` column. Queries without windows drop no row,
+    so they have no ``expires_at``; they have an ``event_time`` only if they need one.
     """
 
     name: str
     sql: str
     streams: tuple[str, ...]
-    """The views of the streams it reads."""
+    """Views of the streams that it reads."""
     time_zone: str | None = None
-    """The zone on whose clock ``expires_at`` is measured; None: UTC."""
+    """Time zone of ``expires_at``; None for UTC."""
     timed: bool = True
     """Whether it has an ``event_time``."""
     expires: bool = True
     """Whether it has an ``expires_at``."""
     read_by: str | None = None
-    """The step that alone reads it, and for which it needn't be known how far its streams have come: the rows need not be
-    kept for it. It is the first of `Level.ingest` that reads rows."""
+    """Name of the only step that reads these rows, if that step doesn't need the streams' progress, so the
+    rows needn't be cached. It is the first step of `Level.ingest` that reads rows."""
     forgets: bool = False
-    """Whether what a row would have met may be forgotten once the watermark has passed its event time: such a row is
-    taken all the same, and counted as late."""
+    """Whether the rows that a late row would have met may be dropped once the watermark is after its event
+    time. A late row is then ingested and counted as late."""
     by_clock: bool = False
-    """Whether the watermark when it comes says which rows there are."""
+    """Whether the set of rows depends on the watermark at arrival."""
     alone: bool = False
-    """Whether nothing else reads its streams, so that their rows needn't be kept for it."""
+    """Whether nothing else reads its streams, so their rows needn't be cached for it."""
 
 
 @dataclass(frozen=True)
 class StatePart:
-    """One kind of state row; ``part`` is a partition of the state table."""
+    """A state table: one kind of state row, stored in the partition ``part`` of the state."""
 
     name: str
     append: str
-    """What a micro-batch adds. Where it `closes` by a column ``expires_at``, the row is of no use once
-    the watermark is there."""
+    """Query for the rows that a micro-batch appends. If `closes` is ``expires_at``, a row is obsolete once
+    the watermark reaches that column's value."""
     fold: str
-    """The same state in fewer rows, from ``state`` and ``clock``."""
+    """Query that compacts it to fewer rows, over ``state`` and ``clock``."""
     initial: str | None = None
-    """As in `Step`."""
+    """See `Step.initial`."""
     time_zone: str | None = None
-    """The zone on whose clock ``expires_at`` is measured; None: UTC."""
+    """Time zone of ``expires_at``; None for UTC."""
     lasts: int | None = None
-    """Where each row is a fact of its own, so that folding takes out nothing but what has expired: the
-    microseconds that a row is of use for. None: folding also puts rows together."""
+    """Retention of a row in microseconds, where compaction only drops expired rows. None if compaction also
+    merges rows."""
     merges: bool = True
-    """Whether folding puts rows together, so that it pays when the part has grown."""
+    """Whether compaction merges rows, so that it pays when the state table has grown."""
     forgets: int | None = None
-    """Microseconds of watermark after which there is something to forget, and the part is folded. None: never."""
+    """Microseconds of watermark after which rows expire and the state table is compacted; None for never."""
     closes: str | None = EXPIRES_AT
-    """The column whose greatest value is the watermark at which all of its results are out; None: they
-    always are."""
+    """Column whose maximum is the watermark at which all results have been emitted; None if they always have."""
     rewrite: Rewrite | None = None
-    """What to use instead of `append` where that is less work; None: it only grows."""
+    """Rewrite that is used instead of `append` where it is less work; None if the state table is only
+    appended to."""
     reads: tuple[str, ...] = ()
-    """As in `Step`."""
+    """See `Step.reads`."""
 
 
 _Made = TypeVar("_Made", Step, StatePart)
 
 
 def reading(made: Iterable[_Made], parts: Iterable[StatePart]) -> tuple[_Made, ...]:
-    """Steps or parts whose texts read no other parts of the state than these."""
+    """Returns the steps or state tables with `reads` limited to these state tables."""
     names = tuple(sorted({part.name for part in parts}))
     return tuple(replace(each, reads=names) for each in made)
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """A table outside that is asked for the keys of a step; its answer is what a join reads."""
+    """A look-up in an external table by the keys of a step; a join reads the result."""
 
     view: str
-    """What the answer is under."""
+    """View that holds the result."""
     relation: str
-    """The table as the model's SQL names it."""
+    """Table as the model's SQL names it."""
     key: tuple[str, ...]
-    """The columns it is asked by."""
+    """Columns of the table that are looked up."""
     columns: tuple[str, ...] | None
-    """The only columns that are needed, in lower case (other names may be among them); None: all."""
+    """Columns that are needed, in lower case (names of other tables may be among them); None for all."""
     keys: str
-    """The distinct keys, as ``key_1``, ``key_2`` …"""
+    """Query for the distinct keys, as ``key_1``, ``key_2`` …"""
 
 
 @dataclass(frozen=True)
 class Level:
-    """Rows that are judged, and what is made of them: of streams, or of what comes out of the level before. What all levels
-    add to the state is written in one commit."""
+    """One level of stages: input rows after the late-row filter, their state and their output. The input is
+    streams or the output of the level below. All levels' state changes are written in one commit."""
 
     rows: tuple[Rows, ...]
     ingest: tuple[Step, ...]
-    """Made from `rows` without those dropped, ``state`` as it was and ``clock``."""
+    """Steps over `rows` without late rows, ``state`` before the micro-batch, and ``clock``."""
     parts: tuple[StatePart, ...]
     emit: tuple[Step, ...]
-    """Made for the next level, from ``state`` with what this level adds, and ``clock``."""
+    """Steps for the level above, over ``clock`` and ``state`` with this level's changes."""
     known: tuple[Step, ...] = ()
-    """Made before `rows`, which read them, from ``state`` and ``clock``."""
+    """Steps that `rows` reads, over ``state`` and ``clock``."""
     lookups: tuple[Lookup, ...] = ()
-    """Made after `known` and before `rows`, which read them."""
+    """Look-ups that `rows` reads; they run after `known`."""
 
     @property
     def all_lookups(self) -> tuple[Lookup, ...]:
-        """Those of its steps, too."""
+        """Returns the look-ups of the level and of its steps."""
         return (*self.lookups, *(each for step in (*self.known, *self.ingest) for each in step.lookups))
 
 
 _OF_A_HISTORY = 1_000
-"""Windows that may close in a stream's first micro-batch, for all that is known."""
+"""Number of windows that are assumed to close in a stream's first micro-batch."""
 
 
 @dataclass(frozen=True)
 class Boundaries:
-    """The instants at which windows close: ``offset + n * step``, in microseconds since 1970."""
+    """Instants at which windows close: ``offset + n * step``, in microseconds since 1970."""
 
     step: int
     offset: int
     time_zone: str | None = None
-    """The zone whose clock they are counted on; None: UTC."""
+    """Time zone in which they are counted; None for UTC."""
     behind: int = 0
-    """How long after them windows close."""
+    """Microseconds from the instant until the window closes."""
 
     def closing(self, before: int | None, after: int | None) -> int:
-        """At how many of them windows may close when the watermark, so much before it and on that clock, goes from `before`
-        to `after`.
+        """Returns how many windows at most close when the watermark moves from `before` to `after`, both in
+        the boundaries' time zone and reduced by `behind`.
 
         >>> Boundaries(60, 0).closing(30, 200), Boundaries(60, 0).closing(30, 59)
         (3, 0)
@@ -282,50 +283,51 @@ class Boundaries:
 
 
 EVERYTHING = "select true as anything from clock"
-"""What is fired where the output is all that there is."""
+"""`Upsert.fired` of a full output."""
 
 
 WHOLE = "whole"
-"""What a signature says of a table that is put out anew and compared as a whole: it may have had several rows of a key."""
+"""Marks in a signature a table that is rebuilt and compared as a whole, since it may have had several rows
+per key."""
 
 _SPARES = "fired.merge_from"
-"""Of a session that goes on: what had closed before isn't of it."""
+"""Column of a session that grows: rows of sessions that had closed before aren't part of it."""
 
 
 @dataclass(frozen=True)
 class Upsert:
-    """How rows of a table find those they replace."""
+    """Describes how output rows find the table rows that they replace."""
 
     key: tuple[str, ...] | None
-    """The columns that identify a row; None: nothing does, and what is fired is the whole table."""
+    """Columns that identify a row; None if nothing does, and `fired` covers the whole table."""
     fired: str
-    """The windows (groups, rankings) whose rows are all among the output; a row of theirs that isn't is
-    deleted."""
+    """Relation of affected keys: windows, groups or rankings whose rows are all in the output. A table row of
+    theirs that isn't in the output is deleted."""
     scope: str
-    """Whether a row of the table, ``old``, is of a window in ``fired``."""
+    """Condition that a table row, ``old``, belongs to a window in ``fired``."""
     bound: tuple[str, str] | None
-    """A column of the table that isn't less than one of `fired` where `scope` holds, and that one; None:
-    there is no such."""
+    """A table column, and the column of `fired` that is a lower bound of it where `scope` holds; None if
+    there is none."""
     certain: bool = True
-    """Whether the key is known to tell rows apart; else that is looked at."""
+    """Whether the key is known to be unique; if not, that is checked at run time."""
     carried: Mapping[str, str] = field(default_factory=dict)
-    """What columns of the table carry, where that is known: a window column, or a key of a stage."""
+    """Table column → the window column or the group key of a stage that it holds, where known."""
     change: str | None = None
-    """The view with what comes and goes, where nothing identifies a row and the output is `TABLE_BEFORE` and that, added
-    up; None: it isn't."""
+    """View with inserts and retractions, used if nothing identifies a row and the output is `TABLE_BEFORE`
+    plus these changes; None otherwise."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether the output is computed as a whole, and all of the table is compared with it."""
+        """Whether the output is a full result that is compared with the whole table."""
         return self.fired == EVERYTHING
 
     @property
     def signature(self) -> dict[str, object]:
-        """How rows are found again, as plain JSON."""
+        """Returns how rows are matched, as plain JSON."""
         names = None if self.key is None else sorted(name.lower() for name in self.key)
         return {
             "columns": None if names is None else {name: self.carried.get(name, name) for name in names},
-            # The order of the group keys is no matter, nor what spares rows that are found.
+            # Neither the order of the group keys nor the condition that excludes closed windows matters.
             "scope": sorted(each for each in self.scope.split(" and ") if not each.endswith(_SPARES)),
             "bound": self.bound[0] if self.bound else None,
         }
@@ -333,61 +335,67 @@ class Upsert:
 
 @dataclass(frozen=True)
 class MiniBatch:
-    """What a micro-batch is at most."""
+    """Limits of the size of a micro-batch."""
 
     latency: int | None = None
-    """Microseconds from one micro-batch to the next."""
+    """Microseconds between micro-batches."""
     rows: int | None = None
 
 
 @dataclass(frozen=True)
 class Program:
-    """All that a streaming model does in one micro-batch."""
+    """All work of a streaming model in one micro-batch."""
 
     inputs: tuple[StreamInput, ...]
     levels: tuple[Level, ...]
-    """Usually one; what stands over the result of a window adds another. None: no state."""
+    """Usually one; operators over the result of a window add another. Empty if there is no state."""
     output: str
-    """The rows that go to the model's table, in the order of its columns."""
+    """Query for the rows of the model's table, in the order of its columns."""
     boundaries: tuple[Boundaries, ...] | None
-    """A batch in which none of these is crossed puts out nothing. None: every batch may."""
+    """A batch that crosses none of these emits nothing. None if every batch may emit."""
     lookups: tuple[Lookup, ...] = ()
-    """Made before `output`, which reads them."""
+    """Look-ups that `output` reads."""
     upsert: Upsert | None = None
-    """None: rows are only ever added."""
+    """None if rows are only inserted."""
     kept_for: int = 0
-    """Microseconds that state is kept after its window's end: ``watermark_before`` and
-    ``watermark_after`` are that much behind ``now_before`` and ``now_after``."""
+    """Allowed lateness in microseconds, for which state is kept after its window's end: ``watermark_before``
+    and ``watermark_after`` are that much behind ``now_before`` and ``now_after``."""
     behind: int = 0
-    """Microseconds that the watermark lies further behind than its delay says."""
+    """Microseconds by which the watermark is behind in addition to its configured delay."""
     time_zones: tuple[str, ...] = ()
-    """The zones that ``clock`` has columns for."""
+    """Whether a micro-batch without input reads only the state: all state belongs to windows, some of which
+    it closes."""
     tables: tuple[str, ...] = ()
-    """Those that are read afresh at each micro-batch."""
+    """Static tables, which are read again in each micro-batch."""
     mini_batch: MiniBatch | None = None
-    """What a micro-batch is at most; None: the sources and the trigger say."""
+    """Limits of a micro-batch; None if the sources and the trigger decide."""
     again: tuple[Step, ...] = ()
-    """What `output` reads, made from the state after its commit, but for steps that are there since before it."""
+    """Steps that `output` reads, computed from the state after its commit unless they were computed before
+    it."""
     only_with: str | None = None
-    """A step, kept and counted, without whose rows nothing is put out; None: `output` says."""
+    """A cached, counted step: if it has no rows, nothing is emitted. None if `output` decides."""
     flushes_from_state: bool = False
-    """Whether a step without rows reads nothing but the state: windows are all that is kept, and it closes some."""
+    """Whether a micro-batch without input reads only the state: all state belongs to windows, some of which
+    it closes."""
     reads_clock: bool = False
-    """Whether `output` reads the watermark though there is no state, so that the table's commits have to carry it on."""
+    """Whether `output` reads the watermark without having state, so that the table's commits have to store
+    the watermark."""
     puts_out_all: bool = False
-    """Whether `output` is all there is, so that without rows the table is empty."""
+    """Whether `output` is the full result, so that the table is empty if it has no rows."""
     has_rows_of_nothing: bool = False
-    """Whether there may be rows before the streams have had any: a total is one, of 0 rows."""
+    """Whether the output may have rows before the streams have any: a global aggregate has one, over 0 rows."""
     signature: dict[str, object] = field(default_factory=dict)
-    """What the state depends on, as plain JSON. Kept with the state and compared on the next run."""
+    """What the state depends on, as plain JSON. Stored with the state and compared in the next run."""
     operators: Callable[[], Mapping[str, str]] | None = field(default=None, compare=False, repr=False)
-    """Gives by part of the state the operator that keeps it, as `dbt-stream explain` calls it. None: nobody asked."""
+    """Returns the operator of each state table, under its name in `dbt-stream explain`. None if it wasn't
+    requested."""
     alike: Callable[[], Mapping[str, object]] | None = field(default=None, compare=False, repr=False)
-    """Gives what the parts of a tree of operators are of, as plain JSON (`operators.alike`): kept with the signature. None:
-    it is no such."""
+    """Returns the lineage of the state tables of a tree of operators, as plain JSON (`identity.alike`);
+    stored with the signature. None if the program isn't such a tree."""
     remake: Callable[[Collection[str]], Program] | None = field(default=None, compare=False, repr=False)
-    """The same as a step without rows that makes anew what can be from the rest of the state (rankings of groups; in a
-    tree of operators what stands on the groups that are named), and puts out all there is. None: nothing can be."""
+    """Returns a program for a micro-batch without input that rebuilds what it can from the rest of the state
+    (rankings of groups; in a tree of operators everything above the named groups) and emits the full result.
+    None if nothing can be rebuilt."""
 
     @property
     def keeps_state(self) -> bool:
@@ -401,20 +409,20 @@ class Program:
 
 
 def needs_time(program: Program) -> bool:
-    """Returns whether what a micro-batch does depends on how far event time has come."""
+    """Returns whether a micro-batch's work depends on the watermark."""
     rows = (each for level in program.levels for each in level.rows)
     return (
         program.flushes_from_state
         or program.boundaries is not None
         or program.reads_clock
         or any(each.timed or each.expires or each.forgets or each.by_clock for each in rows)
-        # Whatever else asks, asks the clock.
+        # Everything else that depends on it reads a column of ``clock``.
         or any(name in f"{program.levels}{program.output}{program.again}" for name in _OF_THE_CLOCK)
     )
 
 
 def called(program: Program, names: Mapping[str, str]) -> Program:
-    """A program whose parts of the state, and groups, are called otherwise.
+    """Returns the program with its state tables and groups renamed.
 
     Args:
         program: the program.
@@ -437,7 +445,7 @@ def called(program: Program, names: Mapping[str, str]) -> Program:
         return pattern.sub(lambda found: names[found.group()], value)
 
     made = with_texts(program, text)
-    # Of groups it is told by the names of the state.
+    # Callers name groups as in the state.
     remake = program.remake
     if remake is None:
         return made
@@ -445,11 +453,12 @@ def called(program: Program, names: Mapping[str, str]) -> Program:
 
 
 def with_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """The same with other texts in it: a program, or anything that is made of dataclasses, tuples and dictionaries.
+    """Returns a copy of a program, or of any nesting of dataclasses, tuples and dictionaries, with its texts
+    replaced.
 
     Args:
-        value: what holds them. What it gives when it is asked, it gives so, too.
-        change: makes one of another.
+        value: the nesting. Results of functions in it are changed too.
+        change: returns the new text.
     """
 
     def asked(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""``state edit``: a statement over the rows of a state, as a query for the rows that it has afterwards."""
+"""``state edit``: rewrites a statement over the rows of a state as a query for the rows after it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .errors import QueryError
 from .sql.dialect import DIALECT, sql
 
 STATE = "state"
-"""What the state is called in the statement."""
+"""Name of the state in the statement."""
 _FORMS = (
     "Write DELETE FROM state WHERE …, UPDATE state SET … WHERE …, INSERT INTO state (…) SELECT …, or a SELECT that gives "
     "all rows that the state is to have."
@@ -22,19 +22,19 @@ _FORMS = (
 
 @dataclass(frozen=True)
 class StateEdit:
-    """What a state is to be."""
+    """The state that a statement leaves."""
 
     rows: str
-    """The rows that it has then, but for those of `more`: with all its columns."""
+    """Query for the rows, with all columns of the state, except those of `more`."""
     more: str | None = None
-    """Rows that come to it; columns that they lack are NULL."""
+    """Query for rows to insert; columns that it lacks are NULL."""
 
 
 def edit(text: str) -> StateEdit:
-    """What a statement makes of a state.
+    """Returns the state that a statement leaves.
 
     Raises:
-        QueryError: it is none that this can be told of.
+        QueryError: the statement isn't a supported DELETE, UPDATE, INSERT or SELECT.
 
     >>> edit("delete from state where k = 'a'").rows
     "SELECT state.* FROM state WHERE NOT COALESCE((k = 'a'), FALSE)"
@@ -75,7 +75,7 @@ def _parsed(text: str) -> exp.Expr:
         raise QueryError(f"--sql has {len(trees)} statements, and takes one. {_FORMS}")
     tree: exp.Expr = trees[0]
     if not isinstance(tree, exp.Query):
-        # A clause that isn't carried over would have the statement do something else than it says.
+        # Ignoring a clause would make the statement do something else than it says.
         _refuse_clauses(tree, "with_ with".split())
         for table in (tree.this, getattr(tree.this, "this", None)):
             if isinstance(table, exp.Table):
@@ -119,7 +119,7 @@ def _inserted(tree: exp.Insert) -> str:
 
 
 def _name(table: exp.Expr) -> str:
-    """What the state is called in the rest of a statement."""
+    """Returns the alias of the state in a statement. Raises unless the table is the state."""
     if not isinstance(table, exp.Table) or table.name.lower() != STATE or table.db:
         raise QueryError(f"--sql changes {sql(table)}; the state is called {STATE} here. {_FORMS}")
     return str(table.alias_or_name)

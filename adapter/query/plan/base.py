@@ -1,7 +1,7 @@
-"""The operators: frozen dataclasses, each with its inputs and what flows out of it.
+"""Operators of a plan: frozen dataclasses, each with its inputs and the relation that it returns.
 
-An operator's `name` is a digest of what it computes, so that its state keeps its identity when the text around
-it changes. Its SQL reads the relations ``__input_0``, ``__input_1`` …, its inputs.
+An operator's `name` is a digest of what it computes, so that its state is found again when the text around it
+changes. Its SQL reads its inputs as the relations ``__input_0``, ``__input_1`` …
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 
 
 def input_name(number: int) -> str:
-    """What an operator's SQL calls its input."""
+    """Returns the name of an input in an operator's SQL."""
     return f"__input_{number}"
 
 
 def over(text: str, relations: Sequence[str]) -> str:
-    """An operator's SQL over its inputs, which are queries."""
+    """Returns an operator's SQL with its inputs, which are queries, as CTEs."""
     inputs = ",\n".join(f"{input_name(n)} as (\n{each}\n)" for n, each in enumerate(relations))
     return f"with {inputs}\n{text}"
 
 
 OVER_LIFE = "__life"
-"""What an `OverAggregate` also partitions by under a TTL."""
+"""Column that an `OverAggregate` also partitions by under a TTL: the key's TTL generation."""
 
 
 @dataclass(frozen=True)
 class UnboundedState:
-    """What an operator's state grows with, where nothing bounds it."""
+    """Describes what an operator's state grows with if nothing bounds it."""
 
     what: str
-    """What is kept, in the words of a sentence: "a row for every value of k"."""
+    """Describes what an operator's state grows with if nothing bounds it."""
     columns: frozenset[str] | None
-    """The columns whose sets of values must not grow for the state to be bounded; None: no such columns exist."""
+    """Columns whose sets of values must not grow for the state to be bounded; None if no such columns exist."""
     instead: str = ""
-    """What may be missing in the query, as a sentence of its own."""
+    """A sentence on what may be missing in the query."""
     or_else: str = ""
-    """What else would bound it, at the end of a sentence."""
+    """An alternative bound, to be used at the end of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -82,36 +82,37 @@ class ChangelogNormalize:
 
 @dataclass(frozen=True)
 class WindowAggregate:
-    """GROUP BY over windows, kept as partial aggregates per slice or session: a window's rows come when it closes."""
+    """GROUP BY over windows, stored as partial aggregates per slice or session. A window's row is emitted
+    when it closes."""
 
     name: str
     inputs: tuple[Operator, ...]
-    """Windows whose results it is over; empty: it reads streams."""
+    """Windows whose results it reads; empty if it reads streams."""
     stage: AggregateStage
     streams: tuple[str, ...]
-    """The relations of the streams it reads."""
+    """Relations of the streams that it reads."""
     relation: Relation
     label: str
     growth: UnboundedState | None = None
     at_once: bool = False
-    """Whether it feeds other windows, as its rows come."""
+    """Whether its output feeds other windows as it is emitted."""
 
 
 @dataclass(frozen=True)
 class WindowBuffer:
-    """Rows kept until their windows close, for what can't be kept as partial aggregates."""
+    """Rows buffered until their windows close, for results that partial aggregates can't give."""
 
     name: str
     inputs: tuple[Operator, ...]
-    """As of `WindowAggregate`."""
+    """See `WindowAggregate.inputs`."""
     stage: RowsStage
     streams: tuple[str, ...]
-    """As of `WindowAggregate`."""
+    """See `WindowAggregate.streams`."""
     relation: Relation
     label: str
     growth: UnboundedState | None = None
     at_once: bool = False
-    """As of `WindowAggregate`."""
+    """See `WindowAggregate.at_once`."""
 
 
 @dataclass(frozen=True)
@@ -120,45 +121,46 @@ class WindowResults:
 
     name: str
     inputs: tuple[Operator, ...]
-    """The windows; without any the sources, where others read these, too."""
+    """The windows; without windows the sources, if other operators read these too."""
     sql: str
     """Reads windows by their names, and streams by their views."""
     relation: Relation
     label: str
     growth: UnboundedState | None = None
     carried: Mapping[str, str] = field(default_factory=dict)
-    """Output column → the window column or group key it carries (``stage.key``)."""
+    """Output column → the window column or group key it holds (``stage.key``)."""
     unique: frozenset[str] | None = None
-    """What identifies a row of the output; None: nothing does."""
+    """Columns that identify a row of the output; None if nothing does."""
     ranks: tuple[str, ...] = ()
-    """The rankings that a filter ends, as the user wrote them."""
+    """Rankings that a filter limits, as written."""
     grouped_rows: tuple[Window, ...] = ()
-    """The windows whose kept rows a GROUP BY is over."""
+    """Windows whose buffered rows a GROUP BY reads."""
     certain: bool = True
-    """Whether nothing in it can make two rows of one."""
+    """Whether no operation in it can multiply a row."""
     closed: bool = True
-    """Whether the window columns it carries are of windows that have closed: all rows of one come at once."""
+    """Whether the window columns in its output belong to closed windows, so that all rows of a window arrive
+    at once."""
     written: str = ""
-    """`sql` as its author wrote it, where that is another text: for looking at."""
+    """`sql` as written in the model, if it differs; for display."""
 
     @property
     def windows(self) -> tuple[WindowAggregate | WindowBuffer, ...]:
-        """The windows below it, lower ones first."""
+        """Returns the windows below it, inputs first."""
         return tuple(each for each in in_order(self) if isinstance(each, WindowAggregate | WindowBuffer))
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """What each of these keeps."""
+        """Returns the stage of each window."""
         return tuple(each.stage for each in self.windows)
 
     @property
     def at_once(self) -> bool:
-        """Whether its windows feed other windows, as their rows come."""
+        """Whether its windows feed other windows as they are emitted."""
         return any(each.at_once for each in self.windows)
 
     @property
     def grouped(self) -> list[Window]:
-        """The windows whose rows are grouped."""
+        """Returns the windows whose rows are grouped."""
         own = [each.stage.window for each in in_order(self) if isinstance(each, WindowAggregate)]
         return [*own, *self.grouped_rows]
 
@@ -169,13 +171,13 @@ class WindowChanges:
 
     name: str
     inputs: tuple[Operator, ...]
-    """`WindowResults` of one stage: all rows of the windows that have a result now."""
+    """`WindowResults` of one stage: all rows of the windows that have a result in this micro-batch."""
     end: str
-    """The column with the window's end."""
+    """Column with the window's end."""
     start: str | None
-    """That with its start, where a window may be another one when more rows come; None: it stays what it is."""
+    """Column with the window's start, where later rows can change a window's bounds; None if they can't."""
     by: tuple[tuple[str, str], ...]
-    """Columns that such windows are partitioned by: of the result, and of the windows that have one."""
+    """Partition columns of such windows: name in the result, and name in the relation of windows that fired."""
     relation: Relation
     label: str
     growth: UnboundedState | None = None
@@ -188,7 +190,7 @@ class Project:
     name: str
     inputs: tuple[Operator, ...]
     sql: str
-    """With the weight among its columns where the input has one."""
+    """Has the weight among its columns if the input has one."""
     relation: Relation
     label: str
     growth: UnboundedState | None = None
@@ -196,22 +198,22 @@ class Project:
 
 @dataclass(frozen=True)
 class MaterializedProject:
-    """The same of rows that change, where what they give isn't the same when it is computed again: a table that is no
-    stream may have other rows by then, and rand() another value. What each row gave is kept, and taken back as it was."""
+    """A projection of an updating table that may give another result when computed again: a static table may
+    have changed, and rand() differs. The output of each row is stored, and retracted as it was."""
 
     name: str
     inputs: tuple[Operator, ...]
     sql: str
-    """With `GIVEN_BY` among its columns, which each row of the input has."""
+    """Has `GIVEN_BY`, which each input row has, among its columns."""
     relation: Relation
     label: str
     growth: UnboundedState | None = None
     ends: tuple[str, ...] = ()
-    """As of `GroupAggregate`."""
+    """See `GroupAggregate.ends`."""
 
 
 GIVEN_BY = "__given_by"
-"""The column of a `MaterializedProject`'s input and result with the row that gives it."""
+"""Column of a `MaterializedProject`'s input and output that holds the source row."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,7 @@ class UnionAll:
 
 @dataclass(frozen=True)
 class Local:
-    """A query that needs only the rows that came together in this micro-batch. No state."""
+    """A query that needs only the rows of this micro-batch that arrived together. No state."""
 
     name: str
     inputs: tuple[Operator, ...]
@@ -239,7 +241,8 @@ class Local:
 
 @dataclass(frozen=True)
 class GroupAggregate:
-    """GROUP BY kept as partial aggregates per key; of each touched key the old row is retracted, the new one put in."""
+    """GROUP BY stored as partial aggregates per key. For each affected key it retracts the old row and
+    inserts the new one."""
 
     name: str
     inputs: tuple[Operator, ...]
@@ -248,16 +251,17 @@ class GroupAggregate:
     label: str
     growth: UnboundedState | None = None
     groups: str = ""
-    """What tells the groups themselves, whatever is computed of them."""
+    """Identity of the groups, independent of the aggregates."""
     ends: tuple[str, ...] = ()
-    """By input, the column with the end of the window with which its rows go; empty: they don't go with windows."""
+    """Per input, the column with the end of the window with which its rows expire; empty if they don't expire
+    with windows."""
     lasts: int = 0
-    """For how many microseconds after that end rows may still come."""
+    """Microseconds after that end in which rows may still arrive."""
 
 
 @dataclass(frozen=True)
 class WindowRows:
-    """Each row once for each window it is in, at once: of tumble, hop and cumulate. No state."""
+    """Returns each row once per tumble, hop or cumulate window that it is in, immediately. No state."""
 
     name: str
     inputs: tuple[Operator, ...]
@@ -270,7 +274,7 @@ class WindowRows:
 
 @dataclass(frozen=True)
 class WindowClose:
-    """Holds changes of open windows back until these close; what changes in a closed one is passed on at once."""
+    """Holds back changes of open windows until they close; changes of closed windows pass through."""
 
     name: str
     inputs: tuple[Operator, ...]
@@ -280,29 +284,30 @@ class WindowClose:
     label: str
     growth: UnboundedState | None = None
     lasts: int | None = None
-    """For how many microseconds after that its rows may still come: it closes then, and nothing of it changes any more.
-    None: that can't be told, so it closes at once, and its changes are passed on."""
+    """Microseconds after the window's end in which rows may still arrive. The window closes then, and is
+    final. None if unknown: it closes at its end, and later changes pass through."""
 
 
 @dataclass(frozen=True)
 class SetOperation:
-    """DISTINCT, UNION, INTERSECT and EXCEPT: how often each row is there, on either side."""
+    """DISTINCT, UNION, INTERSECT and EXCEPT, stored as the multiplicity of each row on either side."""
 
     name: str
     inputs: tuple[Operator, ...]
     times: str
-    """How often a row is in the result: SQL over ``l`` and ``r``, how often it is on either side."""
+    """SQL for the multiplicity of a row in the result, over ``l`` and ``r``, its multiplicities on either
+    side."""
     relation: Relation
     label: str
     growth: UnboundedState | None = None
     ends: tuple[str, ...] = ()
-    """As of `GroupAggregate`."""
+    """See `GroupAggregate.ends`."""
 
 
 @dataclass(frozen=True)
 class LateRows:
-    """The rows that it reads, those behind the watermark among them: these are counted, as what they would have met may
-    be forgotten. Rows without a time are dropped and counted. No state."""
+    """Counts rows behind the watermark, because the rows they would have met may have expired, and returns
+    them with the others. Rows without a time are dropped and counted. No state."""
 
     name: str
     inputs: tuple[Operator, ...]
@@ -314,31 +319,31 @@ class LateRows:
 
     @property
     def rows(self) -> str:
-        """What its rows are called when they are looked through."""
+        """Returns the name of its `Rows`."""
         return f"{self.name}_rows"
 
 
 @dataclass(frozen=True)
 class Join:
-    """An inner join of changing inputs: the change of each joined with all rows of the others."""
+    """An inner join of changing inputs: the changes of each input joined with all rows of the others."""
 
     name: str
     inputs: tuple[Operator, ...]
     sql: str
-    """With the product of the inputs' weights among its columns."""
+    """Has the product of the inputs' weights among its columns."""
     relation: Relation
     label: str
     growth: UnboundedState | None = None
     ends: tuple[str, ...] = ()
-    """As of `GroupAggregate`."""
+    """See `GroupAggregate.ends`."""
     until: tuple[Until, ...] = ()
-    """By input, until when a row of it may find others. Empty: that can't be told."""
+    """Per input, the watermark until which a row may find matches. Empty if unknown."""
 
 
 @dataclass(frozen=True)
 class OuterIntervalJoin:
-    """An outer or anti join of two relations whose rows only come, bounded in time: pairs come as they meet, and a row
-    that has met none comes once, when it can meet none any more."""
+    """An outer or anti interval join of append-only inputs. Pairs are emitted when they meet; a row without a
+    match is emitted once, when it can't find one any more."""
 
     name: str
     inputs: tuple[Operator, ...]
@@ -346,22 +351,22 @@ class OuterIntervalJoin:
     relation: Relation
     label: str
     pairs: str | None
-    """The same as an inner join; None: it gives no pairs."""
+    """SQL of the inner join; None if no pairs are emitted."""
     alone: tuple[str | None, ...]
-    """By input its rows that meet none of the other's, as SQL over both; None: they aren't asked for."""
+    """Per input, SQL for its rows without a match, over both inputs; None if they aren't part of the result."""
     meet: tuple[str | None, ...]
-    """The same of those that meet some."""
+    """Per input, SQL for its rows that have a match."""
     until: tuple[Until, ...]
-    """By input, until when a row is kept."""
+    """Per input, the watermark until which a row is stored."""
     due: tuple[Until, ...]
-    """By input, until when a row may find others."""
+    """Per input, the watermark until which a row may find matches."""
     growth: UnboundedState | None = None
 
 
 @dataclass(frozen=True)
 class TemporalFilter:
-    """A predicate on event time and its clock: rows that only come are put in, and taken out when the watermark has passed
-    the bound."""
+    """A predicate on event time and the current time: rows of append-only input are inserted, and retracted
+    when the watermark is after the bound."""
 
     name: str
     inputs: tuple[Operator, ...]
@@ -379,72 +384,78 @@ ROW_TIME = "__event_time"
 
 @dataclass(frozen=True)
 class OverAggregate:
-    """OVER in order of event time, of rows that only come: each is put out once, when no row before it can come any more."""
+    """OVER in order of event time, over append-only input: each row is emitted once, when no row before it
+    can arrive any more."""
 
     name: str
     inputs: tuple[Operator, ...]
     sql: str
-    """With the weight among its columns: 1 of a row that is put out, 0 of one that only frames reach back to."""
+    """Has the weight among its columns: 1 for a row to emit, 0 for a row that only frames of other rows read."""
     keys: tuple[str, ...]
-    """What partitions the rows, over `alias`."""
+    """Partition keys, over `alias`."""
     alias: str
     time: str
-    """The column that is ordered by first."""
+    """First column of the order."""
     reach: FrameExtent
     relation: Relation
     label: str
     waits: bool = True
-    """Whether rows come in any order, and wait until the watermark has passed their time; else they come in order."""
+    """Whether rows arrive in any order and are buffered until the watermark has reached their time; otherwise
+    they arrive in order."""
     growth: UnboundedState | None = None
     until: Until = ()
-    """Until when a partition may get rows, by a key that carries event time; empty: that can't be told."""
+    """Watermark until which a partition may get rows, known from a key that holds event time; empty if
+    unknown."""
     running: tuple[RunningValue, ...] = ()
-    """The values that are put together with those of the rows before: of these one row is kept. Empty: rows are kept."""
+    """Running aggregates, for which the last row of a partition is stored; empty if rows are stored."""
     written: str = ""
-    """The query with its aggregates as they were, where `sql` is of `running` values."""
+    """The query with its original aggregates, where `sql` uses `running` values."""
 
 
 @dataclass(frozen=True)
 class Recompute:
-    """Anything else: the query over all rows of the touched partitions, less what it gave before."""
+    """Any other query, computed over all rows of the affected partitions, minus its previous result."""
 
     name: str
     inputs: tuple[Operator, ...]
     sql: str
     keys: tuple[tuple[str, ...], ...]
-    """For each input the expressions that partition it, over its alias; empty: all is computed anew."""
+    """Per input, the partition expressions over its alias; empty if everything is recomputed."""
     aliases: tuple[str, ...]
-    """What the keys call each input."""
+    """Name of each input in the keys."""
     relation: Relation
     label: str
     top: TopRows | None = None
     growth: UnboundedState | None = None
     busy: str | None = None
-    """Until when a row keeps its partition from being idle: SQL over ``own``, an input's row. None: until it comes."""
+    """SQL over ``own``, an input's row, for the time until which the row keeps its partition from being idle.
+    None if that is its arrival."""
     ends: tuple[str, ...] = ()
-    """As of `GroupAggregate`."""
+    """See `GroupAggregate.ends`."""
 
     until: tuple[Until, ...] = ()
-    """As of `Join`."""
+    """See `Join.until`."""
 
     asks_for_rows: bool = False
-    """Whether a query stands in its select list, or in LATERAL."""
+    """Whether it has a subquery in its select list, or LATERAL."""
 
     shown: tuple[str, ...] | None = None
-    """Of a GROUP BY that is the result, the columns with its keys, in lower case; None: it is something else."""
+    """Columns with the keys of a GROUP BY that is the result, in lower case; None if the result is something
+    else."""
 
     always: tuple[int, ...] = ()
-    """The numbers of inputs of which each row of the result has a row."""
+    """Indexes of the inputs of which each result row has a row."""
 
     @property
     def is_anchored(self) -> bool:
-        """Whether each row of the result is made with a row that expires under a TTL. Then it is what that has met, and
-        inputs that stay are there for those that come later; else these keep their partitions from expiring."""
+        """Whether each result row is made with an input row that expires under a TTL. If so, the result is
+        what that row has met, and rows of inputs that don't expire are kept for later rows; if not, those
+        rows keep their partitions from expiring."""
         return not all(stay(self.inputs[number]) for number in self.always)
 
     @property
     def is_whole(self) -> bool:
-        """Whether no partition limits what is computed anew."""
+        """Whether everything is recomputed, since no partition limits it."""
         return not any(self.keys)
 
 
@@ -456,55 +467,57 @@ class TopRows:
     """The rank's SQL, over the input's alias."""
     rows: int
     where: str | None
-    """The condition that rows pass before they are ranked."""
+    """Condition that rows must meet to be ranked."""
 
 
 BY, ORDER, ID = "__by_", "__order_", "__id_"
-"""What the columns of a `TopN`'s rows begin with that say what they are ranked within and by, and which group they are."""
+"""Prefixes of the columns of a `TopN`'s input: partition keys, order keys, and keys that identify a group."""
 
 
 @dataclass(frozen=True)
 class TopN:
-    """The first rows of a ranking: over rows that only come, of which those are kept that are among the first; or over
-    groups, whose places change: then its members are kept, and where one falls the groups are read."""
+    """Top-N. Over append-only rows it stores the rows that are among the first N. Over groups, whose ranks
+    change, it stores the groups that are among the first N, and reads the groups' state when one of these
+    falls."""
 
     name: str
     inputs: tuple[Operator, ...]
-    """One: rows that only come; or groups, or what is computed from them row by row."""
+    """One: append-only rows, or groups, or a row-by-row query over groups."""
     sql: str
-    """The rows that are ranked: with the weight, if they have one, and columns that begin with `BY`, `ORDER` and `ID`."""
+    """SQL of the rows to rank: with the weight, if they have one, and columns whose names begin with `BY`,
+    `ORDER` and `ID`."""
     relation: Relation
     label: str
     top: Ranking
-    """Within the columns that begin with `BY`, by an order over the column with a row."""
+    """The ranking, partitioned by the columns that begin with `BY` and ordered by the row's column."""
     rank: str
-    """The column of the place."""
+    """Column of the rank."""
     written: str
-    """The SELECT of the ranking, over its input."""
+    """SELECT with the ranking, over its input."""
     orders: int
-    """How many columns there are that begin with `ORDER`."""
+    """Number of columns that begin with `ORDER`."""
     ids: tuple[str, ...]
-    """Those that begin with `ID`: of groups."""
+    """Columns that begin with `ID`, which identify a group."""
     columns: tuple[str, ...] | None
-    """The result's, in order; None: they aren't known by name, and the rank is the last."""
+    """Columns of the result in order; None if they aren't known by name, and the rank is the last one."""
     of_groups: tuple[str, ...] | None
-    """The keys of the groups that it is within; None: something else."""
+    """Keys of the groups that it partitions by; None if it partitions by something else."""
     improves: bool
-    """Whether a group's place can only get better through its own rows."""
+    """Whether a group's rank can only get better when rows of it are added."""
     descends: bool | None = None
-    """Whether what rows are ordered by first is so in descending order; None: that doesn't say which of them can't be among
-    the first."""
+    """Whether the first order key is descending; None if that key can't exclude rows from the first N."""
     growth: UnboundedState | None = None
     of_ids: tuple[str, ...] = ()
-    """The groups' columns that `ids` are, where groups expire."""
+    """Columns of the groups that `ids` are, where groups expire."""
     shown: tuple[str | None, ...] = ()
-    """The result's columns with what it is within, in lower case; None: there is none with that."""
+    """Columns of the result with the partition keys, in lower case; None for a key that isn't in the result."""
     final: bool = False
-    """Whether a row comes once, when no other can come before it any more: the first in order of event time."""
+    """Whether a row is emitted once, when no other row can come before it any more: the first rows in order
+    of event time."""
 
 
 Until: TypeAlias = tuple[tuple[str, int], ...]
-"""Watermarks, the last of which is meant: columns of a row, and microseconds after each."""
+"""Pairs of a column and microseconds after its value; the watermark that counts is the last of these."""
 
 Operator: TypeAlias = (
     Source
@@ -533,34 +546,38 @@ Operator: TypeAlias = (
 
 @dataclass(frozen=True)
 class Dataflow:
-    """A query as a tree of operators; equal parts of it are one operator."""
+    """A query as a tree of operators; equal subtrees are one operator."""
 
     root: Operator
     key: tuple[str, ...] | None
-    """The columns that identify a row of the result, where rows change."""
+    """Columns that identify a row of the result, if the result is an updating table."""
     operators: tuple[Operator, ...] = field(default=())
-    """All of them, inputs first."""
+    """All operators, inputs first."""
 
     @property
     def windows(self) -> WindowResults | None:
-        """The result, where windows are all there is; None: other operators stand above them, or there are none."""
+        """Returns the result, if the query consists of windows only; None if there are no windows, or other operators
+        above them."""
         return self.root if isinstance(self.root, WindowResults) else None
 
     @property
     def is_stateless(self) -> bool:
-        """Whether rows are only passed on, and nothing is remembered of them."""
+        """Whether rows are only passed through and nothing is stored."""
         if self.windows is not None:
             return not self.windows.stages
         passed = all(isinstance(each, Source | Project | UnionAll) for each in self.operators)
         uses = Counter(each.name for operator in self.operators for each in operator.inputs)
-        # What another reading would give otherwise is decided once, for all that read it.
+        # Non-deterministic rows with several readers are computed once, so they have to be stored.
         once = all(each.relation.repeatable or uses[each.name] <= 1 for each in self.operators)
         return passed and once and not self.root.relation.changes
 
     @property
     def groups(self) -> dict[str, GroupAggregate]:
-        """Each GROUP BY, by what its state is called: the same while its groups are the same, so that aggregates may come
-        and go. Two of the same groups are told apart by their aggregates."""
+        """Returns each GROUP BY under the name of its state.
+
+        The name depends on the groups only, so that aggregates can be added and removed. Two GROUP BY over the same
+        groups are distinguished by their aggregates.
+        """
         found = [each for each in self.operators if isinstance(each, GroupAggregate)]
         times = Counter(each.groups for each in found)
         return {each.groups if times[each.groups] == 1 else each.name: each for each in found}
@@ -587,7 +604,8 @@ class Dataflow:
 
 
 def ttl_of(operator: Operator, ttl: int | None) -> int | None:
-    """Microseconds after which what an operator keeps expires when it is idle, or its window has ended; None: never."""
+    """Microseconds until an operator's state expires, when it is idle or its window has ended; None for
+    never."""
     if getattr(operator, "ends", ()):
         lasts: int = getattr(operator, "lasts", 0)
         return lasts
@@ -595,26 +613,27 @@ def ttl_of(operator: Operator, ttl: int | None) -> int | None:
 
 
 def ttl_over(operator: Operator, ttl: int | None) -> int | None:
-    """The same of what is kept of an operator's rows. Those of a table that is read through its changes, or whose rows
-    replace each other, stay there however long they are idle, and are taken away when they go: they can't grow for ever."""
+    """Microseconds until stored rows of an operator expire; None for never. Rows of a changelog or an upsert
+    source don't expire, however long they are idle: they are retracted when they are deleted, so they are
+    bounded."""
     return None if stay(operator) else ttl
 
 
 def keeps(operator: Operator) -> bool:
-    """Whether what an operator keeps stays: so do all rows that it is computed from, or it is in one piece, of which nothing
-    is idle."""
+    """Whether an operator's state never expires: either none of its input rows do, or it is a single global
+    group, of which no key is idle."""
     return in_one_piece(operator) or all(map(stay, operator.inputs or (operator,)))
 
 
 def stay(operator: Operator) -> bool:
-    """Whether the rows that an operator gives stay until they are taken away."""
+    """Whether the rows that an operator returns never expire: they stay until they are retracted."""
     found: dict[str, bool] = {}
     for each in in_order(operator):
         below = [found[other.name] for other in each.inputs]
         if isinstance(each, ChangelogNormalize | Source):
             stays = isinstance(each, ChangelogNormalize) or each.changelog
         elif isinstance(each, Recompute) and each.always:
-            # Its partitions don't expire while they have such rows.
+            # A partition doesn't expire while it has such rows.
             stays = all(below[number] for number in each.always)
         elif isinstance(each, SetOperation) and each.label.startswith(("INTERSECT", "EXCEPT")):
             stays = any(below) if each.label.startswith("INTERSECT") else below[0]
@@ -625,29 +644,29 @@ def stay(operator: Operator) -> bool:
 
 
 def is_mixed(inputs: Sequence[Operator]) -> bool:
-    """Whether rows of some inputs stay, and those of others expire under a TTL."""
+    """Whether some inputs' rows never expire, and other inputs' rows expire under a TTL."""
     found = {stay(each) for each in inputs}
     return len(found) > 1
 
 
 def in_one_piece(operator: Operator) -> bool:
-    """Whether an operator gives one row of totals, or the first of all rows that only come: as many as the query says, of
-    which those that no longer hold are taken back."""
+    """Whether the operator has a single global group: an aggregate without keys, or a Top-N without PARTITION
+    BY over append-only input."""
     if isinstance(operator, GroupAggregate):
         return not operator.stage.keys
     return isinstance(operator, TopN) and not (operator.top.partition or operator.inputs[0].relation.changes)
 
 
 def has_rows_of_nothing(operator: Operator) -> bool:
-    """Returns whether an operator may give rows though its inputs have none: a total does, and what is computed anew as a
-    whole may."""
+    """Returns whether an operator may return rows for empty inputs: a global aggregate does, and a query that
+    is recomputed as a whole may."""
     if isinstance(operator, GroupAggregate):
         return not operator.stage.keys
     return isinstance(operator, Recompute) and operator.is_whole
 
 
 def is_timed(operator: Operator) -> bool:
-    """Whether what an operator gives depends on how far event time has come, also where no key expires."""
+    """Whether an operator's output depends on the watermark, even without a TTL."""
     if isinstance(operator, Source | ChangelogNormalize | Project | MaterializedProject | UnionAll):
         return False
     if isinstance(operator, GroupAggregate | SetOperation | Recompute | Join):
@@ -656,7 +675,7 @@ def is_timed(operator: Operator) -> bool:
 
 
 def row_by_row(operator: Operator) -> tuple[list[Project], Operator]:
-    """An operator as what is done row by row, the first step first, over another; and that."""
+    """Splits off the `Project` operators at the top: returns them, the lowest first, and the operator below."""
     path: list[Project] = []
     while isinstance(operator, Project):
         path.insert(0, operator)
@@ -665,7 +684,7 @@ def row_by_row(operator: Operator) -> tuple[list[Project], Operator]:
 
 
 def in_order(root: Operator) -> Iterator[Operator]:
-    """An operator and all below it, inputs first, each once."""
+    """Yields an operator and all operators below it, inputs first, each once."""
     seen: set[str] = set()
 
     def walk(node: Operator) -> Iterator[Operator]:

@@ -1,4 +1,4 @@
-"""What columns of a SELECT carry from those below."""
+"""Maps columns of a SELECT to the input columns that they pass through."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Outputs:
-    """The columns of an input that a SELECT hands on as they are."""
+    """Columns of an input that a SELECT passes through unchanged."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     """Column → output column, in lower case."""
     star: bool = False
-    """All others too, under their own names."""
+    """Whether all other columns pass through under their own names."""
     hidden: frozenset[str] = frozenset()
-    """But not these."""
+    """Columns that `star` excludes."""
     of: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Of a join: alias and column → output column."""
+    """For a join: alias and column → output column."""
     together: Mapping[str, str] = field(default_factory=dict)
-    """Of a join: the columns of its result by whose values rows come together."""
+    """For a join: columns of its result by whose values rows arrive together (`Relation.together`)."""
     ends: Mapping[str, str] = field(default_factory=dict)
-    """Of a join: by alias the column with the end of the windows that its rows are of, where each row has one."""
+    """For a join: by alias, the column with the end of the windows that the relation's rows belong to, for
+    relations that have a row in each result row."""
 
     def __contains__(self, name: str) -> bool:
         return name in self.names or (self.star and name not in self.hidden)
@@ -38,18 +39,20 @@ class Outputs:
         return self.names.get(name, name)
 
     def carry(self, columns: Mapping[str, _T]) -> dict[str, _T]:
-        """What is known of columns, by their names after the SELECT."""
+        """Returns a mapping of input columns with its keys renamed to output columns; columns that don't pass
+        through are left out."""
         return {self[name]: what for name, what in columns.items() if name in self}
 
     def carry_keys(self, keys: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        """The keys that are handed on whole, by their columns' names after the SELECT."""
+        """Returns the keys all of whose columns pass through, as output columns."""
         return tuple(
             frozenset(self[name] for name in key) for key in keys if all(name in self for name in key)
         )
 
 
 def carried(node: exp.Expr | None, alias: str, columns: Mapping[str, _T]) -> _T | None:
-    """What is known of the column that an expression is, if it is one of an input."""
+    """Returns the value that `columns` has for a column of the input; None if the expression isn't such a
+    column."""
     node = node.unnest() if node is not None else None
     if not isinstance(node, exp.Column) or node.table.lower() not in ("", alias.lower()):
         return None
@@ -57,7 +60,7 @@ def carried(node: exp.Expr | None, alias: str, columns: Mapping[str, _T]) -> _T 
 
 
 def outputs(select: exp.Select, alias: str) -> Outputs:
-    """The columns of the only input that a SELECT hands on."""
+    """Returns the columns that a SELECT passes through from its only input."""
     names: dict[str, str] = {}
     star, hidden = False, set()
     for item in select.expressions:
@@ -82,8 +85,8 @@ def outputs(select: exp.Select, alias: str) -> Outputs:
 
 
 def outputs_of_join(select: exp.Select, inputs: Sequence[tuple[str, Relation]]) -> Outputs:
-    """The columns of several inputs that a SELECT hands on. Names without an alias are looked for among what is
-    known of the inputs."""
+    """Returns the columns that a SELECT passes through from several inputs. Only columns that the inputs'
+    relations list are considered, since a column without an alias may belong to any input."""
     of: dict[tuple[str, str], str] = {}
     together: dict[str, str] = {}
     ends: dict[str, str] = {}

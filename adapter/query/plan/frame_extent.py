@@ -1,4 +1,4 @@
-"""How far back the frames of OVER clauses reach: which rows of before those that come later still need.
+"""Extent of OVER frames: which earlier rows of a partition later rows still need.
 
 >>> from ..sql.dialect import parse
 >>> clause = "lag(v, 2) over (partition by k order by ts)"
@@ -26,19 +26,19 @@ _OF_WHOLE_PARTITIONS = (
     exp.CumeDist,
     exp.Ntile,
 )
-"""What counts rows that come later, or all there are so far: a ranking without an end."""
+"""Functions that depend on later rows, or on all rows so far: a ranking without a limit."""
 
 
 @dataclass(frozen=True)
 class FrameExtent:
-    """The rows before one that its frames have, of all rows of its partition."""
+    """Rows before a row that its frames include."""
 
     rows: int = 0
-    """So many of the last ones."""
+    """Number of preceding rows."""
     micros: int = 0
-    """Those of so many microseconds before it."""
+    """Microseconds before the row."""
     everything: bool = False
-    """All of them."""
+    """Whether it includes all preceding rows of the partition."""
 
     def __or__(self, other: FrameExtent) -> FrameExtent:
         return FrameExtent(
@@ -47,15 +47,14 @@ class FrameExtent:
 
 
 def reach(windows: Sequence[exp.Window], time: str, alias: str) -> FrameExtent | None:
-    """How far the frames of OVER clauses reach back that stand in order of time.
+    """Returns the extent of OVER clauses that are ordered by time.
 
     Args:
         windows: the clauses, of one SELECT.
-        time: the column (lower case) that rows come in the order of.
-        alias: what the SELECT calls these rows.
+        time: column (lower case) that rows are ordered by.
+        alias: alias of these rows in the SELECT.
 
-    Returns:
-        None: they aren't all of the same partitions, aren't in this order, or look at rows that come later.
+    Returns=None if the clauses have different partitions or another order, or look at later rows.
     """
     partitions = {frozenset(map(canonical, each.args.get("partition_by") or ())) for each in windows}
     if len(partitions) != 1:
@@ -70,7 +69,8 @@ def reach(windows: Sequence[exp.Window], time: str, alias: str) -> FrameExtent |
 
 
 def ordered_by(window: exp.Window, alias: str) -> str | None:
-    """The column (lower case) of some rows in whose ascending order an OVER clause first puts them; None: there is none.
+    """Returns the first column (lower case) that an OVER clause orders by, if that is ascending and the
+    column belongs to `alias`; None otherwise.
 
     >>> from ..sql.dialect import parse
     >>> [ordered_by(parse(f"select lag(v) over (order by {key})").expressions[0], "s") for key in ("TS", "s.ts", "p.ts")]
@@ -99,7 +99,7 @@ def _reach_of(window: exp.Window) -> FrameExtent | None:
         offset = function.args.get("offset") or exp.Literal.number(1)
         if not (isinstance(offset, exp.Literal) and offset.name.isdigit()):
             return None
-        # The last value that isn't NULL may stand anywhere before.
+        # The last value that isn't NULL may be in any preceding row.
         return FrameExtent(everything=True) if looks_for_values else FrameExtent(rows=int(offset.name))
     if not isinstance(function, exp.AggFunc):
         return None
@@ -107,7 +107,7 @@ def _reach_of(window: exp.Window) -> FrameExtent | None:
 
 
 def _reach_of_frame(spec: exp.Expr) -> FrameExtent | None:
-    """That of a frame which ends with the row itself, or before it."""
+    """Returns the extent of a frame that ends with the row itself, or before it; None for other frames."""
     kind = str(spec.args.get("kind")).upper()
     start, end = spec.args.get("start"), spec.args.get("end")
     if spec.args.get("exclude"):
@@ -123,7 +123,7 @@ def _reach_of_frame(spec: exp.Expr) -> FrameExtent | None:
 
 
 def _distance(kind: str, bound: object) -> FrameExtent | None:
-    """How far before a row a frame's bound lies; None: that can't be told, or it lies after it."""
+    """Returns the distance of a frame's bound before the row; None if it is unknown or after the row."""
     if kind == "ROWS":
         counted = isinstance(bound, exp.Literal) and bound.name.isdigit()
         return FrameExtent(rows=int(bound.name)) if isinstance(bound, exp.Literal) and counted else None

@@ -1,4 +1,4 @@
-"""A SELECT that hands on more than its author asked for: how often its rows are there, or which row gave them."""
+"""Adds hidden columns to a SELECT: the weight of its rows, or the row that they are computed from."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from .base import GIVEN_BY
 from .relation import WEIGHT
 
 ROW_TIME, SIGN = "__row_time", "__sign"
-"""The hidden columns that rows which are grouped or ranked have: their time where keys expire, and +1 or -1."""
+"""Hidden columns of rows that are grouped or ranked: their time, where keys expire, and +1 or -1."""
 
 
 def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Select:
-    """A SELECT that also puts out the product of its inputs' weights, and keeps theirs out of its stars.
+    """Returns a SELECT that also has the product of its inputs' weights as a column; its stars leave the
+    inputs' weights out.
 
     Args:
-        select: over relations that have weights.
-        inputs: the alias of each, and its column with the weight.
+        select: SELECT over relations that have weights.
+        inputs: alias and weight column of each.
     """
     made = select.copy()
     hide_from_stars(made, inputs)
@@ -30,7 +31,8 @@ def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Se
 
 
 def with_row(select: exp.Select, alias: str) -> exp.Select:
-    """A SELECT that also puts out, as `GIVEN_BY`, which row of an input gave each of its rows, and keeps it out of stars."""
+    """Returns a SELECT with the column `GIVEN_BY`, the input row that a row is computed from; its stars leave
+    that column out."""
     made = select.copy()
     hide_from_stars(made, [(alias, GIVEN_BY)])
     column = exp.column(GIVEN_BY, table=alias, quoted=True)
@@ -39,7 +41,7 @@ def with_row(select: exp.Select, alias: str) -> exp.Select:
 
 
 def hide_from_stars(select: exp.Select, columns: Sequence[tuple[str, str]]) -> None:
-    """Keeps columns, each with its relation's alias, out of the stars of a SELECT. Changes the tree."""
+    """Excludes columns, each given with its relation's alias, from the stars of a SELECT. Changes the tree."""
     for item in list(select.expressions):
         star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
         if isinstance(star, exp.Star):

@@ -1,7 +1,7 @@
-"""What tells the rows of a query apart, so that a changed row finds the one it replaces.
+"""Determines the columns that identify a row of a query, so that a changed row finds the one it replaces.
 
-Columns are followed by what they carry: a window column by its name, a group key of a stage as
-``stage.key``. A query's *unique* set names what identifies its rows.
+Columns are tracked by origin: a window column by its name, a group key of a stage as ``stage.key``. The
+*unique* set of a query names the origins that identify its rows.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from ..sql.functions import makes_rows
 from ..windows.window_columns import Columns, FromRelation
 
 Unique = frozenset[str] | None
-"""None: nothing identifies a row."""
+"""Origins that identify a row; None if nothing does."""
 
 _END = "window_end"
 _OF_WINDOW = frozenset({_END})
 
 
 def of_select(select: exp.Select, sources: Sequence[FromRelation], outputs: dict[str, str]) -> Unique:
-    """What identifies the rows of a SELECT over results. Adds to `outputs` what only this SELECT names."""
+    """Returns the unique set of a SELECT over results of windows. Adds to `outputs` the origins of columns
+    that this SELECT computes."""
     if select.args.get("group") or select.args.get("distinct"):
         return of_groups(select, outputs)
     found: set[str] = set()
@@ -36,12 +37,13 @@ def of_select(select: exp.Select, sources: Sequence[FromRelation], outputs: dict
                 return of_rank(select, outputs, _OF_WINDOW)
             twice |= found & source.unique
             found |= source.unique
-    # A query that is read twice has the same columns twice, which needn't be equal.
+    # A relation that is joined with itself gives each origin twice; the values are equal only if the join
+    # says so.
     return frozenset(found) if twice <= equal(select, sources) else of_rank(select, outputs, _OF_WINDOW)
 
 
 def equal(select: exp.Select, sources: Sequence[FromRelation]) -> set[str]:
-    """What columns of two relations carry that a SELECT joins by."""
+    """Returns the origins of columns that a SELECT's join conditions equate between two relations."""
     columns = {source.alias.lower(): source.window_columns for source in sources}
     found = {
         columns[alias][name.name.lower()]
@@ -66,8 +68,9 @@ def equal(select: exp.Select, sources: Sequence[FromRelation]) -> set[str]:
 
 
 def of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
-    """The columns that are group keys, and whatever else isn't an aggregate; for DISTINCT all columns. None if they don't
-    tell the groups apart, as where a key isn't among them."""
+    """Returns the output columns of a grouped SELECT that identify a group: the keys and everything else that
+    isn't an aggregate; all columns for DISTINCT. None if they don't identify it, for example since a key
+    isn't selected."""
     if any(item.is_star for item in select.expressions) or not _tells_groups(select):
         return None
     items = select.expressions
@@ -78,7 +81,7 @@ def of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
 
 
 def _tells_groups(select: exp.Select) -> bool:
-    """Whether no two rows of a SELECT that groups have the same keys."""
+    """Whether no two rows of a grouped SELECT have the same values in their keys."""
     if select.args.get("distinct") or not select.args.get("group"):
         return True  # all columns, or one row
     groups = grouping(select)
@@ -88,7 +91,7 @@ def _tells_groups(select: exp.Select) -> bool:
         return False
     if groups.sets is None or len(groups.sets) == 1:
         return True
-    # NULL as a value and in the place of a key that isn't in the set look alike.
+    # A NULL value looks like the NULL of a key that isn't in the grouping set.
     told = [item.unalias() for item in select.expressions if _is_set(item)]
     if not any(len(arguments(each)) in (0, len(groups.keys)) for each in told):
         return False
@@ -96,22 +99,23 @@ def _tells_groups(select: exp.Select) -> bool:
 
 
 def is_kept(query: exp.Query) -> bool:
-    """Whether no row of what a query reads is in it several times, so that what identifies those identifies its own."""
+    """Whether the query repeats no row that it reads, so that it inherits the unique set of its input."""
     return query.find(exp.Join) is None and not makes_several(query)
 
 
 def makes_several(query: exp.Query) -> bool:
-    """Whether it makes rows of a row."""
+    """Whether the query may turn one row into several."""
     return any(isinstance(node, exp.Lateral | exp.Pivot) or makes_rows(node) for node in query.walk())
 
 
 def _is_set(item: exp.Expr) -> bool:
-    """Whether it is the number of a grouping set."""
+    """Whether the item is the number of a grouping set."""
     return isinstance(item.unalias(), exp.GroupingId)
 
 
 def of_rank(select: exp.Select, outputs: dict[str, str], within: frozenset[str] = frozenset()) -> Unique:
-    """A row number, and what it counts within; `within`: also that."""
+    """Returns the unique set of a SELECT with ROW_NUMBER: the row number, its partition keys, and `within`.
+    None if a partition key isn't selected, or there is no row number."""
     for item in select.expressions:
         rank = item.unalias()
         if not (isinstance(rank, exp.Window) and isinstance(rank.this, exp.RowNumber)):
@@ -129,15 +133,15 @@ def of_rank(select: exp.Select, outputs: dict[str, str], within: frozenset[str] 
 
 
 def key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns of the model's table that identify a row.
+    """Returns the columns of the model's table that identify a row.
 
     Args:
-        outputs: what each column carries.
-        unique: what identifies a row.
-        names: what to call that which no column carries, for the message.
+        outputs: column → its origin.
+        unique: origins that identify a row.
+        names: names for origins that no column has, for the message.
 
     Raises:
-        Unkeyed: they aren't all in the select list.
+        Unkeyed: an origin isn't in the select list.
         QueryError: nothing identifies a row.
     """
     if unique is None:

@@ -1,4 +1,4 @@
-"""Whether places in a ranking over groups only get better as rows come."""
+"""Decides whether ranks of groups only get better as rows arrive (updatable Top-N)."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ def only_improves(
     carries: Callable[[exp.Expr], str | None],
     of_star: Sequence[str] | None,
 ) -> bool:
-    """Whether a group's place in its ranking can only get better through its own rows, where it stays in that ranking.
+    """Whether a group's rank in its ranking can only get better when rows are added to the group, as long as
+    it stays in that ranking.
 
     Args:
-        select: with the ranking.
-        function: that ranks.
-        order: by what, without what breaks ties.
-        group: the groups, to which rows are only added.
-        carries: says which column of the groups an expression is; None: something else.
-        of_star: the columns of what the SELECT reads, in their order; None: that isn't known.
+        select: SELECT with the ranking.
+        function: the ranking function.
+        order: order keys, without those that only break ties.
+        group: the groups; their input is append-only.
+        carries: returns the column of the groups that an expression is; None if it is something else.
+        of_star: columns of the SELECT's input, in order; None if unknown.
     """
     if isinstance(function, exp.DenseRank) or not all(
         _improves(each, carries(each.this), group) for each in order
     ):
         return False
     if not isinstance(function, exp.RowNumber):
-        return True  # who is equal shares a place
-    # Equal rows are told apart by the select list. What comes in it before the group's keys may change and leave the
-    # place that is ordered by as it is.
+        return True  # Equal groups share a rank.
+    # Ties are broken by the select list in order. An item before the group's keys may change while the ORDER
+    # BY value stays as it is.
     keys = frozenset(identity_columns(group))
     seen = {carries(each.this) for each in order}
     for item in listed(select):
@@ -54,7 +55,7 @@ def only_improves(
 
 
 def listed_names(query: exp.Expr) -> list[str] | None:
-    """The columns of a query or relation in their order; None: that isn't known."""
+    """Returns the columns of a query or relation in order; None if unknown."""
     if isinstance(query, exp.Subquery):
         return listed_names(query.this)
     if not isinstance(query, exp.Select):
@@ -73,7 +74,7 @@ def listed_names(query: exp.Expr) -> list[str] | None:
 
 
 def _of_star(item: exp.Expr, below: Sequence[str] | None) -> list[str] | None:
-    """The columns that a '*' stands for, of those below it; None: that isn't known."""
+    """Returns the columns that a '*' expands to, given the columns below it; None if unknown."""
     star = item if isinstance(item, exp.Star) else item.this
     if below is None or not passes_columns(star):
         return None
@@ -82,7 +83,7 @@ def _of_star(item: exp.Expr, below: Sequence[str] | None) -> list[str] | None:
 
 
 def _improves(ordered: exp.Expr, what: str | None, group: GroupStage) -> bool:
-    """Whether a group only moves up in this order, or not at all, as its rows come in."""
+    """Whether added rows only move a group up in this order, or don't move it."""
     if what in identity_columns(group):
         return True
     metric = next((metric for metric in group.metrics if metric.name == what), None)
@@ -90,7 +91,7 @@ def _improves(ordered: exp.Expr, what: str | None, group: GroupStage) -> bool:
         return False
     down = bool(ordered.args.get("desc"))
     counts = metric.function in ("count", "count_if")
-    # A value in the place of NULL must not come later than NULL did.
+    # A value that replaces NULL must not sort after NULL.
     grows = counts or (metric.function in ("max", "bool_or") and not ordered.args.get("nulls_first"))
     shrinks = metric.function in ("min", "bool_and") and not ordered.args.get("nulls_first")
     return (down and grows) or (not down and shrinks)

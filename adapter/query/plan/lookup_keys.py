@@ -1,7 +1,7 @@
-"""Which keys of a micro-batch a table outside is asked for: told by each text that reads its answer.
+"""Derives which keys a micro-batch looks up in an external table, from the texts that join it.
 
-They are those of what stands before the table in FROM, a stream or the result of a stage. A row that
-can't be in the result for what the stream alone says isn't asked for.
+The keys come from the relations before the table in FROM: a stream, or the result of a stage. Rows that the
+stream's columns alone exclude from the result aren't looked up.
 
 >>> table = LookupTable("crm.customers", "lookup_customers_by_id", ("id",), None)
 >>> text = "select o.id, c.name from o left join lookup_customers_by_id as c on c.id = o.customer and o.id > 7"
@@ -28,29 +28,30 @@ from .plan import LookupTable
 
 @dataclass(frozen=True)
 class LookupKey:
-    """A column of the table, and what has to be equal to it."""
+    """A column of the table, and the expression that it is equated with."""
 
     column: str
     value: exp.Expr
 
 
 def asked(texts: Sequence[str], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
-    """What has to be looked up before texts that are run one after the other, as of `ordered`."""
+    """Returns the look-ups that texts need which are run one after the other, in the order of `ordered`."""
     return ordered((each for text in texts for each in queries(text, tables)), tables)
 
 
 def queries(text: str, tables: Sequence[LookupTable]) -> Iterator[tuple[str, str]]:
-    """The views of tables that a text joins, each with the query of the keys that it is asked for."""
+    """Yields the views of lookup tables that a text joins, each with the query for its keys."""
     views = {table.view for table in tables}
     if any(view in text for view in views):
         yield from _queries(parse(text), views)
 
 
 def ordered(found: Iterable[tuple[str, str]], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
-    """Views with queries of keys, in the order in which the tables can be asked: keys may come out of another's answer.
+    """Returns the look-ups for views and queries of keys, in an order in which they can run: keys may be
+    computed from another look-up.
 
     Raises:
-        QueryError: two tables wait for each other.
+        QueryError: two tables depend on each other.
     """
     by_view = {table.view: table for table in tables}
     keys: dict[str, dict[str, None]] = {}
@@ -84,7 +85,8 @@ def _queries(tree: exp.Query, views: Collection[str]) -> Iterator[tuple[str, str
 
 
 def _keys_query(select: exp.Select, join: exp.Join, views: Collection[str]) -> exp.Select:
-    """The distinct keys of what stands before a join. What can't be in the result isn't asked for."""
+    """Returns the query for the distinct keys of the relations before a join, without rows that can't be in
+    the result."""
     alias = join.this.alias_or_name
     keys = keys_of(join, alias)
     copy = select.copy()
@@ -107,7 +109,7 @@ def _keys_query(select: exp.Select, join: exp.Join, views: Collection[str]) -> e
 def _that_tell(
     joins: Sequence[exp.Join], keys: Sequence[LookupKey], view: str, views: Collection[str]
 ) -> list[exp.Join]:
-    """Those of the joins before a lookup that its keys need; other lookups needn't be there first."""
+    """Returns the joins before a lookup that its keys depend on, so that no other look-up has to run first."""
     outside = {each.this.alias_or_name.lower(): each for each in joins if each.this.name in views}
     values = [key.value for key in keys]
     for each in joins:
@@ -115,13 +117,13 @@ def _that_tell(
             values.append(each.args["on"])
     needed = joins_needed(values, outside)
     if any(not column.table for value in values for column in every(value, exp.Column)):
-        # Whose column that is, is not known here.
+        # A column without an alias may belong to any of them.
         needed = [each for each in outside.values() if each.this.name != view]
     return [each for each in joins if each.this.name not in views or any(each is one for one in needed)]
 
 
 def _is_over(test: exp.Expr, aliases: Collection[str]) -> bool:
-    """Whether a condition is surely over some relations alone."""
+    """Whether a condition certainly reads only these relations."""
     columns = list(every(test, exp.Column))
     if not columns or test.find(exp.Query):
         return False
@@ -131,7 +133,7 @@ def _is_over(test: exp.Expr, aliases: Collection[str]) -> bool:
 
 
 def keys_of(join: exp.Join, alias: str) -> list[LookupKey]:
-    """The columns of the table that have to be equal to something, in the order they are written."""
+    """Returns the columns of the table that the join equates with something, in the order they are written."""
     keys = [LookupKey(each.name, exp.column(each.name)) for each in join.args.get("using") or ()]
     for test in conjuncts(join.args.get("on")):
         if isinstance(test, exp.EQ):
@@ -140,12 +142,12 @@ def keys_of(join: exp.Join, alias: str) -> list[LookupKey]:
                 if isinstance(column, exp.Column) and is_of(column, alias) and _is_value(value, alias):
                     keys.append(LookupKey(column.name, value))
                     break
-    # A column that is compared twice is asked for once; the join sees to the rest.
+    # A column that is compared twice is looked up by the first value; the join checks the other.
     return list({key.column.lower(): key for key in reversed(keys)}.values())[::-1]
 
 
 def _is_value(node: exp.Expr, alias: str) -> bool:
-    """Whether an expression is over other relations than the table, and not over none."""
+    """Whether an expression reads other relations than the table, and at least one."""
     columns = list(every(node, exp.Column))
     return bool(columns) and not node.find(exp.Query) and not any(is_of(each, alias) for each in columns)
 
@@ -155,7 +157,7 @@ def is_of(column: exp.Column, alias: str) -> bool:
 
 
 def relations_before(join: exp.Join) -> list[exp.Expr]:
-    """FROM, and the joins before one."""
+    """Returns FROM and the joins before this one."""
     select = join.parent
     assert isinstance(select, exp.Select)
     source, joins = from_clause(select), select.args["joins"]
@@ -164,7 +166,7 @@ def relations_before(join: exp.Join) -> list[exp.Expr]:
 
 
 def joins_needed(values: Sequence[exp.Expr], joins: Mapping[str, exp.Join]) -> list[exp.Join]:
-    """The joins, of some by alias, that expressions need, for themselves or for each other."""
+    """Returns the joins, of those given by alias, that expressions read directly or through other joins."""
     found: dict[int, exp.Join] = {}
     waiting = list(values)
     while waiting:

@@ -1,4 +1,4 @@
-"""What the planner found in a model's text, as frozen dataclasses; `explain` shows them."""
+"""Result of planning a model's query, as frozen dataclasses; `explain` prints them."""
 
 from __future__ import annotations
 
@@ -13,57 +13,59 @@ from .untimed_rows import DroppedRows
 
 @dataclass(frozen=True)
 class LookupTable:
-    """A table outside that joins ask for the keys of a micro-batch."""
+    """An external table in which joins look up the keys of a micro-batch."""
 
     relation: str
-    """As the compiled text names it."""
+    """Table as the compiled text names it."""
     view: str
-    """What its answer is under."""
+    """View that holds the rows found."""
     key: tuple[str, ...]
-    """The columns that it is asked by."""
+    """Columns that are looked up."""
     columns: tuple[str, ...] | None
-    """Columns the query may use; None: all."""
+    """Columns the query may use; None for all."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A model's query: its streams, and the operators that keep it up to date."""
+    """A model's query: its streams, and the operators that keep its result up to date."""
 
     streams: tuple[Stream, ...]
     dataflow: Dataflow
     static: tuple[str, ...]
-    """Relations read afresh at each micro-batch."""
+    """Static relations, which are read again in each micro-batch."""
     batch: str | None = None
-    """The query in batch; None: it is put together from the stages of windows."""
+    """The query for batch; None if it is composed from the stages of windows."""
     ranks: tuple[str, ...] = ()
-    """The rankings that a filter ends, as the user wrote them."""
+    """Rankings that a filter limits, as written."""
     rewrites: tuple[tuple[str, str], ...] = ()
-    """The rewrites that the query asks for, and what they do."""
+    """Rewrites that the query's hints request, each with its description."""
     lookups: tuple[LookupTable, ...] = ()
     mini_batch: MiniBatch | None = None
-    """What a micro-batch is at most, where the text says so."""
+    """Limits of a micro-batch, if the text has them."""
     text: str = ""
-    """Digest of the model's text, where it is known."""
+    """Digest of the model's text, if known."""
     clauses: Callable[[], Sequence[tuple[str, str]]] = field(default=tuple, compare=False, repr=False)
-    """Gives the clauses of that text, as `written_clauses` tells them."""
+    """Returns the clauses of that text, as `written_clauses` lists them."""
     unknown_functions: tuple[str, ...] = ()
-    """Functions that aren't Spark's own, planned without a session: taken for functions of a row."""
+    """Functions that aren't built into Spark, planned without a session: they are assumed to be scalar
+    functions."""
     unclear_columns: tuple[str, ...] = ()
-    """Columns of joins and of queries in expressions, planned without a session: a run asks it which relation has them, and
-    of which type they are."""
+    """Columns of joins and subqueries whose relation or type is unknown, planned without a session; a run
+    asks the session."""
     taken: frozenset[str] = frozenset()
-    """Names of the author's that generated SQL may have for something else; they are marked in here (`own_names`)."""
+    """Names used by the author that generated SQL may use for something else; they are marked in the plan
+    (`own_names`)."""
     dropped: tuple[DroppedRows, ...] = ()
-    """Where the stream drops rows without an event time, which a text for batch then leaves out, too."""
+    """Places where the stream drops rows without an event time; the text for batch excludes them too."""
 
     @property
     def windows(self) -> WindowResults | None:
-        """As of `Dataflow`."""
+        """See `Dataflow.windows`."""
         return self.dataflow.windows
 
     @property
     def shape(self) -> Mapping[str, bool]:
-        """What a materialization may ask of a query."""
+        """Returns the properties of a query that a materialization may require."""
         windows = self.dataflow.grouped
         return {
             "window_aggregate": bool(windows),

@@ -1,8 +1,8 @@
-"""What is known of the relation on an edge between two operators.
+"""Properties of the relation on an edge between two operators.
 
-On an edge flows the change of a relation in one micro-batch. Where rows may be retracted, each row carries a
-*weight* in the column `WEIGHT`: how many times more (or, below zero, fewer) it is there than before. Where they
-may not, the column is missing, and each row counts once.
+An edge transports the change of a relation in one micro-batch. If rows may be retracted, each row has a
+*weight* in the column `WEIGHT`: by how much its multiplicity grows or, if negative, shrinks. Otherwise the
+column is missing, and each row counts once.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 WEIGHT = "__stream_weight"
-"""The hidden column of a row's weight."""
+"""Hidden column with a row's weight."""
 
 
 EVENT_TIME = "event_time"
-"""What rows come together by that were put out when the watermark had passed their time."""
+"""Origin of columns by which rows arrive together that were emitted when the watermark had reached their
+time."""
 WINDOW_END = "window_end"
-"""The same of windows that have closed."""
+"""Origin of columns by which rows of closed windows arrive together."""
 _COME_IN_ORDER = (WINDOW_END, "window_time", EVENT_TIME)
-"""What columns carry whose values come in ascending order: on no zone's clock, which is put back."""
+"""Origins whose values arrive in ascending order. Local times aren't among them, since clocks are set back."""
 _LATE = " + "
 
 
 def comes_late(what: str, micros: int) -> str:
-    """What a column carries whose values come so many microseconds after the watermark has passed them.
+    """Returns the origin of a column whose values arrive `micros` microseconds after the watermark has
+    reached them.
 
     >>> comes_late("window_end", 60), comes_late("window_end", 0)
     ('window_end + 60', 'window_end')
@@ -33,7 +35,7 @@ def comes_late(what: str, micros: int) -> str:
 
 
 def comes_in_order(what: str | None) -> bool:
-    """Whether values come in ascending order of what a column carries.
+    """Whether values of this origin arrive in ascending order.
 
     >>> comes_in_order("window_end + 60"), comes_in_order("window_end Europe/Berlin"), comes_in_order(None)
     (True, False, False)
@@ -42,46 +44,49 @@ def comes_in_order(what: str | None) -> bool:
 
 
 def weight_of(number: int) -> str:
-    """The same of one of several inputs that are joined."""
+    """Returns the weight column of one of several joined inputs."""
     return f"{WEIGHT}_{number}"
 
 
 @dataclass(frozen=True)
 class Relation:
-    """The properties of an edge, inferred from the operators below it."""
+    """Properties of an edge, derived from the operators below it."""
 
     changes: bool = False
     """Whether rows may be retracted."""
     together: Mapping[str, str] = field(default_factory=dict)
-    """Columns (lower case) by whose values rows come together: all rows with one value of such a column come in
-    one micro-batch, and none of them ever after. Each with the window column it carries: two relations' rows come
-    together where both columns carry the same."""
+    """Columns (lower case) by whose values rows arrive together: all rows with a value arrive in one
+    micro-batch, and none later. Mapped to the origin of the column: rows of two relations arrive together if
+    both columns have the same origin."""
     open_until: str | None = None
-    """The column (lower case) with the end of a window that may not have closed yet; None: rows are of no such."""
+    """Column (lower case) with the end of a window that may still be open; None if rows belong to no such
+    window."""
     open_for: int | None = None
-    """For how many microseconds after the end of such a window its rows may still come: after that it has its result, once
-    for all. None: that can't be told, and it may change later."""
+    """Microseconds after the end of such a window in which its rows may still arrive; its result is final
+    afterwards. None if unknown: the result may change later."""
     ends: str | None = None
-    """Where results change, the column (lower case) with the end of a window: some time after it no row with that value
-    comes or goes any more. None: there is none."""
+    """For an updating table, the column (lower case) with a window's end: some time after it no row with that
+    value is inserted or retracted any more. None if there is none."""
     in_time: frozenset[str] = frozenset()
-    """The columns (lower case) with the end of that window, or its last moment: windows over these end with it or later."""
+    """Columns (lower case) with that window's end or its last instant: windows over these end at that time or
+    later."""
     event_time: str | None = None
-    """Of a stream's rows as they come, the column (lower case) that its watermark is measured on: a row is late whose time
-    the watermark has passed. None: it isn't handed on, or rows come otherwise."""
+    """For rows of a stream as they arrive, the column (lower case) that its watermark is measured on: a row
+    is late if the watermark is after its time. None if the column doesn't pass through, or rows arrive
+    otherwise."""
     delays: Mapping[str, int] = field(default_factory=dict)
-    """Other columns (lower case) that carry event time: for how many microseconds after the watermark has passed a time
-    rows with it may still come."""
+    """Other columns (lower case) with event time → microseconds after the watermark has reached a time in
+    which rows with it may still arrive."""
     keys: tuple[frozenset[str], ...] = ()
-    """Columns (lower case) that identify a row, in one way or another."""
+    """Sets of columns (lower case), each of which identifies a row."""
     bounded: bool = False
-    """Whether the number of its rows does not grow for ever."""
+    """Whether its number of rows is bounded."""
     repeatable: bool = True
     """Whether the same input always gives the same rows."""
 
     @property
     def times(self) -> dict[str, int]:
-        """All columns that carry event time, as `delays` has them."""
+        """Returns all columns with event time, each with its delay in microseconds, as in `delays`."""
         own = {} if self.event_time is None else {self.event_time: 0}
         late = {
             column: what.partition(_LATE)[2] for column, what in self.together.items() if comes_in_order(what)
@@ -90,5 +95,5 @@ class Relation:
 
     @property
     def key(self) -> frozenset[str] | None:
-        """The columns that identify a row in the shortest way; None: nothing does."""
+        """Returns the smallest set of columns that identifies a row; None if nothing does."""
         return min(self.keys, key=lambda each: (len(each), sorted(each)), default=None)

@@ -1,7 +1,10 @@
-"""Running aggregates: what is kept of a partition in the place of its rows, where frames begin with its first row.
+"""Running aggregates: an OVER whose frame begins with the partition's first row stores one row per partition
+instead of all.
 
-Each row has values of its own, which are put together with those of the rows before it. Those of all rows that went out are
-kept as the values of one of them, the last: frames of later rows have it in the place of them all.
+Each row has values that are merged with those of the preceding rows. The merged values of all emitted rows
+are stored as those of the last one, which stands for them in the frames of later rows.
+
+Example:
 
 >>> from ..sql.dialect import parse, sql
 >>> query = parse("select k, avg(v) over (partition by k order by ts) as mean from __input_0 as s")
@@ -27,31 +30,32 @@ from ..sql.names import digest
 from ..sql.nodes import every
 
 _PLAIN = ("bigint", "double")
-"""Types of sums that are summed up further as they are."""
+"""Types whose sums can be summed again without a cast."""
 
 
 @dataclass(frozen=True)
 class RunningValue:
-    """A value of each row, and how it is put together with those of the rows before."""
+    """A value of each row, and its merge with those of the preceding rows."""
 
     value: str
     """SQL over the row."""
     merge: str = "sum({0}) {over}"
-    """SQL over the values ``{0}`` of rows, and ``{1}``, how many values are in each of these."""
+    """SQL over ``{0}``, the values of rows, and ``{1}``, the number of values merged in each."""
     counted: str = ""
-    """The column that is ``{1}``."""
+    """Column that is ``{1}``."""
 
     @property
     def column(self) -> str:
-        """What it is called. What it is of is part of that, so that a query over other values is another text."""
+        """Returns the column's name. It contains a digest of the definition, so that a query over other
+        values has another text."""
         return f"__run_{digest(self.value, self.merge)}"
 
     def merged(self, over: str, alias: str | None = None) -> str:
-        """SQL of it put together with those of other rows.
+        """Returns SQL that merges it with the values of other rows.
 
         Args:
             over: an OVER clause.
-            alias: of the rows.
+            alias: alias of the rows.
         """
         columns = [
             sql(exp.column(name, table=alias, quoted=True)) for name in (self.column, self.counted) if name
@@ -60,14 +64,13 @@ class RunningValue:
 
 
 def of_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[RunningValue, ...]] | None:
-    """A SELECT whose OVER clauses put running values together.
+    """Returns a SELECT whose OVER clauses merge running values, and these values.
 
     Args:
-        template: whose frames end with the row itself.
-        alias: of its rows.
+        template: SELECT whose frames end with the row itself.
+        alias: alias of its rows.
 
-    Returns:
-        None: one of them isn't such an aggregate, or begins elsewhere.
+    Returns=None if a clause is another aggregate, or its frame begins elsewhere.
     """
     made = template.copy()
     computed = {
@@ -77,7 +80,7 @@ def of_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[Runni
     found = []
     for window in conditions.windows_of(made):
         parts = _parts_of(window, alias)
-        # A name may be of another value of the select list, and what a query inside says isn't of the row.
+        # The name may be of another item of the select list, and a subquery's columns aren't the row's.
         called = {each.name.lower() for each in every(window.this, exp.Column) if not each.table}
         if parts is None or called & computed or window.find(exp.Query):
             return None
@@ -90,17 +93,18 @@ def of_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[Runni
 
 
 def _clause(window: exp.Window) -> str:
-    """OVER and what follows."""
+    """Returns the text from OVER on."""
     alone = window.copy()
     alone.set("this", exp.RowNumber())
     return sql(alone).removeprefix("ROW_NUMBER() ")
 
 
 def _parts_of(window: exp.Window, alias: str) -> tuple[Sequence[RunningValue], str] | None:
-    """The running values of an OVER clause, and the result of them; None: it isn't made of such."""
+    """Returns the running values of an OVER clause, and its result as a template over them; None if it can't
+    be computed from such."""
     function = window.this.copy()
     for column in every(function, exp.Column):
-        # The state calls a value by its text, whatever its author calls the rows.
+        # The state names a value by its text, independent of the alias.
         if column.table.lower() == alias.lower():
             column.set("table", None)
     spec = window.args.get("spec")
@@ -128,7 +132,7 @@ def _summed(function: exp.Expr, name: str, value: str) -> tuple[Sequence[Running
     count = RunningValue(_written(f"cast({value} is not null as bigint)"))
     mean = "{0} / nullif({1}, 0)"
     if types is None:
-        # A plan for looking at.
+        # Planned without a session: the types are unknown, and the plan is only displayed.
         total = RunningValue(_written(f"{value} / 1" if is_mean else value))
         return ([total, count], mean) if is_mean else ([total], "{0}")
     if is_mean and types.result == "double":
@@ -138,7 +142,7 @@ def _summed(function: exp.Expr, name: str, value: str) -> tuple[Sequence[Running
         return [RunningValue(of_type)], "{0}"
     if not types.sum.startswith("decimal"):
         return None
-    # Without ANSI a sum that has no place in its type is NULL, and stays so.
+    # Without ANSI mode an overflowing sum is NULL, and stays NULL.
     lost = "bool_or({0} is null and {1} <> 0) {over}"
     total = RunningValue(
         of_type, f"case when not {lost} then cast(sum({{0}}) {{over}} as {types.sum}) end", count.column
@@ -152,6 +156,6 @@ def _written(text: str) -> str:
 
 
 def _is_running(spec: exp.Expr) -> bool:
-    """Whether a frame has all rows from the first of a partition to the row itself."""
+    """Whether a frame has all rows from the first of the partition to the row itself."""
     start, end = (str(spec.args.get(each) or "CURRENT ROW").upper() for each in ("start", "end"))
     return start == "UNBOUNDED" and end == "CURRENT ROW" and not spec.args.get("exclude")

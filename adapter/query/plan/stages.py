@@ -1,4 +1,4 @@
-"""What windows keep: partial aggregates, or rows."""
+"""State of windows: partial aggregates, or rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..windows.windows import Window
 
 @dataclass(frozen=True)
 class RowsStage:
-    """A window function whose rows are kept until their windows close."""
+    """An OVER or Top-N within windows, whose rows are buffered until the windows close."""
 
     name: str
     level: int
@@ -20,17 +20,18 @@ class RowsStage:
     streams: tuple[str, ...]
     rows: str
     source: str
-    """As in `AggregateStage`."""
+    """See `AggregateStage.source`."""
     reason: str
-    """Why rows are kept instead of aggregates."""
+    """Reason for buffering rows instead of partial aggregates."""
     top: Top | None = None
-    """The only rows that are needed; None: all."""
+    """Top-N that limits the buffered rows; None if all are needed."""
     time_carries: str | None = None
-    """As in `AggregateStage`."""
+    """See `AggregateStage.time_carries`."""
     written: str = ""
-    """As in `AggregateStage`."""
+    """See `AggregateStage.written`."""
     plain: str = ""
-    """`source` without the names of its relations, so that these may be others; empty: nobody wrote it so."""
+    """`source` without the names of its relations, so that a renamed relation doesn't change it; empty if it
+    wasn't derived from written text."""
 
 
 Stage: TypeAlias = AggregateStage | RowsStage

@@ -1,4 +1,4 @@
-"""Conditions of a join that say how far apart the times of its rows may lie.
+"""Conditions of a join that bound the difference between the times of its rows.
 
 >>> from ..sql.dialect import parse
 >>> found = at_most(conditions(parse("select * from a join b on b.t between a.t and a.t + interval 1 hour")))
@@ -20,24 +20,24 @@ from ..sql.clauses import conjuncts, filters
 
 @dataclass(frozen=True)
 class AtMost:
-    """A condition: the time in `one` is at most so long after that in `other`."""
+    """A condition: the time in `one` is at most `micros` after that in `other`."""
 
     one: exp.Column
     other: exp.Column
     micros: int
-    """So long: microseconds, which may be negative."""
+    """Microseconds; may be negative."""
     slack: int
-    """How many more it may be where clocks are changed."""
+    """Microseconds to add where daylight saving time changes."""
 
 
 def conditions(select: exp.Select) -> list[exp.Expr]:
-    """The conditions of a SELECT's joins and WHERE."""
+    """Returns the conditions of a SELECT's joins and WHERE."""
     of_joins = [join.args.get("on") for join in select.args.get("joins") or ()]
     return [*(test for condition in of_joins for test in conjuncts(condition)), *filters(select)]
 
 
 def at_most(tests: Sequence[exp.Expr]) -> list[AtMost]:
-    """What conditions say that compare columns of two relations, with intervals or without."""
+    """Returns the bounds in conditions that compare columns of two relations, with or without intervals."""
     found: list[AtMost] = []
     for test in tests:
         if isinstance(test, exp.Between):
@@ -61,7 +61,8 @@ def _ordered(earlier: exp.Expr, later: exp.Expr) -> Iterator[AtMost]:
 
 
 def _moved(node: exp.Expr) -> tuple[exp.Column, int] | None:
-    """The column of ``a.ts + interval '5' minute``, and what is added."""
+    """Returns the column and the microseconds added to it, for an expression such as ``a.ts + interval '5'
+    minute``."""
     node = node.unnest()
     if isinstance(node, exp.Column):
         return (node, 0) if len(node.parts) == 2 else None

@@ -1,4 +1,4 @@
-"""What would bound a state that can grow for ever, in the author's words."""
+"""Suggests what would bound the state of a rejected query, in the names the author uses."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..sql.nodes import every
 from .base import UnboundedState
 
 OWN_ALIAS = "__from_"
-"""What aliases begin with that the author didn't give."""
+"""Prefix of aliases that the author didn't write."""
 
 
 def names_of(key: Key, select: exp.Select) -> tuple[str, ...]:
-    """What a query calls a key: its alias, if it has one, and after that the columns it is computed from."""
+    """Returns a key's names in a query: its alias or '', then the columns it is computed from."""
     node: exp.Expr = exp.maybe_parse(key.sql, dialect=DIALECT)
     aliases = [
         item.alias.lower()
@@ -27,19 +27,20 @@ def names_of(key: Key, select: exp.Select) -> tuple[str, ...]:
 
 
 def called(key: Key, select: exp.Select) -> set[str]:
-    """What has to be named to say that the set of a key's values doesn't grow."""
+    """Returns the columns to name in ``constant_domains`` to say that a key has a bounded set of values."""
     alias, *columns = names_of(key, select)
-    # What Spark calls a computed column is hardly a name.
+    # Spark's name of a computed column is no identifier.
     return {alias} if alias.isidentifier() or not columns else {*columns}
 
 
 def refusal_of(growth: UnboundedState, domains: frozenset[str]) -> str:
-    """Why a query is refused whose state grows for ever, and what would bound it: a sentence whose end is open.
+    """Returns the message for a query whose state is unbounded, and what would bound it. The sentence is left
+    without its end.
 
     Args:
-        growth: of an operator.
-        domains: columns of which it is said that their sets of values don't grow. The list that is proposed has them, too:
-            other keys may need them.
+        growth: growth of an operator.
+        domains: columns declared to have bounded sets of values. The proposed list contains them, since other
+            keys may need them.
     """
     missing = (growth.columns or frozenset()) - domains
     domain = (

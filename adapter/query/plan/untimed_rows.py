@@ -1,6 +1,6 @@
-"""Rows without a usable event time that operators of a stream drop, left out in the same places of a text for batch.
+"""Excludes from a batch text the rows without a usable event time that the stream's operators drop.
 
-A place is a SELECT, by its number in the text as it was parsed: copies of it, and what is made of it, keep that.
+A place is a SELECT, identified by its number in the parsed text; copies and rewritten forms keep the number.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select a.k from a left join b on a.k = b.k and a.ts = b.ts")
@@ -29,17 +29,17 @@ _NUMBER = "number_in_text"
 
 @dataclass(frozen=True)
 class DroppedRows:
-    """Where an operator drops rows whose event time is NULL or out of range."""
+    """A place where an operator drops rows whose event time is NULL or out of range."""
 
     select: int
-    """The number of the SELECT that the operator is of."""
+    """Number of the operator's SELECT."""
     time: str = ""
-    """The column with the event time; empty: what OVER orders by first."""
+    """Column with the event time; empty for the first column that OVER orders by."""
     alias: str = ""
-    """The relation whose rows they are; empty: all that the SELECT reads."""
+    """Relation whose rows are dropped; empty for all that the SELECT reads."""
 
     def as_written(self) -> DroppedRows:
-        """Returns the same with the names that their author wrote."""
+        """Returns it with the names that the author wrote."""
         return replace(self, time=unmarked(self.time), alias=unmarked(self.alias))
 
 
@@ -50,13 +50,13 @@ def number(tree: exp.Expr) -> None:
 
 
 def of(select: exp.Select, time: str = "", alias: str = "") -> tuple[DroppedRows, ...]:
-    """Returns where rows are dropped by the operator of a SELECT; nothing if that isn't the text's own."""
+    """Returns the place of a SELECT's operator; nothing if the SELECT isn't part of the author's text."""
     place = select.meta.get(_NUMBER)
     return () if place is None else (DroppedRows(place, time, alias),)
 
 
 def left_out(tree: exp.Expr, dropped: Collection[DroppedRows]) -> None:
-    """Leaves out the rows that are dropped. Changes the tree."""
+    """Adds filters for the rows that the stream drops. Changes the tree."""
     if not dropped:
         return
     for select in list(every(tree, exp.Select)):
@@ -72,7 +72,7 @@ def _filter(select: exp.Select, dropped: DroppedRows) -> None:
         if orders:
             select.where(is_usable(sql(orders[0][0].this)), dialect=DIALECT, copy=False)
         return
-    # A query in EXISTS or IN is joined in the stream.
+    # The stream joins a query in EXISTS or IN.
     read = [node for each in every(select, exp.Select) for node in relations(each)]
     for node in [*relations(select), *read]:
         if node.alias_or_name.lower() != dropped.alias.lower():

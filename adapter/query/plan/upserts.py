@@ -1,8 +1,9 @@
-"""An operator that is the result: its rows replace each other by their key, so it puts them out, and retracts nothing.
+"""Queries whose topmost operator is the result: it emits its rows to be replaced by key, and retracts
+nothing.
 
-Elsewhere in a tree an operator says what it takes away, for what stands above it has to. Above the root stands the table,
-which finds the rows of a group or of a ranking by itself. So these are read once more after the commit of their state, those
-that the micro-batch touched; no old row is computed, and what comes out isn't a part of the state.
+Elsewhere in a tree an operator has to emit retractions for the operators above it. Above the root is the
+table, which finds the rows of a group or a ranking by key. So the affected rows are read from the state after
+its commit; no old rows are computed, and the output isn't part of the state.
 """
 
 from __future__ import annotations
@@ -39,23 +40,24 @@ from .relation import WEIGHT
 
 @dataclass(frozen=True)
 class Replaced:
-    """What is the result."""
+    """The operator that is the result."""
 
     operator: GroupAggregate | TopN | Recompute
     path: tuple[Project | MaterializedProject, ...]
-    """What is done with it row by row, the first step first. Nothing of it is kept: what it gave isn't taken away by it."""
+    """Row-by-row operators above it, the lowest first. None of them keeps state, as their output is never
+    retracted."""
     key: tuple[str, ...] | None
-    """The columns that tell the result's rows apart; None: rows are put out once, and stay."""
+    """Columns that identify a row of the result; None if rows are only appended."""
     scope: tuple[str, ...]
-    """Those that say which group, or which ranking, a row is of."""
+    """Columns that say which group or ranking a row belongs to."""
     certain: bool = True
-    """Whether the key is known to tell rows apart: a table that is joined may make several of one."""
+    """Whether the key is known to be unique; a joined table may multiply rows."""
 
     def over(self, rows: str) -> Iterator[tuple[Project | MaterializedProject, str]]:
-        """The steps of the path, each with the query that it is over; the last one with the result.
+        """Yields the operators of `path`, each with the query for its input.
 
         Args:
-            rows: the relation with what was touched, each row with a weight.
+            rows: relation of the affected rows, with weights.
         """
         text = f"select * from {rows}"
         if self.key is None:
@@ -69,7 +71,7 @@ class Replaced:
                 text = f"select * except ({GIVEN_BY}), 1L as {WEIGHT} from (\n{text}\n)"
 
     def output(self, rows: str) -> str:
-        """The result, from the rows of what was touched, each with a weight."""
+        """Returns the query for the result, over the affected rows, which have weights."""
         text = f"select * except ({WEIGHT}) from {rows}"
         for each, below in self.over(rows):
             text = over(each.sql, [below])
@@ -78,7 +80,7 @@ class Replaced:
         return text
 
     def lookups(self, rows: str, tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
-        """What tables outside are asked for before it."""
+        """Returns the look-ups in external tables that the result needs."""
         asked = [
             (view, f"select * from (\n{over(query, [below])}\n)")
             for each, below in self.over(rows)
@@ -87,11 +89,11 @@ class Replaced:
         return lookup_keys.ordered(asked, tables)
 
     def upsert(self, touched: str, columns: tuple[str, ...]) -> Upsert | None:
-        """How it replaces what the table has of what was touched.
+        """Returns how the output replaces table rows of the affected groups.
 
         Args:
-            touched: a relation.
-            columns: of that, in the order of `scope`.
+            touched: relation of the affected groups.
+            columns: its columns, in the order of `scope`.
         """
         if self.key is None:
             return None
@@ -107,7 +109,8 @@ class Replaced:
 
 
 def replaced(flow: Dataflow) -> Replaced | None:
-    """The operator that is the result, where nothing else reads it; None: it is one that can't put it out so."""
+    """Returns the operator that is the result, if nothing else reads it; None if its result has to be emitted
+    as changes."""
     path: list[Project | MaterializedProject] = []
     below = flow.root
     while isinstance(below, Project | MaterializedProject) and len(below.inputs) == 1:
@@ -134,13 +137,13 @@ def replaced(flow: Dataflow) -> Replaced | None:
     scope = tuple(shown[each] for each in _in_order(below))
     certain = not any(select.args.get("joins") for select in selects)
     if not certain and not key:
-        return None  # one row alone has no columns that a table's rows could be found by
+        return None  # A single row without key columns can't be found in the table.
     return Replaced(below, tuple(path), tuple(sorted(first[name] for name in key)), scope, certain)
 
 
 def takes_back(flow: Dataflow, group: GroupAggregate) -> bool:
-    """Whether what stands above groups needs the rows that these gave as they were. Of the result the table finds them by
-    their key, and a ranking finds its members by theirs, unless a condition on values stands between."""
+    """Whether the operators above a group need retractions of its old rows. The table finds rows of the
+    result by key, and a ranking finds its members by key, unless a filter on values is in between."""
     root = replaced(flow)
     if root is not None and root.operator is group:
         return False
@@ -152,27 +155,28 @@ def takes_back(flow: Dataflow, group: GroupAggregate) -> bool:
         len(above) == 1
         and isinstance(above[0], TopN)
         and above[0].inputs[0].relation.changes
-        # Which ranking a group is in is told by its keys.
+        # The ranking that a group belongs to follows from its keys.
         and above[0].of_groups is not None
         and not parse(above[0].sql).args.get("where")
     )
 
 
 def kept_root(flow: Dataflow) -> Operator:
-    """The topmost operator that the state depends on: what an operator that is the result puts out is made after it."""
+    """Returns the topmost operator that the state depends on: an operator that is the result emits after the
+    state's commit."""
     found = replaced(flow)
     return flow.root if found is None else found.operator
 
 
 def _told(operator: Operator) -> Mapping[str, str] | None:
-    """By column of an operator, in lower case, what it says of which group or ranking a row is; None: they don't all say
-    so."""
+    """Returns the columns of an operator (lower case) that identify a group or a ranking, mapped to its names
+    for them; None if some aren't in the output."""
     if isinstance(operator, GroupAggregate):
         return {name.lower(): name for name in identity_columns(operator.stage)}
     assert isinstance(operator, TopN | Recompute)
     if operator.shown is None or None in operator.shown:
         return None
-    # One column may be written twice.
+    # A column may be selected twice.
     return {str(name): f"{operator.shown.index(name)}" for name in operator.shown}
 
 
@@ -190,8 +194,8 @@ def _select(step: Project | MaterializedProject) -> exp.Select:
 
 
 def _makes_several(select: exp.Select) -> bool:
-    """Whether one row becomes several whatever tables have, or each row of a table without a key, or comes beside rows of a
-    table alone."""
+    """Whether a SELECT may multiply its rows for reasons other than the contents of a table: it generates
+    rows, keeps unmatched rows of a table, or joins a table without a key."""
     if makes_several(select):
         return True
     read = joined(select)
@@ -208,13 +212,14 @@ def _makes_several(select: exp.Select) -> bool:
 
 
 def _is_one_row(node: exp.Expr) -> bool:
-    """Whether a query in FROM is an aggregate of all its rows."""
+    """Whether a query in FROM is an aggregate without GROUP BY."""
     query = node.unnest()
     return isinstance(query, exp.Select) and aggregate(query) is not None and not query.args.get("group")
 
 
 def _picks(test: exp.Expr, alias: str) -> bool:
-    """Whether a condition equates an expression over one relation with something else: a key of it, as far as is known."""
+    """Whether a condition equates an expression over the relation with something else, so that the column may
+    be its key."""
     if not isinstance(test, exp.EQ | exp.NullSafeEQ):
         return False
     of = [{column.table.lower() for column in every(side, exp.Column)} for side in test.iter_expressions()]
@@ -223,7 +228,7 @@ def _picks(test: exp.Expr, alias: str) -> bool:
 
 
 def _carried(columns: Mapping[str, str], selects: Sequence[exp.Select]) -> dict[str, str]:
-    """Columns under the names that they are handed on by."""
+    """Returns the mapping with columns renamed as they pass through the SELECTs."""
     found = dict(columns)
     for select in selects:
         found = outputs(select, relations(select)[0].alias_or_name).carry(found)
