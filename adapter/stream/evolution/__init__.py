@@ -1,1 +1,1 @@
-"""What an edited query, or another schema, means for the tables that are there."""
+"""Evolution of existing tables when a query or a schema has changed."""

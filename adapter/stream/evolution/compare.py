@@ -1,7 +1,7 @@
-"""What an edited query means for the state that an earlier one made, told by the signatures of both.
+"""Compares the signatures of a state and of an edited query, and decides whether the state can be migrated.
 
-A signature says of each stage which columns of the state belong to which aggregate. Aggregates may come and go: the
-others' columns stay as they are. What is in the state cannot be cut by other windows or grouped by other keys.
+A signature lists for each stage the state columns of each aggregate. Aggregates can be added and removed without a
+change of the other aggregates' columns. State can't be regrouped by other windows or other keys.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .match_parts import ALIKE, CALLED, KEPT, as_kept, kept_alike, same_parts
 from .output_schema import is_promotion
 
 RESULTS = "results"
-"""The entry with the times, after their ends, at which windows are complete and forgotten."""
+"""Entry with the offsets from the end of a window at which its result fires on time, and at which its state expires."""
 _SAID = {
     "source": "what is read below the aggregates",
     "streams": "the streams it reads",
@@ -46,27 +46,27 @@ _VAGUE = (
     _OF_ROWS,
     _OF_AGGREGATED,
 )
-"""Sentences that only the edited clauses make clear."""
+"""Reasons that need the edited clauses to be understood."""
 _MORE_ROWS = "the ranking is of {} rows and was of {}, and no others are kept, so those that move up are lost"
 ROW_KEY, COLUMNS = "row_key", "columns"
-"""Entries about the model's table: what tells its rows apart, and the columns that the query gives."""
+"""Entries about the model's table: its row key, and the columns of the query."""
 TEXT = "text"
-"""The entry with a digest of the model's text and of the configs that its state depends on."""
+"""Entry with a digest of the model's text and of the configs that its state depends on."""
 PACKAGE = "package"
-"""The entry with the version of this package that wrote the signature. By itself it is no difference."""
+"""Entry with the version of this package that wrote the signature. On its own it is not a difference."""
 LOOKUPS = "lookups"
-"""The entry with the lookup tables that a state was made with, each by the view that the texts name in its place."""
+"""Entry with the lookup tables of a state, by the view that stands for each in the SQL."""
 EVENT_TIMES = "event_times"
-"""The entry with the column of each stream that its watermark is measured on, where it is known."""
+"""Entry with the event-time column of each stream, where it is known."""
 FROM_NOW = "from_now"
-"""The entry of an aggregate that came to a state which had rows: it lacks those."""
+"""Entry of an aggregate that was added to a state with rows, and doesn't include those rows."""
 REPLAYED = "replayed"
-"""The entry with the groups, and rankings, that what stands on them was made anew from the last time; it may still have to
-be."""
+"""Entry with the groups and rankings from which the operators above were last rebuilt. That rebuild may still be
+pending."""
 KINDS = ("slices", "groups", "sessions")
-"""What parts with partial aggregates are called after, behind the name of their stage."""
+"""Suffixes, after the stage's name, of state partitions with partial aggregates."""
 _ONE_RESULT = {"first": None, "update": None, "complete": 0, "last": 0}
-"""What is noted of windows with one result each, when they end."""
+"""Value of `RESULTS` for windows with one result each, emitted at their end."""
 _OF_OPERATORS = (
     "operators",
     "inputs",
@@ -85,57 +85,56 @@ _PLACE = re.compile(r"\b__\d+_\d+\.")
 
 @dataclass
 class Evolution:
-    """What becomes of a state."""
+    """The effect of an edited query on a state."""
 
     kept: list[str] = field(default_factory=list)
-    """The aggregates that go on, as the query writes them."""
+    """SQL of the aggregates that are kept."""
     new: list[str] = field(default_factory=list)
-    """Those that begin with the next row."""
+    """SQL of the new aggregates, which start with the next row."""
     come: dict[str, set[str]] = field(default_factory=dict)
-    """The same by stage, as the signature tells them apart."""
+    """Keys in the signature of the new aggregates, by stage."""
     removed: list[str] = field(default_factory=list)
-    """Those that are forgotten."""
+    """SQL of the removed aggregates."""
     refused: list[str] = field(default_factory=list)
-    """Why the state can't be that of the new query; none: it can."""
+    """Reasons why the state can't be used by the new query; empty if it can."""
     renamed: dict[str, str] = field(default_factory=dict)
-    """Columns of the state that go on, and what they are called from now on."""
+    """New names of the state columns that are kept, by their old names."""
     own: set[str] = field(default_factory=set)
-    """Columns of what goes on, as they are called from now on."""
+    """New names of the columns of kept aggregates."""
     dropped: dict[str, set[str]] = field(default_factory=dict)
-    """By stage columns of what is forgotten; others may have some of their own by that name."""
+    """Columns of removed aggregates, by stage. Another stage may have a column of the same name."""
     begun: dict[str, set[str]] = field(default_factory=dict)
-    """By stage columns of what is new."""
+    """Columns of new aggregates, by stage."""
     gone_parts: list[str] = field(default_factory=list)
-    """Parts of the state whose rows are forgotten."""
+    """State partitions whose rows are deleted."""
     remade: list[str] = field(default_factory=list)
-    """What is made anew from the rest of the state, in words."""
+    """Parts of the result that are rebuilt from the rest of the state, in words."""
     shortened: list[str] = field(default_factory=list)
-    """What is kept less of from now on, in words."""
+    """Rankings that keep fewer rows than before, in words."""
     reshaped: list[str] = field(default_factory=list)
-    """What has other columns from now on, in words: what the last micro-batch puts out has to be in the table."""
+    """Output whose columns change, in words. The table must contain the output of the last micro-batch before."""
     of_rows: set[str] = field(default_factory=set)
-    """Columns with whole rows of windows, which no ranking chose: fewer columns of these may be needed."""
+    """State columns that hold the complete rows of windows, unranked. Fields of these rows may become unnecessary."""
     sweeps: bool = False
-    """Whether all is forgotten but what other parts than `gone_parts` have."""
+    """Whether only the state partitions that aren't in `gone_parts` are kept."""
     begun_parts: set[str] = field(default_factory=set)
-    """Parts of the state that come: of what is new, or where `sweeps`."""
+    """State partitions that are added."""
     begun_in: dict[str, set[str]] = field(default_factory=dict)
-    """By part that goes on its columns of what is new, where `sweeps`."""
+    """Columns of new aggregates in each kept state partition, if `sweeps`."""
     is_of_package: bool = False
-    """Whether nobody edited the query, and another version of this package keeps the state otherwise."""
+    """Whether the query is unchanged, but this version of the package stores its state differently."""
     replayed: list[str] | None = None
-    """The groups, and rankings of rows, that what stands on them is made anew from; None: nothing is in a tree of
-    operators."""
+    """Groups and rankings from which the operators above are rebuilt; None if no operator is rebuilt."""
 
     @property
     def is_migration(self) -> bool:
-        """Whether the state itself has to change."""
+        """Whether the state has to be changed."""
         renamed = any(was != now for was, now in self.renamed.items())
         return bool(self.new or self.removed or self.remade or self.shortened or self.reshaped) or renamed
 
     @property
     def words(self) -> list[str]:
-        """All that differs, in words."""
+        """All differences, in words."""
         found = [*self.refused]
         found += [f"the aggregate {text} is gone" for text in self.removed]
         found += [f"the aggregate {text} is new" for text in self.new]
@@ -145,11 +144,11 @@ class Evolution:
 
     @property
     def sentence(self) -> str:
-        """What a migration does, for the log."""
+        """The effects of a migration, for the log."""
         return self.told("new from here on")
 
     def told(self, new: str) -> str:
-        """The same; `new`: what is said of new aggregates."""
+        """Returns the effects of a migration in words. `new` is the text before the list of new aggregates."""
         kept = f"{len(self.kept)} aggregates are kept" if len(self.kept) != 1 else f"{self.kept[0]} is kept"
         told = [
             *([kept] if self.kept or self.new or self.removed else []),
@@ -163,17 +162,17 @@ class Evolution:
 
 
 def changed_in(words: Sequence[str]) -> str:
-    """The beginning of a sentence: that the query of a state was edited, and in what."""
+    """Returns the beginning of a sentence that lists how the query of a state has changed."""
     return f"its query has changed in what its state depends on ({'; '.join(words)})"
 
 
 def evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = False) -> Evolution:
-    """What becomes of a state whose query is edited.
+    """Returns the effect of an edited query on a state.
 
     Args:
-        old: the signature it was made for.
-        new: that of the query.
-        same_rows: whether the author says that other rows below the aggregates don't matter.
+        old: signature of the state.
+        new: signature of the query.
+        same_rows: whether the author accepts that the input rows of the aggregates differ.
 
     >>> def metric(column): return {"sql": column, "columns": [column], "kept": ["value"], "rows": ""}
     >>> stage = {"name": "stage_1", "keys": {"page": "page"}, "metrics": {"a": metric("a"), "b": metric("b")}}
@@ -202,11 +201,11 @@ def _evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) 
         found.is_of_package = True
         return found
     if "operators" in new and any("window" not in stage for stage in old["stages"]):
-        # Of a query without windows, which is a tree of operators by now.
+        # An earlier version planned a query without windows as stages; now it is a tree of operators.
         found.refused.append(_SAID["version"])
         return found
     if ("operators" in old) != ("operators" in new):
-        # Windows that put themselves out have another state.
+        # A query of windows only has another state than a tree of operators.
         found.refused.append(_SAID["operators"])
         return found
     _of_operators(found, old, new, same_rows)
@@ -230,11 +229,11 @@ def _evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) 
     if not same_rows or "operators" in new:
         found.refused += _other_tables(old.get(LOOKUPS) or {}, new.get(LOOKUPS) or {})
     if RESULTS not in old and RESULTS in new:
-        # An earlier version didn't note it; a tree of operators had no other results then than the one.
+        # An earlier version didn't write this entry. In a tree of operators, windows then had one result each.
         is_tree = new.get("operators") is not None
         old = {**old, RESULTS: _ONE_RESULT if is_tree else new[RESULTS]}
     if old.get("state_ttl") != new.get("state_ttl"):
-        passed["lives"] = None  # of which one has nothing
+        passed["lives"] = None  # only a state with a TTL has this entry
     of_sources = {*found.refused}
     others = _others({**old, **passed}, {**new, **passed})
     found.refused += [_SAID.get(name, name) for name in others]
@@ -250,7 +249,7 @@ def _evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) 
                 parts = {*(f"{name}_{kind}" for kind in KINDS), *(each["part"] for each in sets)}
                 found.begun_in |= {part: found.begun.get(name, set()) for part in parts}
     if found.is_migration and not is_edited:
-        # Nobody edited it: what this version writes otherwise is the same, and nothing must begin anew.
+        # The query is unchanged, so a difference comes from this version of the package, and no aggregate may restart.
         found.refused.append("the query is what it was, and this version of the package reads it otherwise")
     found.refused = list(dict.fromkeys(found.refused))
     is_other = old.get(PACKAGE) != new.get(PACKAGE)
@@ -259,7 +258,7 @@ def _evolution(old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) 
 
 
 def _other_tables(old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Lookup tables that stand where others did, in words. An earlier version noted none.
+    """Yields lookup tables that replace others, in words. Signatures of an earlier version list none.
 
     >>> list(_other_tables({"lookup_d_by_id": ["crm", "d"]}, {"lookup_d_by_id": ["erp", "d"]}))
     ['the lookup table erp.d, in the place of crm.d']
@@ -270,8 +269,8 @@ def _other_tables(old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[s
 
 
 def _other_times(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    """Streams whose event time is another column than before, in words: their watermark was measured on that one. An
-    earlier version noted none.
+    """Yields streams whose event-time column has changed, in words: their watermark is of the old column. Signatures of
+    an earlier version list none.
 
     >>> list(_other_times({"bids": "ts", "asks": "ts"}, {"bids": "seen_at"}))
     ['the event time of bids is seen_at and was ts']
@@ -282,7 +281,7 @@ def _other_times(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two signatures of a program; none if they mean the same."""
+    """Returns the differences between two signatures in words; empty if they are equivalent."""
     return evolution(old, new).words
 
 
@@ -294,15 +293,15 @@ def carried_on(
     replayed: Sequence[str] | None = None,
     from_now: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, Any]:
-    """The signature of a state that goes on with another query.
+    """Returns the signature of a state after its migration to another query.
 
     Args:
-        old: the signature it had.
-        new: that of the query.
-        left: of each stage columns that still hold what is forgotten, since something else has them too.
-        dropped: columns that the state hasn't any more.
-        replayed: the groups that what stands on them is to be made anew from; None: those of before.
-        from_now: of each stage the aggregates that come, where they lack the rows that came before them.
+        old: signature of the state before.
+        new: signature of the query.
+        left: by stage, columns that still hold values of removed aggregates, because another stage uses the column.
+        dropped: columns that are dropped from the state.
+        replayed: groups from which the operators above are to be rebuilt; None to keep those of `old`.
+        from_now: by stage, new aggregates that don't include the rows before them.
     """
 
     def with_left(name: str, had: Mapping[str, Any], has: Mapping[str, Any]) -> dict[str, Any]:
@@ -347,7 +346,7 @@ def _of_stage(
     passed = ("keys", "window", "plain", "ordered", *_OF_AGGREGATES, *(("source",) if same_rows else ()))
     is_same = any(name in old and old[name] == new.get(name) for name in ("plain", "ordered"))
     if is_same:
-        # But for the names of its relations, or the order of its conditions.
+        # The sources differ only in the names of relations or in the order of conditions.
         passed += ("source",)
     if "row" in new and "top" not in old and "top" not in new:
         found.of_rows.add(new["row"])
@@ -355,24 +354,24 @@ def _of_stage(
     rest = [{key: value for key, value in each.items() if key not in passed} for each in (old, new)]
     found.refused += [_SAID.get(key, key) for key in _others(*rest)]
     same_rows = same_rows or (old.get("source") != new.get("source") and not is_same)
-    if "metrics" in old and old.get("keys") == new.get("keys"):  # else nothing that it keeps is of use
+    if "metrics" in old and old.get("keys") == new.get("keys"):  # with other keys no aggregate can be kept
         _of_aggregates(found, old, new, same_rows)
 
 
 def _of_results(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
-    """The entry about the results of others that a stage keeps aggregates of, if what they are of is the same."""
+    """Returns the entries about results of other stages that a stage aggregates, if these results are the same."""
     before, after = old.get("below") or {}, new.get("below") or {}
     others = _renewed(old, new)
     if before.keys() != after.keys() or not all(isinstance(each, dict) for each in after.values()):
         return () if others else ("reads",)
-    # Of all columns together no one can say which it needs.
+    # An aggregate over * needs all columns.
     whole = any("*" in text.removeprefix("COUNT(*)") for text in new.get("metrics") or ())
     follows = all(_may_follow(before[name], after[name], whole, others) for name in after)
     return ("below", "reads") if follows else ()
 
 
 def _renewed(old: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
-    """Names of the state, of stages that one reads, which mean something else from now on."""
+    """Returns the state names, in the stages that this stage reads, whose meaning has changed."""
     was, now = old.get("reads") or {}, new.get("reads") or {}
     return {
         name
@@ -398,8 +397,8 @@ def _may_follow(was: Any, now: Mapping[str, Any], whole: bool, others: Collectio
 
 
 def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool) -> None:
-    """What becomes of a tree of operators. Where it differs, what stands on groups that are the same is made anew from them:
-    they have all that came so far."""
+    """Adds the effect on a tree of operators to `found`. Operators that differ are rebuilt from unchanged groups and
+    rankings below them, whose state includes all rows so far."""
     old = _as_needed(old, new)
     groups = [each.get("groups") or {} for each in (old, new)]
     if same_rows and kept_alike(old, new):
@@ -429,7 +428,7 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
     if now and same_stages and same_parts(was, now) and _goes_on(found, old, new, (was, now), same_rows):
         return
     if not new.get("remade") or not same_stages:
-        # Stages of windows are numbered in the order in which they are read.
+        # Window stages are numbered in the order in which the planner reads them.
         found.refused += _of_the_only(old, new)
         return
     if new["state_ttl"]:
@@ -488,7 +487,7 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
 
 
 def _of_the_only(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Why a state isn't that of a query, in words: in those of the only operator that has a state, if both have one."""
+    """Returns the reasons why a state can't be used by a query: specific ones if both have a single stateful operator."""
     was, now = old.get(KEPT), new.get(KEPT)
     if not was or not now:
         return [_SAID["operators"]]
@@ -506,8 +505,8 @@ def _of_the_only(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 def _of_ranked_rows(
     found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], same_rows: bool = False
 ) -> bool:
-    """Whether nothing but how many rows a ranking has is another, which is the result and keeps these: of fewer they are
-    there. `same_rows`: all else is known to be the same."""
+    """Returns whether only N of a final Top-N has changed, and adds the effect on its rows to `found`. With `same_rows`,
+    everything else is known to be the same."""
     root, tops = new["root"], [each.get("tops") or {} for each in (old, new)]
     is_same = all(old.get(each) == new.get(each) for each in ("operators", "root", "parts", "groups"))
     others = [{**each, root: None} for each in tops]
@@ -526,43 +525,42 @@ def _of_ranked_rows(
 
 
 def _of_fewer_rows(found: Evolution, had: int, has: int, is_forgotten: bool) -> None:
-    """What becomes of the rows of a ranking that is asked for others than it was; `is_forgotten`: nobody may know its places
-    any more."""
+    """Adds the effect of another N on a ranking's rows to `found`. With `is_forgotten`, its rows may have expired."""
     if has == had:
         return
     if has > had:
         found.refused.append(_MORE_ROWS.format(has, had))
     elif is_forgotten:
-        # What is out of a window, or of a ranking that may be forgotten, isn't touched.
+        # Rows of closed windows, and of rankings that may have expired, are not changed.
         found.shortened.append(f"the ranking of {has} rows instead of {had}")
     else:
         found.remade.append(f"the ranking, of {has} rows instead of {had},")
 
 
 def _alike(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What both trees are of; nothing, where an earlier version noted it otherwise."""
+    """Returns the `ALIKE` entries of both trees; both empty if their versions differ."""
     was, now = (each.get(ALIKE) or {} for each in (old, new))
     return (was, now) if was.get("version") == now.get("version") else ({}, {})
 
 
 def _same_stages(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether windows are called as they were, and none is called as another was that differs in its aggregates alone."""
+    """Returns whether the window stages have the same names, and no two of them differ only in their aggregates."""
     stages = now.get("stages", {})
     return bool(now) and was["stages"] == stages and len(set(stages.values())) == len(stages)
 
 
 def _output(signature: Mapping[str, Any]) -> set[str]:
-    """The part of the state with what comes out; empty: it is made of the others."""
+    """Returns the state partition with the output; empty if the output is computed from the other partitions."""
     return {signature["output"]} - {None}
 
 
 def _all_parts(signature: Mapping[str, Any]) -> set[str]:
-    """The parts of the state of a tree of operators."""
+    """Returns all state partitions of a tree of operators."""
     return {part for listed in signature["parts"].values() for part in listed}
 
 
 def _parts_of_values(signature: Mapping[str, Any]) -> set[str]:
-    """Those with the distinct values of groups."""
+    """Returns the state partitions with the distinct values of groups."""
     return {
         each["part"] for group in signature["groups"].values() for each in (group.get("sets") or {}).values()
     }
@@ -575,21 +573,21 @@ def _goes_on(
     told: tuple[Mapping[str, Any], Mapping[str, Any]],
     same_rows: bool,
 ) -> bool:
-    """Whether a tree of operators gives the same rows, and keeps the same of them: then no more than its aggregates, and
-    what it hands on of a row, is another. `told`: what both are of, as of `_alike`."""
+    """Returns whether two trees have the same rows and the same state partitions, so that at most aggregates and output
+    columns differ; adds these differences to `found`. `told` is the result of `_alike`."""
     was, now = told
     groups = old["groups"], new["groups"]
-    # Distinct values come and go with the aggregates that are of them.
+    # Partitions of distinct values are added and removed with the aggregates that use them.
     parts = [_all_parts(each) - _parts_of_values(each) for each in (old, new)]
     if was["rows"] != now["rows"] or parts[0] != parts[1] or groups[0].keys() != groups[1].keys():
         return False
     key, columns = new.get(ROW_KEY) or {}, [dict(each["columns"]) for each in (was, now)]
-    # What an operator that is the result puts out is made of its state.
+    # Without an output partition, the root's output is computed from its state.
     reshaped = was["means"] != now["means"] and bool(_output(old) | _output(new))
     if reshaped and old.get(ROW_KEY) != new.get(ROW_KEY):
         return False
     if reshaped and key:
-        # Rows that are replaced are found by what they were.
+        # Old rows are found in the table by their key, so its columns must be unchanged.
         names = key["columns"]
         if names is None or any(columns[0].get(each) != columns[1].get(each, "") for each in names):
             return False
@@ -597,7 +595,7 @@ def _goes_on(
     of_same = _of_same_rows(was, now, groups[1], same_rows)
     for name, had in before.items():
         has = groups[1][name]
-        # The row that a group gave last has its columns.
+        # The state has the last emitted row of a group, with the columns of its aggregates.
         is_given = "given" in has and had["metrics"].keys() != has["metrics"].keys()
         if is_given or _values_of_other_columns(was, now, name, groups):
             return False
@@ -618,7 +616,7 @@ def _goes_on(
 def _other_columns(
     was: Mapping[str, Any], now: Mapping[str, Any], name: str, groups: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """Aggregates of a group whose texts are what they were, and which are of other columns below."""
+    """Returns the aggregates of a group whose SQL is unchanged, but whose input columns are computed differently."""
     if not now:
         return []
     had, has = (each["metrics"].get(name, {}) for each in (was, now))
@@ -627,8 +625,8 @@ def _other_columns(
 
 
 def _is_reworded(was: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
-    """Whether an aggregate of a group is what another one was, by another text. It begins anew, so what stands above it has
-    to: that would never get back what it was given."""
+    """Returns whether an aggregate of a group may be an old one with another text. It restarts, so the operators above
+    have to be rebuilt: otherwise the values that they have ingested would never be retracted."""
     had, has = (each["metrics"].get(name, {}) for each in (was, now))
     gone = {means for key, means in had.items() if key not in has}
     come = {means for key, means in has.items() if key not in had}
@@ -638,7 +636,7 @@ def _is_reworded(was: Mapping[str, Any], now: Mapping[str, Any], name: str) -> b
 def _of_same_rows(
     was: Mapping[str, Any], now: Mapping[str, Any], names: Collection[str], same_rows: bool
 ) -> set[str]:
-    """The groups that are known to be of the same rows, however these are written; `same_rows`: all are, or are taken so."""
+    """Returns the groups whose input rows are known to be the same, whatever the SQL. With `same_rows`, all groups."""
     if same_rows:
         return {*names}
     told = [each.get("groups") or {} for each in (was, now)]
@@ -648,7 +646,8 @@ def _of_same_rows(
 def _told_apart(
     was: Mapping[str, Any], now: Mapping[str, Any], name: str, groups: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """What was kept of a group, where aggregates that are of other columns from now on are others."""
+    """Returns the old entry of a group, with other keys for the aggregates of `_other_columns`, so that they don't match
+    the new ones."""
     others = _other_columns(was, now, name, groups)
     metrics = groups[0][name]["metrics"]
     apart = {f"{key} as it was" if key in others else key: each for key, each in metrics.items()}
@@ -658,7 +657,7 @@ def _told_apart(
 def _values_of_other_columns(
     was: Mapping[str, Any], now: Mapping[str, Any], name: str, groups: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """Distinct values that would be those of other columns, in words."""
+    """Returns the distinct aggregates whose input columns are computed differently, in words."""
     metrics = groups[1][name]["metrics"]
     return [
         f"what {metrics[each]['sql']} is made of, below the aggregates"
@@ -668,8 +667,8 @@ def _values_of_other_columns(
 
 
 def _as_needed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A state's tree without the rows that its groups gave last, of groups that need them no more: an earlier version kept
-    them for sums that are exact, too."""
+    """Returns a state's signature without the partitions of last emitted rows that its groups no longer need: an earlier
+    version kept these rows for exact sums too."""
     groups = old.get("groups") or {}
     needless = {
         name: group["given"]
@@ -690,19 +689,19 @@ def _as_needed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, A
 
 
 def _operator(signature: Mapping[str, Any], name: str) -> str:
-    """The operator that is a group, or that a ranking's part of the state is of."""
+    """Returns the operator of a group, or of the state partition of a ranking."""
     groups = signature.get("groups") or {}
     return str(groups[name]["operator"]) if name in groups else _rankings(signature).get(name, name)
 
 
 def _rankings(signature: Mapping[str, Any]) -> dict[str, str]:
-    """The rankings, by their parts of the state, which are called the same however their texts are written."""
+    """Returns the rankings by their state partitions, whose names don't depend on how the query is written."""
     parts = signature["parts"]
     return {part: name for name in signature.get("tops") or () for part in parts.get(name, ())}
 
 
 def _places(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
-    """By their parts the rankings of rows that both have: how many places there were, and how many are asked for."""
+    """Yields the state partition, the old N and the new N of each ranking that both trees have."""
     was, now = _rankings(old), _rankings(new)
     for part in new.get("ranked") or ():
         if part in was:
@@ -710,8 +709,8 @@ def _places(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[st
 
 
 def _is_whole(old: Mapping[str, Any], name: str) -> bool:
-    """Whether the state surely has all rows of a group, or all that a ranking keeps: if what stands on some was to be made
-    anew, that may still be to come."""
+    """Returns whether the state of a group or ranking is certainly complete. It may not be while a rebuild is pending,
+    unless the rebuild starts at or above this operator."""
     if REPLAYED not in old:
         return True
     kept = {_operator(old, each) for each in old[REPLAYED]} & old["inputs"].keys()
@@ -719,7 +718,7 @@ def _is_whole(old: Mapping[str, Any], name: str) -> bool:
 
 
 def _same_rankings(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """The rankings of rows that keep what they kept, or more than is asked for now, by their parts of the state."""
+    """Returns the state partitions of unchanged rankings whose N is the same or smaller."""
     return [
         part
         for part, had, has in _places(old, new)
@@ -728,7 +727,7 @@ def _same_rankings(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def _is_same_below(old: Mapping[str, Any], new: Mapping[str, Any], operator: str) -> bool:
-    """Whether the state of all that stands below an operator is what it was."""
+    """Returns whether the state of all operators below an operator is unchanged."""
     under = _under(new["inputs"], operator)
     was, now = (
         {group["operator"]: {**group, "left": None} for group in each["groups"].values()}
@@ -736,7 +735,7 @@ def _is_same_below(old: Mapping[str, Any], new: Mapping[str, Any], operator: str
     )
     told = _alike(old, new)
     if told[1]:
-        # The group that stands on them is called by what they give.
+        # The name of a group depends on the results of the operators below it.
         had = _all_parts(old)
         names = {group["operator"]: name for name, group in new["groups"].items()}
         return same_parts(*told) and all(
@@ -753,13 +752,13 @@ def _is_same_below(old: Mapping[str, Any], new: Mapping[str, Any], operator: str
 
 
 def _same_group(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
-    """Whether a GROUP BY keeps what it kept."""
+    """Returns whether the state of a group is unchanged."""
     was, now = ({**each["groups"].get(name, {}), "operator": None, "left": None} for each in (old, new))
     return was == now and not _other_columns(*_alike(old, new), name, (old["groups"], new["groups"]))
 
 
 def _of_group(old: Mapping[str, Any], new: Mapping[str, Any], name: str, same_rows: bool) -> Evolution:
-    """What becomes of the state of a GROUP BY among operators."""
+    """Returns the effect on the state of a GROUP BY in a tree of operators."""
     found = Evolution()
     told = ["keys", "grouping_sets", "retracts", "enumerated"]
     told += ["key_order"] if "key_order" in old else []
@@ -769,7 +768,7 @@ def _of_group(old: Mapping[str, Any], new: Mapping[str, Any], name: str, same_ro
 
 
 def _replayed(new: Mapping[str, Any], may_be: Collection[str]) -> set[str] | None:
-    """Of groups, and rankings, whose state goes on, the topmost below everything; None: something doesn't stand on any."""
+    """Returns the topmost groups and rankings with usable state on each path from the root, or None if a path has none."""
     names = {_operator(new, name): name for name in may_be}
 
     def below(operator: str) -> set[str] | None:
@@ -781,7 +780,7 @@ def _replayed(new: Mapping[str, Any], may_be: Collection[str]) -> set[str] | Non
         )
 
     while (found := below(new["root"])) is not None:
-        # One that stands on another would get that one's groups once more.
+        # An operator above another one would ingest that one's replayed groups a second time.
         upper = {each for each in found if _under(new["inputs"], each) & found}
         if not upper:
             return {names[each] for each in found}
@@ -791,7 +790,7 @@ def _replayed(new: Mapping[str, Any], may_be: Collection[str]) -> set[str] | Non
 
 
 def _under(inputs: Mapping[str, Sequence[str]], operator: str) -> set[str]:
-    """All operators below one."""
+    """Returns all operators below an operator."""
     found: set[str] = set()
     todo = [*inputs[operator]]
     while todo:
@@ -805,13 +804,13 @@ def _under(inputs: Mapping[str, Sequence[str]], operator: str) -> set[str]:
 def _of_ranking(
     found: Evolution, old: Mapping[str, Any], new: Mapping[str, Any], is_edited: bool
 ) -> tuple[str, ...]:
-    """The entry of a ranking of rows, where it may differ: of all that are kept, or of those of more places, fewer can be
-    in it. An earlier version kept all where this one doesn't."""
+    """Returns the entry of a ranking if it may differ: N can decrease, because the state has the rows of all ranks up to
+    the old N. An earlier version kept all rows."""
     if "top" not in new:
         return ()
     if "top" not in old:
         if "metrics" in old:
-            return ()  # no rows were kept
+            return ()  # the state has no rows
         if is_edited:
             found.shortened.append(f"the ranking of {new['top'][3]} rows instead of all rows")
         return ("top",)
@@ -822,7 +821,7 @@ def _of_ranking(
 
 
 def _is_kept_alike(had: Sequence[str], has: Sequence[str]) -> bool:
-    """Returns whether an aggregate is kept in the same way, or its sum in a wider type.
+    """Returns whether an aggregate has the same state, or the same state with a wider type.
 
     >>> _is_kept_alike(["sum", "decimal(15,2)"], ["sum", "decimal(22,2)"]), _is_kept_alike(["sum", "double"], ["sum"])
     (True, False)
@@ -882,8 +881,8 @@ def _of_aggregates(found: Evolution, old: Mapping[str, Any], new: Mapping[str, A
 
 
 def _is_over_same(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether an aggregate is of the same rows. Where these are other stages' results, whatever the query calls them; an
-    earlier version didn't note that.
+    """Returns whether an aggregate has the same input rows. Results of other stages are compared by ``over``, whatever
+    their names in the query; signatures of an earlier version lack it.
 
     >>> _is_over_same({"rows": "a", "over": ["c", "stage_1"]}, {"rows": "b", "over": ["c", "stage_1"]})
     True
@@ -903,7 +902,7 @@ def _call(found: Evolution, before: list[str], after: list[str]) -> None:
 
 
 def _of_qualified(found: Evolution, gone: Mapping[str, str], come: Mapping[str, str]) -> None:
-    """Refuses what may be the same with and without the name of its relation."""
+    """Refuses new aggregates that differ from a removed one only in the qualification of columns."""
     plain = {_PLACE.sub("", key): text for key, text in gone.items()}
     for key, text in come.items():
         if (was := plain.get(_PLACE.sub("", key))) is not None:
@@ -913,7 +912,7 @@ def _of_qualified(found: Evolution, gone: Mapping[str, str], come: Mapping[str, 
 
 
 def _of_columns(what: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    """State columns by name, with what is in them."""
+    """Yields the differences between two mappings of state columns to their SQL, in words. `what` names the columns."""
     gone = [text for text in old.values() if text not in new.values()]
     come = [text for text in new.values() if text not in old.values()]
     yield from (f"the {what} {text} is gone" for text in gone)
@@ -927,7 +926,7 @@ def _of_windows(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]
         yield f"the window is {new.get('kind')}() and was {old.get('kind')}()"
         return
     for key in _others(old, new):
-        if (key, new.get("kind")) != ("step", "tumble"):  # which is its size
+        if (key, new.get("kind")) != ("step", "tumble"):  # the step of a tumble is its size
             yield f"the window's {key}"
 
 

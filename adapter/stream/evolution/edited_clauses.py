@@ -1,4 +1,4 @@
-"""What was edited in a query, in its author's words: the clauses that are gone, and those that are new."""
+"""Describes the edit of a query by its removed and added clauses, as the author wrote them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from ...query.sql.shortening import shortened
 
 CLAUSES = "clauses"
-"""The entry of a signature with a query's clauses, each a keyword and a text."""
+"""Entry of a signature with a query's clauses, each a keyword and a text."""
 _SELECT = "SELECT"
 _WHOLE = ("SET", "JOIN")
-"""Whose texts begin with their keywords."""
+"""Kinds of clauses whose texts begin with their keywords."""
 _MOST, _LONGEST = 4, 120
 
 
 def edited_clauses(old: Sequence[Sequence[str]], new: Sequence[Sequence[str]]) -> list[str]:
-    """The clauses that two queries don't share, in words; what is selected only where nothing else differs, for names and
-    expressions of a result may be edited at any time.
+    """Returns the clauses that differ between two queries, in words. Select lists are included only if no other clause
+    differs, because names and expressions of a result may be edited at any time.
 
     >>> was = [["SELECT", "k"], ["JOIN", "LEFT JOIN b"], ["WHERE", "v > 1"]]
     >>> edited_clauses(was, [["SELECT", "k AS x"], ["WHERE", "v > 2"]])

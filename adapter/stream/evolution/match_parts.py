@@ -1,4 +1,4 @@
-"""Names of a state for an edited query: what is of the same rows is called as it was."""
+"""Matches the state partitions and groups of an edited query with those of a state that have the same rows."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from ...query.program import Program
 from .stage_names import stages_called
 
 ALIKE = "alike"
-"""The entry of a signature with what the parts of a tree of operators are of (`query.operators.alike`)."""
+"""Entry of a signature with the meaning of each state partition of a tree of operators (`query.operators.alike`)."""
 
 CALLED = "called"
-"""The entry with what parts and groups are called in the state, by what the query calls them."""
+"""Entry with the names of state partitions and groups in the state, by their names in the query."""
 
 
 KEPT = "kept"
+"""Entry with the state of the only stateful operator."""
 OPERATORS = "operators"
-"""What a signature lists of a query in which something stands beside windows."""
-"""The entry with what the only operator keeps that has a state."""
+"""Entry with the operators of a query that consists of more than windows."""
 
 
 def kept_alike(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether two trees keep the same, if perhaps of other rows, in one operator each."""
+    """Returns whether two trees have one stateful operator each, with the same kind of state, maybe of other rows."""
     was, now = old.get(KEPT) or {}, new.get(KEPT) or {}
     return bool(was) and {**was, "name": None} == {**now, "name": None}
 
 
 def as_kept(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """A signature in which what is kept is called as in another."""
+    """Returns `new` with the state's name in `old`, if `kept_alike`."""
     if not kept_alike(old, new):
         return dict(new)
     pattern = rf"\b{re.escape(new[KEPT]['name'])}(?![0-9a-f])"
@@ -40,12 +40,12 @@ def as_kept(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names_of(had: Mapping[str, Any], program: Program, same_rows: bool = False) -> dict[str, str]:
-    """What parts, groups and stages of a program are called in a state, where that is otherwise.
+    """Returns the names in a state of a program's state partitions, groups and stages, where they differ.
 
     Args:
-        had: the signature of the state.
+        had: signature of the state.
         program: the program.
-        same_rows: whether the author says that other rows below don't matter.
+        same_rows: whether the author accepts that the input rows differ.
     """
     if same_rows and kept_alike(had, program.signature):
         new: Any = program.signature[KEPT]
@@ -59,14 +59,15 @@ def names_of(had: Mapping[str, Any], program: Program, same_rows: bool = False) 
     found = renamed(was, now)
     stated, own = ({*each["parts"], *each["groups"]} for each in (was, now))
     for name, called in had.get(CALLED, {}).items():
-        # By its own name, which says all of it, whatever a later version tells of what it is of.
+        # An earlier migration gave it this name. Its name in the query is a digest of its definition, so the match still
+        # holds even if this version describes its meaning differently.
         if name in own - found.keys() and called in stated - own - {*found.values()}:
             found[name] = called
     return found | of_windows
 
 
 def same_parts(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether what is called the same in two trees is of the same.
+    """Returns whether state partitions and groups of the same name have the same meaning in two trees.
 
     >>> same_parts({"parts": {"a": "x"}, "groups": {}}, {"parts": {"a": "x", "b": "y"}, "groups": {}})
     True
@@ -81,11 +82,11 @@ def same_parts(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    """What parts and groups of an edited query are called in a state, where that isn't as the query calls them.
+    """Returns the names in a state of an edited query's state partitions and groups, where they differ.
 
     Args:
-        old: what the state's query said of itself, as `alike` tells it; empty: nothing.
-        new: what the edited one does.
+        old: `ALIKE` entry of the state's signature; empty if there is none.
+        new: `ALIKE` entry of the edited query.
 
     >>> was = {"version": 1, "parts": {"rows_a": "x", "rows_b": "y"}, "groups": {}}
     >>> renamed(was, {"version": 1, "parts": {"rows_c": "x", "rows_b": "y"}, "groups": {}})
@@ -104,7 +105,7 @@ def renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
         times = Counter(has.values())
         for name, means in has.items():
             names = by_meaning.get(means, [])
-            # One that both have is the same, whatever else is.
+            # A name that both have is already matched.
             is_one = len(names) == 1 and times[means] == 1
             if name not in had and is_one and not any(each.startswith(names[0]) for each in has):
                 found[name] = names[0]

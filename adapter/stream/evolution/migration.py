@@ -1,4 +1,4 @@
-"""What an edited query changes in its state table: columns, and parts whose rows are forgotten. No Spark in here."""
+"""Plans the changes of a state table for an edited query: its columns, and partitions whose rows are deleted."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ from .output_schema import Widening, Wider, fits, is_promotion, widening
 
 @dataclass(frozen=True)
 class Migration:
-    """Changes of the state table, made in one commit.
+    """Changes of a state table, made in one commit.
 
-    A column that is added reads as NULL in all rows that are there, which is what an aggregate of no rows is kept as.
+    An added column is NULL in existing rows, which is the state of an aggregate without rows.
     """
 
     drop: tuple[str, ...]
-    """Columns that go. One that is also in `add` begins anew."""
+    """Columns that are dropped. A column that is also in `add` starts empty."""
     rename: Mapping[str, str]
-    """Columns that stay, and what they are called from then on."""
+    """New names of kept columns, by their old names."""
     add: Mapping[str, str]
-    """Columns that come, with their types."""
+    """Types of new columns, by name."""
     parts: tuple[str, ...]
-    """Parts whose rows go."""
+    """State partitions whose rows are deleted."""
     left: Mapping[str, set[str]]
-    """Of each stage columns with values of what is forgotten, which stay for others that have a column of that name."""
+    """By stage, columns with values of removed aggregates that are kept because another stage uses the column."""
     widen: Mapping[str, tuple[Wider, ...]] = field(default_factory=dict)
-    """Columns with rows that are kept, and the fields that come to these."""
+    """Fields that are added to kept STRUCT columns, by path of the column."""
     narrow: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Columns with rows that are kept, and the fields of these that go."""
+    """Fields that are dropped from kept STRUCT columns, by column."""
     promote: Mapping[str, str] = field(default_factory=dict)
-    """Columns that become of a wider type (`is_promotion`), and which: rows that are there have the same values in them."""
+    """New, wider types (`is_promotion`) of columns, by path. Existing values stay the same."""
     begun: tuple[str, ...] = ()
-    """Parts that come. One may have been there before: then what the state has of it is of that time."""
+    """State partitions to add. If one existed earlier, its old rows are stale."""
 
     @property
     def emptied(self) -> tuple[str, ...]:
-        """All parts that have no rows afterwards but those that are added."""
+        """State partitions whose existing rows are deleted."""
         return (*self.parts, *(part for part in self.begun if part not in self.parts))
 
     @property
     def lost(self) -> list[str]:
-        """The fields that go."""
+        """Paths of the fields that are dropped."""
         return [f"{name}.{each}" for name, listed in self.narrow.items() for each in listed]
 
     @property
     def added(self) -> dict[str, str]:
-        """All columns and fields that come, with their types."""
+        """Types of all new columns and fields, by name or path."""
         fields = {f"{name}.{each.name}": each.kind for name, listed in self.widen.items() for each in listed}
         return {**self.add, **fields}
 
 
 def widened(wider: Widening) -> Migration:
-    """The change by which columns get wider."""
+    """Returns a migration that only widens columns."""
     return Migration(
         drop=(),
         rename={},
@@ -67,7 +67,7 @@ def widened(wider: Widening) -> Migration:
 
 
 def _in_table(wider: Widening) -> dict[str, Any]:
-    """`Migration.widen` and `Migration.promote`."""
+    """Returns the arguments `widen` and `promote` of `Migration`."""
     return {
         "widen": {".".join(path): fields for path, fields in wider.fields.items()},
         "promote": {".".join(path): kind for path, kind in wider.promote.items()},
@@ -81,14 +81,14 @@ def migration(
     kept: Collection[str] = (),
     later: Mapping[str, str] | None = None,
 ) -> tuple[Migration, list[str]]:
-    """What has to be done, and what keeps it from being done.
+    """Returns the migration of a state table, and the problems that prevent it, in words.
 
     Args:
-        found: what becomes of the state.
-        has: the table's columns and their types.
+        found: the effect of the edited query on the state.
+        has: the state table's columns and their types.
         wants: the columns and types that the query needs.
-        kept: where everything is forgotten but some parts, the columns of these.
-        later: columns that sources have got since, in lower case, with their types: a row that is kept has NULL there.
+        kept: columns of the kept state partitions, if `found.sweeps`.
+        later: columns that were added to sources since, in lower case, with their types: kept rows have NULL there.
 
     >>> found = Evolution(renamed={"a": "a"}, own={"a"}, dropped={"stage_1": {"b"}}, begun={"stage_1": {"c"}})
     >>> migration(found, {"part": "string", "a": "int", "b": "int"}, {"part": "string", "a": "bigint", "c": "int"})[0]
@@ -98,7 +98,7 @@ begun=())
     problems = []
     begun = set(wants) - {*kept} if found.sweeps else set().union(*found.begun.values())
     rename = {was: now for was, now in found.renamed.items() if was != now}
-    # A column goes unless something that goes on has it: a key, say, or an aggregate of another stage.
+    # A column is dropped unless a kept entry uses it, such as a key or an aggregate of another stage.
     stays = {
         name
         for name in has
@@ -145,7 +145,7 @@ begun=())
 
 
 def _wider(name: str, was: str, wanted: str, later: Mapping[str, str]) -> Widening | None:
-    """How a column gets wider, if all fields that it gets are such columns; None if it can't.
+    """Returns the widening of a column to a type, or None if it can't be widened or a new field isn't in `later`.
 
     >>> _wider("r", "struct<a:int,b:int>", "struct<a:bigint,c:string,b:int>", {"c": "string"})
     Widening(promote={('r', 'a'): 'bigint'}, fields={('r',): (Wider(name='c', kind='string', after='a'),)})
@@ -158,7 +158,7 @@ def _wider(name: str, was: str, wanted: str, later: Mapping[str, str]) -> Wideni
 
 
 def _without(was: str, wanted: str) -> tuple[str, ...]:
-    """The fields that a struct has fewer than another, if all others are the same and in their order; none if not.
+    """Returns the fields that `wanted` lacks; empty if the other fields are not the same in the same order.
 
     >>> _without("struct<a:int,b:int,c:int>", "struct<a:int,c:int>"), _without("struct<a:int,b:int>", "struct<b:int,a:int>")
     (('b',), ())

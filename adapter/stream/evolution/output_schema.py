@@ -1,4 +1,4 @@
-"""Are the columns of a query some that its table can take? Told before anything is made or read."""
+"""Checks, before anything is created or read, that a query's columns fit its table, and plans changes of the table."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _NOT_COMPARED = re.compile(r"\bvariant\b(?!`)")
 _LOSES_NULLS = re.compile(
     r"\bmap<[^<>]*,(?:tinyint|smallint|int|bigint|float|double|boolean|date|timestamp(?:_ntz)?|decimal\([\d,]*\))>"
 )
-"""MAPs that Spark 4.1 reads 0 out of where they have a NULL, once rows are grouped by them: its generated code for putting
-such a MAP's entries in order doesn't ask whether a value is NULL."""
+"""MAP types whose NULL values Spark 4.1 turns into 0 when rows are grouped by them: its generated code for sorting a
+MAP's entries doesn't check values of these types for NULL."""
 
 
 def check_columns(
     model: StreamModel, program: Program, gives: Mapping[str, str], has: Mapping[str, str] | None
 ) -> None:
-    """Return if the query's columns are those of the table, and some that a changing row can have.
+    """Raises unless the query's columns fit the table and, for a query that updates rows, can be compared.
 
     Args:
         model: the model.
-        program: what a micro-batch does.
+        program: the model's program.
         gives: the query's columns and their types.
-        has: the table's columns and their types; None: it is made by this run.
+        has: the table's columns and their types; None if this run creates the table.
 
     Raises:
-        StreamError: they are not; what to write instead.
+        StreamError: a column doesn't fit. The message says what to write instead.
     """
     check_key(model, program, gives)
     there = {name.lower() for name in has or ()}
-    # NULLs go into a column of any type that is there.
+    # A NULL without a type fits in an existing column of any type.
     check_held(model, {name: kind for name, kind in gives.items() if name.lower() not in there})
     if has is not None:
         check_table(model, gives, has)
@@ -63,10 +63,10 @@ def check_columns(
 
 
 def check_key(model: StreamModel, program: Program, gives: Mapping[str, str]) -> None:
-    """Return if what tells a changing table's rows apart are columns of the query: config unique_key may name others.
+    """Raises unless the query gives all columns of the row key, which config unique_key may set.
 
     Raises:
-        StreamError: they are not.
+        StreamError: a column of the key is missing.
     """
     names = {name.lower() for name in gives}
     key = () if program.upsert is None else program.upsert.key or ()
@@ -78,10 +78,10 @@ def check_key(model: StreamModel, program: Program, gives: Mapping[str, str]) ->
 
 
 def check_held(model: StreamModel, gives: Mapping[str, str]) -> None:
-    """Return if an Iceberg table can hold a query's columns.
+    """Raises unless an Iceberg table can store a query's columns.
 
     Raises:
-        StreamError: it has no such type, or a column of its own of that name.
+        StreamError: Iceberg lacks the type of a column, or reserves its name.
     """
     if (reserved := reserved_name(gives)) is not None:
         raise StreamError(f"Model {model.name}: {reserved}")
@@ -99,7 +99,7 @@ def check_held(model: StreamModel, gives: Mapping[str, str]) -> None:
 
 
 def holds_interval(kind: str) -> bool:
-    """Whether a type is or holds an INTERVAL, which an Iceberg table can't.
+    """Returns whether a type is or contains an INTERVAL, which an Iceberg table can't store.
 
     >>> [holds_interval(kind) for kind in ("array<interval day to second>", "struct<`interval day`:int>")]
     [True, False]
@@ -108,14 +108,14 @@ def holds_interval(kind: str) -> bool:
 
 
 def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:
-    """Return if rows that change can be grouped as a whole, as operators do, with what they hold.
+    """Raises if Spark would change values of updated rows when it groups by all of their columns.
 
     Args:
         model: the model.
-        kinds: the types of its state's columns, or of its rows'.
+        kinds: types of the columns of its state, or of its rows.
 
     Raises:
-        StreamError: they hold MAPs that come out otherwise.
+        StreamError: a type contains a MAP whose NULL values Spark turns into 0.
     """
     for kind in kinds:
         found = _LOSES_NULLS.search(kind.lower())
@@ -128,24 +128,24 @@ def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:
 
 
 def check_collations(model: StreamModel, kinds: Iterable[str]) -> None:
-    """Return if a state can keep columns as they are compared.
+    """Raises if the state would lose the collation of a column.
 
     Args:
         model: the model.
-        kinds: the types of what its state keeps.
+        kinds: types of the columns of its state.
 
     Raises:
-        StreamError: one is of texts with a collation.
+        StreamError: a type is or contains a string with a collation.
     """
     if any(_COLLATION.search(kind) for kind in kinds):
         raise StreamError(forgets_collations(model))
 
 
 def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, str]) -> None:
-    """Return if a run can put a query's columns into a table that is there, once it has changed what it may.
+    """Raises unless a query's columns fit an existing table, after the changes that `on_schema_change` allows.
 
     Raises:
-        StreamError: it can't; why.
+        StreamError: a column doesn't fit, with the reason.
     """
     if model.on_schema_change not in (APPEND_NEW, SYNC):
         check_same(model, list(gives), list(has))
@@ -229,22 +229,23 @@ def _enough_digits(digits: tuple[int, int], others: tuple[int, int]) -> bool:
 
 
 class Wider(NamedTuple):
-    """A field that a struct gets; NULL in all rows that are there."""
+    """A field to add to a struct. It is NULL in existing rows."""
 
     name: str
     kind: str
     after: str | None
-    """The field that it stands after; None: it is the first."""
+    """Name of the field before it; None if it is the first."""
 
 
 @dataclass(frozen=True)
 class Widening:
-    """How columns get wider. A column is a path: its name, fields in it, and ``element``, ``value`` of arrays and maps."""
+    """Changes that widen columns. The path of a column or field is a tuple: the column's name, then names of fields, and
+    ``element`` or ``value`` inside of arrays and maps."""
 
     promote: Mapping[tuple[str, ...], str] = field(default_factory=dict)
-    """Columns that become of a wider type (`is_promotion`), and which."""
+    """New, wider types (`is_promotion`), by path."""
     fields: Mapping[tuple[str, ...], tuple[Wider, ...]] = field(default_factory=dict)
-    """Structs, and the fields that they get."""
+    """Fields to add to structs, by path of the struct."""
 
     def __bool__(self) -> bool:
         return bool(self.promote or self.fields)
@@ -254,7 +255,7 @@ class Widening:
 
 
 def is_promotion(was: str, wanted: str) -> bool:
-    """Whether Iceberg makes a column of one type one of another, in which its values are the same.
+    """Returns whether Iceberg can promote a column's type to another one without a change of values.
 
     >>> is_promotion("int", "bigint"), is_promotion("decimal(5,2)", "decimal(9,2)")
     (True, True)
@@ -268,7 +269,7 @@ def is_promotion(was: str, wanted: str) -> bool:
 
 
 def widening(path: tuple[str, ...], was: str, wanted: str) -> Widening | None:
-    """How a column has to be changed to hold values of a type besides those that it has; None: it can't be.
+    """Returns the changes by which a column holds its own values and those of another type, or None if it can't.
 
     >>> widening(("n",), "int", "bigint"), widening(("n",), "bigint", "int"), widening(("n",), "bigint", "string")
     (Widening(promote={('n',): 'bigint'}, fields={}), Widening(promote={}, fields={}), None)
@@ -292,7 +293,7 @@ def widening(path: tuple[str, ...], was: str, wanted: str) -> Widening | None:
     for name, (_, kind), (_, wanted_kind) in zip(names, has[1], wants[1], strict=True):
         inner = widening((*path, name), kind, wanted_kind)
         if inner is None or (name == "key" and inner):
-            return None  # a key can't be altered
+            return None  # Iceberg can't change the key of a map
         found |= inner
     return found
 
@@ -325,13 +326,13 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
 }
 _PROMOTED = frozenset({("int", "bigint"), ("float", "double")})
 _MOST_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
-"""How many digits the largest number of each type of whole numbers has."""
+"""Digits of the largest number of each integer type."""
 _COLLATION = re.compile(r"\bstring collate ", re.IGNORECASE)
 _TEXT = re.compile(r"(char|varchar)\(\d+\)|string collate .*")
 
 
 def _parts(kind: str) -> dict[str, str]:
-    """What a type is put together of: fields by their names, others by their places.
+    """Returns the component types of a type: of a struct by field name, of others by position.
 
     >>> _parts("struct<a:int,`b,c`:map<int,decimal(3,1)>>"), _parts("array<int>"), _parts("int")
     ({'struct a': 'int', 'struct `b,c`': 'map<int,decimal(3,1)>'}, {'array 0': 'int'}, {'int': 'int'})
@@ -346,10 +347,10 @@ def _digits(kind: str) -> tuple[int, int] | None:
 
 
 def check_same(model: StreamModel, of_query: Sequence[str], of_table: Sequence[str]) -> None:
-    """Return if a table can take a query's columns: it has them, or the model's author leaves out those it hasn't.
+    """Raises unless query and table have the same columns, or `on_schema_change` accepts the difference.
 
     Raises:
-        StreamError: it can't; which are missing where.
+        StreamError: they differ, with the names of the columns that each lacks.
     """
     more, fewer = _differences(of_query, of_table)
     policy = model.on_schema_change
@@ -373,7 +374,7 @@ def check_same(model: StreamModel, of_query: Sequence[str], of_table: Sequence[s
 
 
 def alterations(model: StreamModel, of_table: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The columns that a model's table gets, with their types, and those it loses, as its `on_schema_change` says.
+    """Returns the columns to add to a model's table, with their types, and those to drop, by its `on_schema_change`.
 
     >>> from dataclasses import replace
     >>> from ...environment.storage import Storage
@@ -392,11 +393,11 @@ def alterations(model: StreamModel, of_table: Sequence[str]) -> tuple[dict[str, 
 
 
 def widenings(model: StreamModel, has: Mapping[str, str]) -> Widening:
-    """How the columns of a model's table get wider, as its `on_schema_change` says.
+    """Returns the widening of a model's table by its `on_schema_change`.
 
     Args:
         model: the model.
-        has: the table's columns and their types. None that a query gives otherwise can't be made wider (`check_table`).
+        has: the table's columns and their types, for which `check_table` didn't raise.
     """
     found = Widening()
     if model.columns is None or model.on_schema_change != SYNC:

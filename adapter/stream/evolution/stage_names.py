@@ -1,7 +1,7 @@
-"""What the stages of windows are called in a state: as there, wherever an edited query has them.
+"""Matches the window stages of an edited query with the stages of a state.
 
-A stage is numbered as the planner meets it, so another order of a query's parts gives it another number. What it is tells
-which one of a state it is: its windows, of which rows, and by which keys.
+The planner numbers stages in the order in which it reads them, so reordering a query changes the numbers. A stage is
+identified by its window, its input rows and its keys.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 from ...query.sql.names import stages_renamed
 
 _MEANS = ("streams", "source", "plain", "window", "keys", "grouping_sets", "enumerated", "top")
-"""The entries of a stage that say what it is of, whatever it aggregates."""
+"""Entries that identify a stage, without its aggregates."""
 
 
 def stages_called(
     had: Sequence[Mapping[str, Any]], has: Sequence[Mapping[str, Any]], called: Mapping[str, str]
 ) -> dict[str, str]:
-    """What stages are called in a state, where that is otherwise.
+    """Returns the names in a state of a query's stages, where they differ.
 
     Args:
-        had: the stages of the state's signature, in the order in which they are evaluated.
-        has: those of the query's.
-        called: by names of the query, what a state called them before that.
+        had: stages of the state's signature, in the order of evaluation.
+        has: stages of the query's signature.
+        called: names in the state from an earlier match, by names of that query.
 
     >>> def of(name, stream, *metrics): return {"name": name, "streams": [stream], "metrics": dict.fromkeys(metrics)}
     >>> stages_called([of("stage_1", "a"), of("stage_2", "b")], [of("stage_1", "b"), of("stage_2", "a")], {})
@@ -45,7 +45,7 @@ def stages_called(
     found: dict[str, str] = {}
 
     def pair(is_same: Callable[[Mapping[str, Any], Mapping[str, Any]], object]) -> None:
-        """Pairs the stages that are left, where they are the same in some way."""
+        """Pairs the remaining stages for which `is_same` holds, those with the most aggregates in common first."""
         for each in has:
             name, left = each["name"], [other for other in by_name if other not in found.values()]
             if name not in found:
@@ -59,7 +59,7 @@ def stages_called(
     def is_same(each: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         return now[each["name"]] == was[other["name"]]
 
-    # Of several of the same rows those with the same aggregates first: of others some may have come or gone.
+    # Among stages with the same rows, pair those with equal aggregates first; the others may have added or removed some.
     pair(
         lambda each, other: (
             is_same(each, other) and _metrics(each) == _metrics(other) and reads_same(each, other)
@@ -67,13 +67,13 @@ def stages_called(
     )
     pair(lambda each, other: is_same(each, other) and reads_same(each, other))
     pair(is_same)
-    # What was edited below is told by what it was called.
+    # Stages whose input was edited are matched by their names.
     pair(lambda each, other: called.get(each["name"]) == other["name"])
     pair(lambda each, other: each["name"] == other["name"])
     numbered = (f"stage_{number}" for number in count(1))
     for name in now:
         if name not in found:
-            # It is new, and so is its name in the state.
+            # A new stage needs a name that the state doesn't have.
             taken = {*was, *found.values()}
             found[name] = next(each for each in chain([name], now, numbered) if each not in taken)
     return {name: found[name] for name in now if name != found[name]}
@@ -84,17 +84,17 @@ def _metrics(stage: Mapping[str, Any]) -> set[str]:
 
 
 def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
-    """How many aggregates two stages have in common."""
+    """Returns the number of aggregates that two stages have in common."""
     return len(_metrics(one) & _metrics(other))
 
 
 def _meanings(stages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """By name what each stage is of, in which no stage is told by its name."""
+    """Returns the meaning of each stage by its name. References to other stages are replaced by their meanings."""
     found: dict[str, str] = {}
     for each in stages:
         said = {key: each[key] for key in _MEANS if each.get(key) is not None}
         if "plain" in said:
-            said.pop("source", None)  # which has names of its relations
+            said.pop("source", None)  # contains names of relations
         text = json.dumps(said, sort_keys=True)
         found[each["name"]] = stages_renamed(text, {name: f"({means})" for name, means in found.items()})
     return found

@@ -1,1 +1,1 @@
-"""A model's run as a whole: recovery, an edited query, start and stop."""
+"""Runs of a model: start and stop, recovery, evolution of its state, savepoints."""

@@ -1,4 +1,4 @@
-"""A state that goes on with an edited query: what differs is found, and changed in one commit before the first step."""
+"""Migrates a state to an edited query, in one commit before the first epoch."""
 
 from __future__ import annotations
 
@@ -50,46 +50,46 @@ logger = AdapterLogger("Spark")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the next run of an edited query would make of its state and table."""
+    """The effect of the next run on the state and the table of an edited query."""
 
     is_stateful: bool = True
     """Whether the query keeps a state."""
     position: Position | None = None
-    """The last step in the state; None: there is none yet, so the query may be what it likes."""
+    """The last epoch in the state; None if there is no state, so that any query is accepted."""
     found: Evolution = field(default_factory=Evolution)
     change: Migration | None = None
-    """Of the state; None: it stays as it is, or can't go on."""
+    """Migration of the state; None if it isn't changed or can't be used."""
     refused: str | None = None
-    """Why the run would stop, as a sentence."""
+    """The error of the next run, as a sentence; None if there is none."""
     add: Mapping[str, str] = field(default_factory=dict)
-    """Columns that the table gets."""
+    """Columns to add to the table, with their types."""
     drop: Sequence[str] = ()
-    """Columns that it loses."""
+    """Columns to drop from the table."""
     history: str | None = None
-    """How much of the history of its sources is read for new aggregates, in words; None: none is."""
+    """Size of the sources' history that is read for new aggregates, in words; None if none is read."""
     undo: str | None = None
-    """A savepoint of the state before the query was edited last, which has more of what this query asks for."""
+    """Savepoint from before the last edit whose state has more of this query's aggregates."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What an edited query changes in its state."""
+    """The change of a state for an edited query."""
 
     found: Evolution
     migration: Migration | None
-    """None: the state stays as it is, and notes the query."""
+    """Migration of the state table; None if only the state's signature changes."""
     signature: Mapping[str, object]
-    """What the state depends on from then on."""
+    """Signature of the state afterwards."""
     apart: Called = field(default_factory=dict)
-    """By part the columns of the state that aren't called by their own names from then on."""
+    """Physical names of state columns that differ from the logical ones afterwards, by state partition."""
     schema: StructType | None = None
-    """The columns of the state then."""
+    """Schema of the state table afterwards."""
     history: History | None = None
-    """What new aggregates are computed from; None: they count from then on."""
+    """History from which new aggregates are computed; None if they start with the next row."""
 
     @property
     def told(self) -> str:
-        """What it does, for the log."""
+        """The change in words, for the log."""
         if not self.found.is_migration and self.migration is not None:
             return "; ".join(_of_fields(self.migration))
         if self.history is None:
@@ -98,7 +98,7 @@ class Change:
 
 
 def _of_fields(migration: Migration) -> Iterator[str]:
-    """What becomes of rows that are kept, in words."""
+    """Yields the changes of stored rows, in words."""
     if migration.added:
         yield f"rows that are kept have NULL in {', '.join(migration.added)}, which their source got later"
     if migration.lost:
@@ -108,13 +108,13 @@ def _of_fields(migration: Migration) -> Iterator[str]:
 def signed(
     spark: SparkSession, model: StreamModel, program: Program, had: Mapping[str, Any] | None = None
 ) -> Program:
-    """A program whose signature says all that its state depends on, as it is read back.
+    """Returns a program with its complete signature, in the form in which it is read back from the state.
 
     Args:
         spark: a session.
-        model: whose.
-        program: what the query does.
-        had: the signature of its state: what is of the same rows there is called as in it. None: there is none.
+        model: the model.
+        program: the program of the query.
+        had: signature of the state, whose names are used for matching partitions and groups; None if there is no state.
     """
     names = names_of(had or {}, program, model.keep_state)
     program = called(program, names)
@@ -131,10 +131,10 @@ def signed(
 
 
 def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdict:
-    """What would become of a model's state. Nothing is changed.
+    """Returns the effect of the next run on a model's state and table. Changes nothing.
 
     Raises:
-        StreamError: its state or its sources can't be read.
+        StreamError: the state or the sources can't be read.
     """
     session = working_session(spark)
     state = StateTable(session, model)
@@ -157,7 +157,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
         if refused is None:
             sink = AppendSink(session, model)
             work = Work(model, program, state, sink, Lookups(model))
-            # Nothing else depends on it.
+            # `_is_open` is needed only if the output is reshaped.
             open_step = bool(found.reshaped) and _is_open(model, sink, position)
             change = prepare(session, work, had, position, open_step)
     except StreamError as error:
@@ -178,13 +178,14 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
 
 
 def _is_open(model: StreamModel, sink: AppendSink, position: Position) -> bool:
-    """Whether what comes of the state's last step isn't in the table yet."""
+    """Returns whether the table lacks the output of the state's last epoch."""
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     return unfinished(Found(checkpoint, sink.exists, sink.written, sink.position(), state=position))
 
 
 def _before(spark: SparkSession, model: StreamModel, program: Program, found: Evolution) -> str | None:
-    """The savepoint that `undo` goes back to, if the query asks for less that it hasn't than of the state as it is."""
+    """Returns the savepoint that `undo` restores, if it can be used and lacks fewer aggregates of the query than the
+    current state."""
     saved = next(
         (each for each in reversed(listed(model.storage, model.savepoints)) if each.is_automatic), None
     )
@@ -200,7 +201,7 @@ def _before(spark: SparkSession, model: StreamModel, program: Program, found: Ev
 
 
 def _refused_columns(model: StreamModel, program: Program, has: Mapping[str, str] | None) -> str | None:
-    """Why the query's columns can't be those of the table; None: they can, or are not known."""
+    """Returns the reason why the query's columns don't fit the table; None if they fit or are unknown."""
     try:
         if model.columns is not None:
             check_columns(model, program, model.columns, has)
@@ -216,17 +217,17 @@ def _sentence(model: StreamModel, error: StreamError) -> str:
 def prepare(
     spark: SparkSession, work: Work, had: Mapping[str, object], position: Position, open_step: bool
 ) -> Change | None:
-    """What has to be changed for a state to be that of the program; None: nothing. Nothing is changed here.
+    """Plans the change of a state for the program, without changing anything. Returns None if there is nothing to change.
 
     Args:
         spark: a session.
-        work: what is carried out.
-        had: the signature of the state.
-        position: the last step in the state.
-        open_step: whether what comes of that step isn't in the table yet.
+        work: the model's context with its new program.
+        had: signature of the state.
+        position: the last epoch in the state.
+        open_step: whether the table lacks the output of that epoch.
 
     Raises:
-        StreamError: it can't be.
+        StreamError: the state can't be migrated, or its config doesn't allow it.
     """
     model, signature = work.model, work.program.signature
     if model.columns is None and COLUMNS in had:
@@ -237,7 +238,7 @@ def prepare(
         later = _later(spark, work, position, had, signature)
         if signature == had and not later:
             return None
-        # Which columns are kept of rows is known by their types alone.
+        # The columns of stored rows are known only from the types in the table.
         migration, layout = _planned(
             spark=spark, work=work, found=found, position=position, had=had, signature=signature, later=later
         )
@@ -259,7 +260,7 @@ def prepare(
             f"`dbt run --select {model.name}` has the state go on with it."
         )
     is_cut = position.cut is not None
-    # What is made anew puts out all there is, what a step that was cut short has not put out, too.
+    # A rebuild emits the complete result, including the output that an interrupted epoch didn't emit.
     lost = bool(found.reshaped) and open_step and not position.to_remake
     if (found.remade and is_cut) or (found.reshaped and (is_cut or lost)):
         raise StreamError(
@@ -267,7 +268,7 @@ def prepare(
             "was ended in the middle of its last micro-batch. Put the query back and run it, then change it; or build it "
             f"anew: {model.rebuild}."
         )
-    # What keeps the run from going on is told before anything is changed.
+    # Problems that would stop the run are reported before anything is changed.
     check_sources(spark, in_first_order(model, work.program.inputs).model)
     backfills = bool(found.new) and model.on_new_metric == BACKFILL
     read = check_new_metrics(spark, work, found, had, position) if backfills else None
@@ -297,18 +298,18 @@ def of_history(
     position: Position | None,
     unfinished: bool,
 ) -> Iterator[NewMetrics | None]:
-    """What new aggregates of a change have of the history of their sources; None: nothing. Nothing is written.
+    """Computes new aggregates from the history of the sources, without writing. Yields None if a change needs none.
 
     Args:
         spark: a session.
-        work: what is carried out.
-        change: what becomes of the state.
-        had: the signature of the state.
-        position: its last step.
-        unfinished: whether what comes of that step isn't in the table yet.
+        work: the model's context with its new program.
+        change: the change of the state; None if there is none.
+        had: signature of the state.
+        position: the last epoch in the state.
+        unfinished: whether the table lacks the output of that epoch.
 
     Raises:
-        StreamError: the history isn't what the state was made of.
+        StreamError: the history differs from the rows that the state has ingested.
     """
     if change is None or change.history is None:
         yield None
@@ -340,23 +341,23 @@ def of_history(
 def go_on(
     spark: SparkSession, work: Work, change: Change, position: Position, added: NewMetrics | None = None
 ) -> Position:
-    """Make a state that of the program, in one commit.
+    """Applies a change to a state, in one commit.
 
     Args:
         spark: a session.
-        work: what is carried out.
-        change: what becomes of the state.
-        position: its last step.
-        added: what new aggregates had been; None: they begin.
+        work: the model's context with its new program.
+        change: the change of the state.
+        position: the last epoch in the state.
+        added: values of new aggregates from the history; None if they start with the next row.
 
     Returns:
-        Its last step, as it says it from then on.
+        The last epoch of the changed state.
 
     Raises:
-        StreamError: another run has written it; nothing was changed.
+        StreamError: another run has written the state; nothing was changed.
     """
     position = replace(position if added is None else added.then, signature=digest(change.signature))
-    # Where a flush only signs, a source may be gone by now.
+    # If only the signature changes, as in a flush, the sources aren't read: one may be gone.
     inputs = None
     if change.migration is not None or work.state.notes_inputs:
         inputs = read_streams(spark, work.model, work.program.inputs).schema
@@ -381,13 +382,13 @@ def _later(
     had: Mapping[str, object],
     signature: Mapping[str, object],
 ) -> dict[str, str]:
-    """The columns that sources have got since, if it may be that rows which are kept get them: by a `*`, for the query's
-    text says nothing of them."""
+    """Returns the columns that were added to sources since, if stored rows may get them by a `*`: the query's text is
+    unchanged."""
     if TEXT not in had or had[TEXT] != signature.get(TEXT):
         return {}
     upsert = work.program.upsert
     if upsert is not None and upsert.key is None and work.model.on_schema_change == IGNORE:
-        # Rows are known by all of their columns, and the table would lack one.
+        # The row key is all columns, and the table would lack the new one.
         return {}
     if not any(kind.lower().startswith("struct<") for kind in work.state.types(spark).values()):
         return {}
@@ -403,7 +404,7 @@ def _planned(
     signature: Mapping[str, object],
     later: Mapping[str, str] | None = None,
 ) -> tuple[Migration, Layout]:
-    """What becomes of the state table, and which columns it has from then on."""
+    """Returns the migration of the state table, and its layout afterwards."""
     model, state = work.model, work.state
     rows = spark.createDataFrame([], read_streams(spark, model, work.program.inputs).schema)
     step = MicroBatch(work, spark, position, asked(spark))
@@ -413,7 +414,7 @@ def _planned(
     except TwoTypesError as problem:
         raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.") from problem
     if state.apart or layout.apart:
-        # The same, told of the table's columns: one name is several of them.
+        # Compare again with physical column names, because one logical name stands for several columns.
         was, now = as_in_table(had, state.apart), as_in_table(signature, layout.apart)
         found = what_becomes(was, now, model.keep_state)
         if found.refused:
@@ -429,7 +430,7 @@ def _planned(
 
 
 def begins(found: Evolution, part: str) -> Collection[str] | None:
-    """The columns of a part that begin, or are called otherwise from now on; None: all of its rows begin."""
+    """Returns the columns of a state partition that are new or renamed, or None if the whole partition is new."""
     if part in found.gone_parts or part in found.begun_parts:
         return None
     begun = {*found.begun_in.get(part, ())}.union(
@@ -439,6 +440,6 @@ def begins(found: Evolution, part: str) -> Collection[str] | None:
 
 
 def _kept(found: Evolution, called: Called) -> set[str]:
-    """The columns of the parts that are kept, without what begins in these."""
+    """Returns the columns of the kept state partitions, without the new ones."""
     parts = called.keys() - {*found.gone_parts} - found.begun_parts
     return {"part"}.union(*({*called[part].values()} - found.begun_in.get(part, set()) for part in parts))

@@ -1,9 +1,8 @@
-"""One writer per model: a lock that ends with the process that writes.
+"""A lock that allows one writer per model and is released when the writing process ends.
 
-It is taken by the JVM, for that is what writes: a JVM may finish a commit a moment after its Python
-was killed, and the next run must not look before that. The operating system releases the lock when
-the JVM ends, however it ends. A storage root that isn't on this machine has no such locks; there,
-Spark itself notices two writers of one checkpoint.
+The JVM holds the lock, because it is the JVM that writes: it may complete a commit a moment after its Python process was
+killed, and the next run must not read the tables before. The operating system releases the lock when the JVM ends, for
+any reason. A remote storage root has no such locks; there, Spark itself detects two writers of one checkpoint.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ..iceberg import owner
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# How long a JVM may take to end after its Python did.
+# Seconds to wait for a JVM to end after its Python process.
 _PATIENCE = 15.0
 
 _held: set[str] = set()
@@ -35,17 +34,17 @@ _guard = threading.Lock()
 
 @contextmanager
 def locked(spark: SparkSession, model: StreamModel) -> Iterator[None]:
-    """Hold the model's lock.
+    """Holds the model's lock for the length of the block.
 
     Raises:
-        StreamError: another run holds it, and which process that is; or the model's files belong to another table.
+        StreamError: another run holds it (the message names the process), or the model's files belong to another table.
     """
     if not model.storage.is_local:
         owner.check(spark, model)
         yield
         return
     path = Path(model.lock)
-    # Within a process the file must not even be opened twice: closing it would free the lock.
+    # A process must not open the file twice: closing either of them would release the lock.
     with _guard:
         if model.lock in _held:
             raise _taken(model, os.getpid())
@@ -67,12 +66,12 @@ def locked(spark: SparkSession, model: StreamModel) -> Iterator[None]:
 
 
 def is_held(model: StreamModel) -> bool | None:
-    """Whether a run of the model is going on, in whatever process; None where that can't be seen."""
+    """Returns whether any process is running the model, or None if the storage is remote."""
     if not model.storage.is_local:
         return None
     try:
         with open(model.lock, "rb") as file:
-            # Of this process's own locks closing the file would let go; it is the JVM that has them.
+            # Closing the file would release locks of this process; but the JVM, another process, holds the lock.
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
@@ -82,10 +81,10 @@ def is_held(model: StreamModel) -> bool | None:
 
 
 def check_free(model: StreamModel) -> None:
-    """Passes a model that nobody writes, as far as can be seen. Spark isn't needed to look.
+    """Raises if a run of the model is detected. Doesn't need Spark.
 
     Raises:
-        StreamError: as in `locked`.
+        StreamError: another run holds the lock.
     """
     if is_held(model):
         raise _taken(model, _holder(model))

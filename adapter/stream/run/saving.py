@@ -1,8 +1,8 @@
-"""Savepoints taken and deleted: branches at the snapshots of one step, and a copy of the last entries of the checkpoint.
+"""Creates and deletes savepoints: branches at the snapshots of one epoch, and a copy of the checkpoint's last entries.
 
-No file of rows is read or written, so what it costs doesn't follow the size of the state. What is noted is written in
-this order: the copy of the checkpoint, the branches, the note that makes them a savepoint. What a process that was killed in
-between has left is removed by the next one that takes a savepoint of the model, and by `dbt-stream clean`.
+No data file is read or written, so the cost doesn't depend on the size of the state. The order of writing is: the copy of
+the checkpoint, the branches, the metadata file that completes the savepoint. Leftovers of a killed process are removed by
+the next process that creates a savepoint of the model, and by `dbt-stream clean`.
 """
 
 from __future__ import annotations
@@ -56,28 +56,28 @@ if TYPE_CHECKING:
 logger = AdapterLogger("Spark")
 
 AUTOMATIC = 3
-"""So many savepoints are kept of those that nobody asked for."""
+"""Number of automatic savepoints to keep."""
 _AGE = 7 * 86_400_000
-"""For so many milliseconds."""
+"""Milliseconds for which an automatic savepoint is kept."""
 
 
 @dataclass(frozen=True)
 class Present:
-    """A model as it is."""
+    """The current tables and progress of a model."""
 
     tables: dict[str, IcebergTable | None]
-    """By `STATE`, `CHANGELOG` and `TABLE`."""
+    """Tables by `STATE`, `CHANGELOG` and `TABLE`; None if there is none."""
     checkpoint: Checkpoint
     position: Position
-    """The last step that is in."""
+    """The last epoch that was ingested."""
 
 
 def save(spark: SparkSession, model: StreamModel, name: str) -> Savepoint:
-    """Take a savepoint that somebody asks for.
+    """Creates a savepoint on request.
 
     Raises:
-        StreamError: it can't have that name, there is one of that name, the model is running, has taken in nothing, or
-            its tables don't belong together.
+        StreamError: the name is invalid or exists already, or the model is running, has ingested nothing, or has tables
+            that don't match.
     """
     check_name(model, name)
     with sentences(model), locked(spark, model):
@@ -92,17 +92,17 @@ def save(spark: SparkSession, model: StreamModel, name: str) -> Savepoint:
 def save_before(
     spark: SparkSession, model: StreamModel, cause: str, but: Savepoint | None = None
 ) -> Savepoint:
-    """Take a savepoint before something that one may want to undo, and delete the oldest of such savepoints. To be called
-    under the model's lock.
+    """Creates an automatic savepoint before a change that can be undone, and deletes the oldest automatic ones. The caller
+    holds the model's lock.
 
     Args:
         spark: a session.
         model: the model.
-        cause: before what.
-        but: one that isn't deleted.
+        cause: the change that follows.
+        but: an automatic savepoint to keep.
 
     Raises:
-        StreamError: the model's tables don't belong together.
+        StreamError: the model's tables don't match.
     """
     found = listed(model.storage, model.savepoints)
     taken = {name.removeprefix(BRANCH) for name in _branches(spark, model)}
@@ -115,10 +115,10 @@ def save_before(
 
 
 def delete(spark: SparkSession, model: StreamModel, name: str) -> None:
-    """Delete a savepoint. What only it kept goes as the model's tables are maintained.
+    """Deletes a savepoint. Maintenance of the model's tables later removes the snapshots that only it kept.
 
     Raises:
-        StreamError: there is none of that name, or the model is running.
+        StreamError: there is no savepoint of that name, or the model is running.
     """
     with sentences(model), locked(spark, model):
         if name not in model.storage.list(model.savepoints):
@@ -130,23 +130,23 @@ def delete(spark: SparkSession, model: StreamModel, name: str) -> None:
 
 
 def remove(spark: SparkSession, model: StreamModel, name: str) -> None:
-    """Delete a savepoint, under the model's lock."""
+    """Deletes a savepoint. The caller holds the model's lock."""
     with around("savepoint.delete", model.name):
         forget(model, name)
     left_behind(spark, model, remove=True)
 
 
 def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[str]:
-    """Lists what is left of a model's savepoints that were never completed, or deleted: their folders, and the branches
-    that these note. Any other branch is somebody else's, whatever its name.
+    """Lists leftovers of a model's incomplete and deleted savepoints: their folders, and the branches listed in these.
+    Other branches are not touched, whatever their names.
 
     Args:
         spark: a session.
-        model: the model, under its lock.
-        remove: whether they are removed.
+        model: the model, whose lock the caller holds.
+        remove: whether to remove the leftovers.
 
     Raises:
-        StreamError: its tables are in the middle of becoming another version's.
+        StreamError: a swap of the model's versions is incomplete.
     """
     check_settled(model)
     found: list[str] = []
@@ -160,7 +160,7 @@ def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[s
             found.append(f"{table.name}: branch {branch}")
             if remove:
                 let_go(table, branch)
-        # The folder goes last: by its note the branches are found again.
+        # The folder is deleted last, because it lists the branches.
         found.append(folder(model, name))
         if remove:
             storage.delete(folder(model, name))
@@ -168,7 +168,8 @@ def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[s
 
 
 def forget_all(spark: SparkSession, model: StreamModel) -> None:
-    """Delete all savepoints of a model that is reset, under its lock. Its state and its changelog are gone already."""
+    """Deletes all savepoints of a model that is reset, after its state and its changelog. The caller holds the model's
+    lock."""
     asked = [name for name in model.storage.list(model.savepoints) if is_asked_for(name)]
     if asked:
         logger.warning(f"Model {model.name}: its savepoints go with its state: {', '.join(asked)}.")
@@ -180,15 +181,15 @@ def forget_all(spark: SparkSession, model: StreamModel) -> None:
 
 
 def tables_of(spark: SparkSession, model: StreamModel) -> dict[str, IcebergTable | None]:
-    """The tables of a model, by `STATE`, `CHANGELOG` and `TABLE`; None: there is none."""
+    """Returns the tables of a model by `STATE`, `CHANGELOG` and `TABLE`; None for a table that doesn't exist."""
     return dict(_each_table(spark, model))
 
 
 def present(spark: SparkSession, model: StreamModel) -> Present:
-    """A model as it is, if its tables and its checkpoint belong together.
+    """Returns the current tables and progress of a model.
 
     Raises:
-        StreamError: they don't, or nothing was taken in yet.
+        StreamError: tables and checkpoint don't match, or nothing was ingested yet.
     """
     check_whole(model)
     tables = tables_of(spark, model)
@@ -255,7 +256,7 @@ def _take(spark: SparkSession, model: StreamModel, name: str, cause: str | None)
         snapshot = None if table is None else table.snapshot_id
         if table is None or snapshot is None:
             continue
-        # Iceberg counts from when the snapshot was made, which may be long ago.
+        # Iceberg measures the age of a branch from the time of its snapshot, which may be long ago.
         age = None if savepoint.until is None else savepoint.until - int(table.made(snapshot))
         with around("savepoint.branch", model.name):
             hold(table, savepoint.branch, snapshot, age)
@@ -272,7 +273,7 @@ def _take(spark: SparkSession, model: StreamModel, name: str, cause: str | None)
 
 
 def _branches(spark: SparkSession, model: StreamModel) -> dict[str, str]:
-    """By its name a table that has the branch or the tag, of those that are called as a savepoint's would be."""
+    """Returns the branches and tags whose names have the prefix of savepoints, each with the name of its table."""
     return {
         name: table.name
         for table in tables_of(spark, model).values()
@@ -282,7 +283,7 @@ def _branches(spark: SparkSession, model: StreamModel) -> dict[str, str]:
 
 
 def _has_moved(model: StreamModel, found: Present, savepoint: Savepoint) -> bool:
-    """Whether another run, whose lock can't be seen, has written something meanwhile."""
+    """Returns whether another run has written since `found`: on remote storage the lock doesn't exclude it."""
     for kind, table in found.tables.items():
         was = savepoint.tables[kind]
         if table is not None and was is not None:
@@ -294,7 +295,7 @@ def _has_moved(model: StreamModel, found: Present, savepoint: Savepoint) -> bool
 
 
 def _each_table(spark: SparkSession, model: StreamModel) -> Iterator[tuple[str, IcebergTable | None]]:
-    """The tables of a model. Somebody's own may be called as its state or its changelog would be."""
+    """Yields the tables of a model. A table with the name of its state or changelog counts only if the model owns it."""
     yield STATE, owned(spark, model, STATE)
     yield CHANGELOG, owned(spark, model, CHANGELOG)
     yield TABLE, load(spark, model.target)
