@@ -1,4 +1,4 @@
-"""``dbt-stream deploy``: a new version of a model is built beside the old one, and takes over its name."""
+"""``dbt-stream deploy``: builds a new version of a model next to the old one, and gives it the model's name."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from .project import DbtProject, ProjectError, owned_model, project_errors
 
 
 def init(project: DbtProject, name: str, anew: bool) -> str:
-    """Builds the new version of a model, or goes on with it, and says where it is.
+    """Builds the new version of a model, or continues building it. Returns its status.
 
     Args:
         project: the project.
         name: the model.
-        anew: whether what there is of the new version goes first.
+        anew: whether an existing new version is dropped first.
 
     Raises:
-        ProjectError: it can't be built, and why.
+        ProjectError: it can't be built. The message says why.
     """
     model, environment = owned_model(project, name)
     with project_errors():
@@ -42,10 +42,10 @@ def init(project: DbtProject, name: str, anew: bool) -> str:
 
 
 def wait(project: DbtProject, name: str) -> str:
-    """Has the new version of a model take in what there is, until it has read all that the old one has; says where it is.
+    """Runs the new version of a model until it has read all that the old one has. Returns its status.
 
     Raises:
-        ProjectError: there is none, or it can't go on.
+        ProjectError: there is no new version, or it can't continue.
     """
     model, environment = owned_model(project, name)
     session = environment.session()
@@ -59,7 +59,7 @@ def wait(project: DbtProject, name: str) -> str:
     nodes, graph = _run(project, standing.deployment)
     for node in nodes:
         new, program = _described(project, environment, node, graph)
-        # What came to the old one meanwhile, which may keep going.
+        # Input that the old version has read in the meantime; it may still be running.
         while _has_more(standing := _standing(environment, model)):
             print(told(_told(standing)))
             with project_errors():
@@ -72,7 +72,7 @@ def wait(project: DbtProject, name: str) -> str:
 def _described(
     project: DbtProject, environment: Environment, node: Mapping[str, Any], graph: Any
 ) -> tuple[StreamModel, Program]:
-    """Returns a compiled model and what a micro-batch of it does."""
+    """Returns a compiled model and its program."""
     sql = str(node["compiled_code"])
     root = str(project.folder)
     with project_errors():
@@ -96,10 +96,10 @@ def _run(project: DbtProject, found: Deployment) -> tuple[list[Mapping[str, Any]
 
 
 def status(project: DbtProject, name: str) -> dict[str, Any]:
-    """Where the versions of a model are.
+    """Returns the progress of both versions of a model.
 
     Raises:
-        ProjectError: there is no deployment of it, or it is in the middle of something.
+        ProjectError: there is no deployment of it, or a swap is in progress.
     """
     model, environment = owned_model(project, name)
     standing = _standing(environment, model)
@@ -107,7 +107,7 @@ def status(project: DbtProject, name: str) -> dict[str, Any]:
 
 
 def _refused(project: DbtProject, name: str, standing: Standing) -> str | None:
-    """Returns why the new version can't take in what it lacks with the query as it is; None: it can, or lacks nothing."""
+    """Returns why the new version can't ingest its lag with the current query; None if it can, or has no lag."""
     if standing.deployment.phase == PROMOTED or not standing.begun or not standing.behind:
         return None
     try:
@@ -142,7 +142,7 @@ def _version(model: StreamModel) -> dict[str, Any]:
 
 
 def told(found: Mapping[str, Any]) -> str:
-    """Where the versions of a model are, in sentences."""
+    """Describes the progress of both versions of a model in sentences."""
     name, new, old = found["model"], found["new"], found["old"]
     if found["phase"] == PROMOTED:
         return (
@@ -177,10 +177,10 @@ def _where(version: Mapping[str, Any]) -> str:
 
 
 def promote(project: DbtProject, name: str, force: bool) -> str:
-    """Gives the new version of a model its name, and says what came of it.
+    """Gives the new version of a model its name. Returns a description of the result.
 
     Raises:
-        ProjectError: there is none, it has not caught up, or one of both is running.
+        ProjectError: there is no new version, it has not caught up, or either version is running.
     """
     model, environment = owned_model(project, name)
     try:
@@ -207,10 +207,10 @@ def promote(project: DbtProject, name: str, force: bool) -> str:
 
 
 def roll_back(project: DbtProject, name: str) -> str:
-    """Gives the version before a deployment its name again, and says what came of it.
+    """Gives the version before a deployment its name again. Returns a description of the result.
 
     Raises:
-        ProjectError: there is none to go back to, or one of both is running.
+        ProjectError: there is no earlier version, or either version is running.
     """
     model, environment = owned_model(project, name)
     with project_errors():
@@ -235,7 +235,7 @@ def _of_readers(name: str, done: Swapped, back: str) -> list[str]:
 
 
 def clean_up(project: DbtProject, name: str) -> str:
-    """Drops the version that is beside a model, and says which.
+    """Drops the version of a model that doesn't have its name. Returns a description of the result.
 
     Raises:
         ProjectError: there is none, or it is running.

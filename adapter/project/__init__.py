@@ -1,1 +1,1 @@
-"""Nodes and configs of a dbt project, made into what `query/` plans and `stream/` carries out."""
+"""Converts nodes and configs of a dbt project to the inputs of `query/` and `stream/`."""

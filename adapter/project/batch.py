@@ -1,4 +1,4 @@
-"""A dbt model in batch, incrementally: its node, configs and flags made into what `query/` plans."""
+"""Plans a batch run of an incremental dbt model from its node, configs and flags."""
 
 from __future__ import annotations
 
@@ -27,35 +27,36 @@ WINDOW_OVERWRITE, MICROBATCH = "window_overwrite", "microbatch"
 logger = AdapterLogger("Spark")
 
 TypesRunner = Callable[[str], Mapping[str, str]]
-"""Gives the names and types of a query's columns."""
+"""Returns the names and types of a query's columns."""
 
 STRATEGIES = ("append", "merge", "delete+insert", "insert_overwrite", WINDOW_OVERWRITE, MICROBATCH)
-"""The incremental strategies that are built in."""
+"""The built-in incremental strategies."""
 
 NOTHING = "false"
 
 _IN_PLACE = {"merge": ("iceberg", "delta", "hudi")} | dict.fromkeys(
     ("delete+insert", WINDOW_OVERWRITE), ("iceberg", "delta")
 )
-"""Strategy → the file formats whose rows it can change."""
+"""Strategy → file formats that support its row-level changes."""
 
 
 @dataclass(frozen=True)
 class Incremental:
-    """What one run of an incremental model computes."""
+    """The SQL that one run of an incremental model executes."""
 
     sql: str
     condition: str | None = None
-    """Which rows of the table are replaced, for the strategies that replace a range of time; `NOTHING`: none."""
+    """SQL condition for the rows of the table that are replaced, for the strategies that replace a time range;
+    `NOTHING` replaces no row."""
     divided: str | None = None
-    """A query for how many files of the table hold rows that are replaced beside others; None: unknown."""
+    """A query for the number of table files that hold both replaced and other rows; None if unknown."""
 
 
 def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
-    """Passes a strategy that goes with the model's other configs.
+    """Raises unless the strategy goes with the model's other configs.
 
     Raises:
-        QueryError: it doesn't; what to write instead.
+        QueryError: it doesn't. The message says what to write instead.
     """
     _check_lists(node["config"])
     allowed = _IN_PLACE.get(strategy)
@@ -80,21 +81,21 @@ def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
 
 
 def _check_lists(config: Mapping[str, Any]) -> None:
-    """Raises QueryError where a config that is a list of columns or conditions is something else, or says nothing."""
+    """Raises QueryError if a config that is a list of columns or conditions has another type or is blank."""
     for key in ("merge_update_columns", "merge_exclude_columns", "predicates", "incremental_predicates"):
         value, is_columns = config.get(key), key.startswith("merge")
         listed = [value] if is_columns and isinstance(value, str) else value
         is_list = isinstance(listed, list | tuple) and all(
             isinstance(each, str) and each.strip() for each in listed
         )
-        # No column to update would be every column.
+        # An empty list of columns to update would mean every column.
         if value is not None and not (is_list and (listed or key != "merge_update_columns")):
             instead = "a column or a list of columns" if is_columns else "a list of conditions"
             raise QueryError(f"config '{key}' is {value!r}; write {instead}, or leave it out.")
 
 
 def unknown(strategy: str) -> QueryError:
-    """There is no such strategy."""
+    """Returns the error for an unknown strategy."""
     listed = ", ".join(f"'{name}'" for name in STRATEGIES)
     macro = f"get_incremental_{strategy.replace('+', '_')}_sql"
     return QueryError(
@@ -103,19 +104,19 @@ def unknown(strategy: str) -> QueryError:
 
 
 def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence[str]) -> None:
-    """Passes rows that have the columns by which a table is partitioned.
+    """Raises unless the rows have the columns that the table is partitioned by.
 
     Args:
-        partition_by: the config: columns, and functions of one, as in days(ts).
-        columns: that the rows have.
+        partition_by: the config: columns, and functions of one column, as in days(ts).
+        columns: columns of the rows.
 
     Raises:
-        QueryError: one is missing.
+        QueryError: a column is missing.
     """
     listed = [partition_by] if isinstance(partition_by, str) else partition_by or ()
     for each in listed:
         within = each.rpartition("(")[2].rpartition(")")[0] if "(" in each else each
-        # A number, as in bucket(16, id), is no column; and one may be a field of a struct.
+        # Skips a number, as in bucket(16, id). A name may be a field of a struct.
         names = [name.strip() for name in within.split(",") if not name.strip().isdigit()]
         known = [
             find_name(part, columns) for name in (each, *names) for part in (name, name.partition(".")[0])
@@ -136,18 +137,19 @@ def overwrite(
     ask: TimesRunner,
     sample: Any = None,
 ) -> Incremental:
-    """What a run with the strategy `window_overwrite` does.
+    """Plans a run with the strategy `window_overwrite`.
 
     Args:
         node: the model.
         sql: its compiled text.
-        asked: the range that was asked for; None: from `lookback` windows before the newest one on.
-        table: the model's table; None if it isn't there, or is made anew.
-        ask: carries out a query of one row.
-        sample: dbt's, to which it has cut what the text reads, in the middle of windows too; None: it hasn't.
+        asked: the requested range; None for the range from `lookback` windows before the newest one on.
+        table: the model's table; None if it doesn't exist or is rebuilt.
+        ask: runs a query that returns one row.
+        sample: dbt's sample, a time range that dbt has limited the model's inputs to, possibly within windows; None
+            without one.
 
     Raises:
-        QueryError: the windows can't be told, or can't be computed any more.
+        QueryError: the windows are unknown, or the streams no longer have all their rows.
     """
     if sample is not None:
         sql = without_filter(sql, (sample.start, sample.end), plan_query.stream_relations(sql))
@@ -167,18 +169,18 @@ def overwrite(
 def microbatch(
     node: Mapping[str, Any], sql: str, whole: bool, table: str | None, ask: TimesRunner, types: TypesRunner
 ) -> Incremental:
-    """What one batch of the strategy `microbatch` does.
+    """Plans one batch of the strategy `microbatch`.
 
     Args:
         node: the model.
         sql: its text, compiled for the batch.
         whole: whether windows at the batch's edges get all their rows (not with a sample).
-        table: the model's table; None if it isn't there, or is made anew.
-        ask: carries out a query of one row.
-        types: gives the types of a query's columns.
+        table: the model's table; None if it doesn't exist or is rebuilt.
+        ask: runs a query that returns one row.
+        types: returns the types of a query's columns.
 
     Raises:
-        QueryError: a window would lie in two batches.
+        QueryError: a window would span two batches.
     """
     start, end = (_moment(node["batch"][key]) for key in ("event_time_start", "event_time_end"))
     if node.get("language") == "python":
@@ -188,7 +190,7 @@ def microbatch(
     batch = TimeRange(ranges.micros(start), ranges.micros(end))
     if whole:
         sql = without_filter(sql, (start, end), plan_query.stream_relations(sql))
-    # Windows are of instants.
+    # Windows are computed on instants.
     overwriting = Overwriting(by_instants(sql, (start, end)), ask)
     size = node["config"]["batch_size"]
     ends = overwriting.check_batch(batch, getattr(size, "value", size))
@@ -199,7 +201,7 @@ def microbatch(
 
 
 def _is_first(node: Mapping[str, Any], batch: TimeRange) -> bool:
-    """Returns whether a model's config begin lies in a batch."""
+    """Returns whether the time of a model's config `begin` is in a batch."""
     begin = node["config"].get("begin")
     if begin is None or batch.since is None or batch.until is None:
         return False
@@ -207,8 +209,8 @@ def _is_first(node: Mapping[str, Any], batch: TimeRange) -> bool:
 
 
 def _on_clock(start: datetime, overwriting: Overwriting, ask: TimesRunner, types: TypesRunner) -> int:
-    """Returns when the first batch begins: where the time of a stream is what a clock shows, as soon as the session's clock
-    shows its start, which east of UTC is earlier."""
+    """Returns the start of the first batch, in microseconds. If a stream's event time is a local time, that is when
+    the session's clock shows the start, which is earlier east of UTC."""
     for stream in overwriting.plan.streams:
         if stream.event_time is None:
             continue
@@ -221,12 +223,12 @@ def _on_clock(start: datetime, overwriting: Overwriting, ask: TimesRunner, types
 
 
 def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: TypesRunner) -> Incremental:
-    """The rows of a batch of a model without windows, none of which is left to another batch."""
+    """Plans a batch of a model without windows. Its query raises an error for a row outside the batch."""
     column, time = node["config"]["event_time"], _time(node)
     try:
         found = filtered(sql, batch)
     except QueryError:
-        found = []  # Spark may read what isn't read here
+        found = []  # Spark may parse what this parser can't
     listed = {name.lower(): kind for name, kind in types(sql).items()}
     path = path_of(time)
     if path[0].lower() not in listed:
@@ -239,7 +241,7 @@ def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: Types
     for relation, name in found:
         kinds.update(types(f"select {name} from {relation}").values())
     if "timestamp" in kinds and len(kinds) > 1:
-        # Some times are instants and some are what a clock shows: all are told by the session's clock.
+        # Some times are instants and some are local times: the session's time zone converts them.
         sql, instant = by_instants(sql, batch), f"cast({time} as timestamp)"
     else:
         instant = time
@@ -260,10 +262,10 @@ def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: Types
 
 
 def checked(span: TimeRange) -> TimeRange:
-    """A range that isn't empty.
+    """Returns the range if it isn't empty.
 
     Raises:
-        QueryError: it is, or is the wrong way round.
+        QueryError: it is empty, or its end is before its start.
     """
     if span.since is not None and span.until is not None and span.since >= span.until:
         start, end = ranges.text(span.since), ranges.text(span.until)
@@ -275,10 +277,10 @@ def checked(span: TimeRange) -> TimeRange:
 
 
 def check_history(overwriting: Overwriting, ends: WindowRange, table: str, ask: TimesRunner) -> None:
-    """Passes windows that the streams still have rows of.
+    """Raises unless the streams still have the rows of these windows.
 
     Raises:
-        QueryError: the table has some that the streams no longer reach back to.
+        QueryError: the table has windows older than the streams' first rows.
     """
     query = overwriting.first_times()
     if query is None:
@@ -299,7 +301,8 @@ def check_history(overwriting: Overwriting, ends: WindowRange, table: str, ask: 
 
 
 def _check_whole(overwriting: Overwriting, oldest: int, table: str, ask: TimesRunner) -> None:
-    """Passes windows of which no stream may have lost a part. One that has no row so early may never have had any."""
+    """Raises if a stream may have lost a part of these windows' rows. A stream without such early rows may never have
+    had any."""
     for stream, since in overwriting.reaches_back(oldest).items():
         (first,) = ask(stream.first_time)
         if first is not None and first <= since:
@@ -321,14 +324,14 @@ def _check_whole(overwriting: Overwriting, oldest: int, table: str, ask: TimesRu
 
 
 def _build_anew(since: int | None) -> str:
-    """What to do where a stream doesn't reach back to windows; `since`: from when on it has all rows of them."""
+    """Returns the advice for a stream that lacks rows of windows; `since` is the time from which it has all of them,
+    or None."""
     later = "Build" if since is None else f"Begin the range at '{ranges.text(since)}' or later, or build"
     return f"{later} the table anew with --full-refresh."
 
 
 def _has_lost(stream: StreamExtent, ask: TimesRunner) -> bool | None:
-    """Whether rows are gone from a stream that were there once; None: it is a folder, a view or a topic, and none of them
-    tells."""
+    """Whether a stream has lost rows; None if unknown, as for a folder, a view or a topic."""
     from pyspark.errors import PySparkException
 
     try:
@@ -339,8 +342,8 @@ def _has_lost(stream: StreamExtent, ask: TimesRunner) -> bool | None:
 
 
 def _window_before(overwriting: Overwriting, first: int | None, table: str, ask: TimesRunner) -> int | None:
-    """The end of the table's oldest window, if all rows of it must have come before a stream's first row: then the stream
-    began earlier once. A table whose oldest window holds that row was made of what the stream has now."""
+    """Returns the end of the table's oldest window if it is at or before a stream's first row, which means that the
+    stream once began earlier; else None."""
     (oldest,) = ask(overwriting.oldest(table, WindowRange()))
     return oldest if oldest is not None and (first is None or oldest <= first) else None
 

@@ -1,4 +1,4 @@
-"""Which relations are read through their change feed: those of models whose rows change."""
+"""Finds the relations that are read through their changelog: models whose tables are updated."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 def with_feeds(
     spark: SparkSession, known: Mapping[str, Known], tables: Mapping[str, str]
 ) -> Mapping[str, Known]:
-    """What is known of relations, which of them have a change feed, and columns that generated SQL may have, too.
+    """Adds changelogs, keys and reserved column names to what the project says of relations.
 
     Args:
         spark: a session.
-        known: what the project says.
-        tables: the tables of relations, in full.
+        known: properties of relations that the project declares.
+        tables: relation → full table name.
 
     Raises:
-        QueryError: rows of one change, and nothing says how.
+        QueryError: rows of a table are updated, and it has no changelog.
     """
     found = dict(known)
     for relation, table in tables.items():
@@ -49,7 +49,7 @@ def with_feeds(
         if of_table is not None and of_table.property(REPLACED_PROPERTY) is not None:
             if feed is not None:
                 _check_followed(of_table, relation)
-                # Nothing tells its rows apart: each change says the whole of the row that came or went.
+                # The table has no key: each change has the complete row that is inserted or retracted.
                 found[relation] = replace(found.get(relation, Known()), key=(), changes=True)
                 continue
             name = last(table)
@@ -61,7 +61,8 @@ def with_feeds(
 
 
 def _check_followed(table: IcebergTable | None, relation: str) -> None:
-    """Raises where rows of a model's table are in no changelog, for it is no streaming model any more."""
+    """Raises if an incremental run has written to a table that was a streaming model, since its changelog lacks those
+    rows."""
     if table is not None and have_written(table):
         raise QueryError(
             f"{relation} was a streaming model, and an incremental run has put rows into it since that aren't in its "
@@ -87,7 +88,7 @@ def _load(spark: SparkSession, relation: str, table: str) -> IcebergTable | None
 def with_columns(
     spark: SparkSession, known: Mapping[str, Known], tables: Mapping[str, str]
 ) -> Mapping[str, Known]:
-    """What is known of relations, and columns that generated SQL may have, too. Arguments as of `with_feeds`."""
+    """Adds reserved column names to what the project says of relations. Arguments are those of `with_feeds`."""
     found = dict(known)
     for relation, table in tables.items():
         _note_columns(found, relation, load(spark, table))
@@ -100,5 +101,5 @@ def _note_columns(found: dict[str, Known], relation: str, table: IcebergTable | 
 
 
 def _as_ours(columns: Iterable[str]) -> tuple[str, ...]:
-    """Those that may be called as generated SQL calls its own."""
+    """Columns whose names could be mistaken for reserved names of generated SQL."""
     return tuple(filter(own_names.may_be_ours, columns))

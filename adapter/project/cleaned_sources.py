@@ -1,4 +1,4 @@
-"""Sources whose files Spark moves or removes once a stream has read them (``cleanSource``), and who else needs these."""
+"""Checks sources whose files Spark moves or removes once a stream has read them (``cleanSource``)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..stream.storage.checkpoint import read_checkpoint
 
 
 def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, anew: bool) -> None:
-    """Raises if a source's files are cleaned, and somebody else reads them, or the model would read them again.
+    """Raises if a source's files are cleaned while another node reads them or the model would read them again.
 
     Args:
         model: the model, with its sources.
         node: the model's node.
-        graph: dbt's.
+        graph: dbt's graph.
         anew: whether its stream begins with this run.
 
     Raises:
-        DbtRuntimeError: who needs the files, and what to do.
+        DbtRuntimeError: the files are still needed. The message says by which node, and what to do.
     """
     for source in model.sources:
         if (becomes := cleaning(source)) is None:
@@ -40,7 +40,7 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, anew:
             continue
         checkpoint = read_checkpoint(model.storage, model.checkpoint)
         has_read = checkpoint is not None and checkpoint.planned is not None
-        # A model that was reset has no checkpoint any more.
+        # A model that was reset has no checkpoint.
         if model.is_beside or has_read or plain_path(source.location) in cleaned_folders(model):
             goes_on = ", or let the model go on as it is" if has_read else ""
             raise DbtRuntimeError(
@@ -51,7 +51,7 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, anew:
 
 
 def _readers(folder: str, node: Mapping[str, Any], graph: Any) -> list[str]:
-    """The other models, snapshots and so on of a project that read a folder, by whichever source."""
+    """Names of the project's other models, snapshots and so on that read a folder, through any source."""
     sources = (graph or {}).get("sources", {})
     read = {name for name, each in sources.items() if _reads(str(each.get("relation_name")), folder)}
     nodes = [
@@ -70,7 +70,7 @@ def _readers(folder: str, node: Mapping[str, Any], graph: Any) -> list[str]:
             is_ephemeral = (each.get("config") or {}).get("materialized") == "ephemeral"
             found[each["unique_id"]] = "" if is_ephemeral else str(each["name"])
             if is_ephemeral:
-                # It is a part of the models that name it.
+                # An ephemeral model is compiled into the models that name it.
                 read.add(each["unique_id"])
     found.pop(node["unique_id"], None)
     return sorted(filter(None, found.values()))

@@ -1,4 +1,4 @@
-"""What a model's contract asks of its rows."""
+"""Reads the constraints of a model's contract."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..util.quoting import quote_name
 
 
 def constraints(node: Mapping[str, Any]) -> tuple[Constraint, ...]:
-    """The constraints that are enforced: `not_null` and `check`. The others inform, as in dbt-spark.
+    """Returns the enforced constraints, `not_null` and `check`. Others are informational, as in dbt-spark.
 
     Args:
-        node: a model's. None has any without an enforced contract.
+        node: a model's node. Without an enforced contract it has no constraints.
     """
     contract = (node.get("config") or {}).get("contract") or {}
     if not (contract.get("enforced") if isinstance(contract, Mapping) else contract.enforced):

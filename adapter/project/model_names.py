@@ -1,4 +1,4 @@
-"""What models are called on the command line: `m`, `m.v2`, `package.m`, `package.m.v2`, as in dbt's own selectors."""
+"""Names of models on the command line: `m`, `m.v2`, `package.m`, `package.m.v2`, as in dbt's own selectors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def label(node: Mapping[str, Any]) -> str:
-    """The name of a model as commands select it: with its version, where it has one.
+    """Returns the name of a model as commands select it, with its version if it has one.
 
     >>> label({"name": "m", "version": 2}), label({"name": "m"})
     ('m.v2', 'm')
@@ -16,7 +16,7 @@ def label(node: Mapping[str, Any]) -> str:
 
 
 def names(node: Mapping[str, Any]) -> set[str]:
-    """All names by which a model can be told.
+    """Returns all names that select a model.
 
     >>> sorted(names({"name": "m", "version": 2, "package_name": "shop", "unique_id": "model.shop.m.v2"}))
     ['m', 'm.v2', 'model.shop.m.v2', 'shop.m', 'shop.m.v2']
@@ -26,13 +26,13 @@ def names(node: Mapping[str, Any]) -> set[str]:
 
 
 def matching(name: str, nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The models that a name stands for, sorted by package, name and version."""
+    """Returns the models that a name selects, sorted by package, name and version."""
     found = [node for node in nodes if name in names(node)]
     return sorted(found, key=lambda node: str(node["unique_id"]))
 
 
 def ambiguous(name: str, nodes: Sequence[Mapping[str, Any]]) -> str:
-    """The sentence that a name stands for several models, with a name and the table of each."""
+    """Returns the message for a name that selects several models, with the name and the table of each."""
     are_of_one = len({node["package_name"] for node in nodes}) == 1
     listed = [
         f"{label(node) if are_of_one else '{}.{}'.format(node['package_name'], label(node))} "
@@ -43,5 +43,5 @@ def ambiguous(name: str, nodes: Sequence[Mapping[str, Any]]) -> str:
 
 
 def selector(node: Mapping[str, Any]) -> str:
-    """What selects one model in dbt's commands, and no other version and no model of another package."""
+    """Returns the selector of exactly this model in dbt's commands, without other versions or packages."""
     return f"fqn:{'.'.join(map(str, node['fqn']))}"

@@ -1,4 +1,5 @@
-"""Nodes of a project whose table would be one that another model keeps beside its own: refused when the project is read."""
+"""Rejects nodes whose table is also a state, changelog or temporary table of a model. Runs when the project is
+parsed."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ _KEPT: Mapping[str, str] = {STATE: "state", CHANGES: "changelog", _TEMPORARY: "n
 
 
 def check(nodes: Iterable[Any]) -> None:
-    """Raises unless each node has a table of its own, and so have the state and the changelog of each streaming model.
+    """Raises if a node's table is also the state, the changelog or the temporary table of a model.
 
     Args:
-        nodes: dbt's, of all kinds.
+        nodes: dbt's nodes, of all kinds.
 
     Raises:
-        DbtRuntimeError: two of them would be one table; which, and what to write instead.
+        DbtRuntimeError: two of them would be one table. The message names both, and says what to write instead.
     """
     named = {_name(node): node for node in nodes if getattr(node, "relation_name", None)}
     for name, node in named.items():
@@ -37,7 +38,7 @@ def check(nodes: Iterable[Any]) -> None:
 
 
 def _suffixes(node: Any) -> Iterator[str]:
-    """The suffixes of the tables that a node keeps beside its own."""
+    """Suffixes of the tables that a node has in addition to its own."""
     materialized = node.config.materialized
     if materialized in MATERIALIZATIONS:
         yield from (STATE, CHANGES)
@@ -46,7 +47,7 @@ def _suffixes(node: Any) -> Iterator[str]:
 
 
 def _name(node: Any) -> tuple[str, ...]:
-    """A relation's name, in which case counts for nothing: in most catalogs it doesn't."""
+    """The parts of a relation's name in lower case, since most catalogs ignore case."""
     return tuple(part.lower() for part in parts(node.relation_name))
 
 

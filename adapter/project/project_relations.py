@@ -1,4 +1,4 @@
-"""What a project says of the relations that its models read. Several sources, or a source and a model, may be one table."""
+"""Collects what a project declares of its relations. Several sources, or a source and a model, may be one table."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ..util.quoting import shown_time, time_name
 
 @dataclass(frozen=True)
 class Said:
-    """What a node or a source says of its table."""
+    """A node's or source's declarations of its table."""
 
     id: str
     name: str
-    """``source.table``, or the model's."""
+    """``source.table``, or the name of the model."""
     is_source: bool
     known: Known
 
 
 def said(graph: Any) -> dict[str, list[Said]]:
-    """Returns what all nodes and sources of dbt's graph say, by the relations that they are."""
+    """Returns the declarations of all nodes and sources in dbt's graph, by relation."""
     found: dict[str, list[Said]] = {}
     for group in ("nodes", "sources"):
         for id, node in (graph or {}).get(group, {}).items():
@@ -32,7 +32,7 @@ def said(graph: Any) -> dict[str, list[Said]]:
             is_source = group == "sources"
             meta = (config.get("meta") or {}) if is_source else {}
             stream = meta.get("stream")
-            # What is wrong with it is said to who reads it.
+            # An invalid key is reported to the models that read the source.
             key = stream.get("unique_key") if isinstance(stream, Mapping) else None
             columns = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, list) else ()
             time = config.get("event_time")
@@ -45,12 +45,12 @@ def said(graph: Any) -> dict[str, list[Said]]:
 def known(
     said: Mapping[str, Sequence[Said]], graph: Any, node: Mapping[str, Any] | None = None
 ) -> dict[str, Known]:
-    """Returns what holds of each relation.
+    """Returns the agreed properties of each relation.
 
     Args:
-        said: as of the function of that name.
-        graph: dbt's.
-        node: who reads them. Of several sources that are one table, those count that it names.
+        said: the result of `said`.
+        graph: dbt's graph.
+        node: the model that reads the relations. If several sources are one table, those that it names count.
     """
     reads = _reads(graph, node)
     return {relation: _agreed(relation, entries, reads) for relation, entries in said.items()}
@@ -59,7 +59,7 @@ def known(
 def _agreed(relation: str, entries: Sequence[Said], reads: set[str]) -> Known:
     entries = [each for each in entries if each.id in reads] or entries
     if not all(each.is_source for each in entries):
-        # A source may be there to say what a model doesn't, or the other way round.
+        # A source may exist only to declare what a model doesn't, or vice versa.
         entries = [each for each in entries if each.known != Known()] or entries
     first = entries[0]
     for other in entries:
@@ -87,7 +87,7 @@ def _shown(value: object) -> str:
 
 
 def _reads(graph: Any, node: Mapping[str, Any] | None) -> set[str]:
-    """The nodes and sources that a model reads, also through ephemeral ones."""
+    """Ids of the nodes and sources that a model reads, also through ephemeral models."""
     nodes = (graph or {}).get("nodes", {})
     found: set[str] = set()
     left = [node] if node is not None else []

@@ -1,4 +1,4 @@
-"""The configs of a streaming model: one table of what each means, and what isn't there yet."""
+"""Parses and checks the configs of a streaming model."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from ..stream.common.model import (
 from ..util.sizes import size
 
 SKIP = "skip"
-"""To pass over a model that is kept up to date elsewhere."""
+"""Value of `on_running` that skips a model which ``dbt-stream run`` keeps up to date."""
 
 FOREVER = "forever"
-"""To keep each change of a changelog."""
+"""Value of `changelog_retention` that keeps every change."""
 
 MATERIALIZATIONS = ("streaming_table", "window_aggregate", "cumulate", "topn")
 
@@ -39,35 +39,38 @@ class StreamConfig:
     """The settings of a streaming model."""
 
     watermark: int = 0
-    """Microseconds that rows may be out of order."""
+    """Microseconds by which rows may be out of order."""
     trigger: str | None = None
-    """None: take all that is there, then stop. Else the interval between micro-batches."""
+    """Interval between micro-batches; None to read all available input and stop."""
     emission: Emission = FINAL
     upsert: bool = False
-    """Whether rows of the table are replaced by those of the same key."""
+    """Whether rows of the table are replaced by those with the same key."""
     changelog: bool = False
     changelog_retention: int | None = CHANGELOG_RETENTION
-    """Microseconds for which its changelog has each change; None: for ever."""
+    """Microseconds for which the changelog keeps each change; None if it keeps all."""
     idle_timeout: int | None = None
-    """Microseconds without rows after which a stream doesn't hold the watermark; None: it always does."""
+    """Microseconds without rows after which a stream is idle and no longer holds back the watermark; None if it never
+    is."""
     state_ttl: int | None = None
-    """Microseconds of event time after which an idle key of a query without windows is forgotten; None: never."""
+    """Microseconds of event time after which an idle key of a query without windows expires; None if keys never
+    expire."""
     constant_domains: tuple[str, ...] = ()
-    """Columns whose set of values does not grow."""
+    """Columns whose set of values doesn't grow."""
     output_mode: str | None = None
-    """As asked for; None: what the query needs."""
+    """The requested output mode; None for the one that the query needs."""
     unique_key: tuple[str, ...] = ()
-    """What tells rows apart, where the author says so; none: what the query tells."""
+    """Key columns that the author names; empty for the key of the query."""
     retention: Retention = field(default_factory=Retention)
-    """What is kept of the table and its changes."""
+    """Retention of the table's and the changelog's snapshots."""
     allow_recompute: bool = True
-    """Whether what no rule derives from changes may be computed again from the rows that are kept."""
+    """Whether results without an incremental rule may be recomputed from stored rows."""
     on_state_change: str = MIGRATE
-    """Whether a state goes on with an edited query where it can."""
+    """Whether an edited query continues with the state where possible (`MIGRATE`)."""
     on_new_metric: str = FROM_NOW
-    """What an aggregate has that comes to such a state: the rows that come from now on, or its sources' history."""
+    """Rows that an aggregate added to an existing state starts from: only new ones (`FROM_NOW`), or its sources'
+    history (`BACKFILL`)."""
     on_running: str = SKIP
-    """What `dbt run` does with a model that ``dbt-stream run`` keeps up to date elsewhere: `SKIP` it, or `FAIL`."""
+    """What `dbt run` does with a model that ``dbt-stream run`` keeps up to date: `SKIP` it, or `FAIL`."""
 
 
 def _is_name(value: Any) -> bool:
@@ -131,34 +134,34 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
     # Read by `query.rewrite_configs.asked_for`, for batch models too.
     **dict.fromkeys(rewrite_configs.NAMES, _any),
 }
-"""Config key → what is wrong with a value, if anything."""
+"""Config key → check that returns what is wrong with a value, or None."""
 
-# dbt's own, that would mean nothing here.
+# dbt's own configs that have no meaning for streams.
 _OF_INCREMENTAL_MODELS = frozenset(
     {"incremental_strategy", "incremental_predicates", "batch_size", "begin", "concurrent_batches"}
 )
 
-# Keys that dbt and dbt-spark give a meaning for any table we make.
+# Configs that dbt and dbt-spark define for any table.
 _OF_TABLES = frozenset(
     {"file_format", "location_root", "partition_by", "tblproperties", "options", "clustered_by", "buckets"}
 )
 
 
 def _near(key: str) -> str:
-    """Returns which config may be meant, for a message."""
+    """Returns the known config that a key may be a misspelling of, for a message."""
     like = get_close_matches(key.lower(), _TABLE, n=1, cutoff=0.75)
     return f"; did you mean '{like[0]}'?" if like else ""
 
 
 def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
-    """A model's settings from its config.
+    """Returns a model's settings from its config.
 
     Args:
         config: all keys and values of the model's config.
         standard: the keys that dbt itself knows.
 
     Raises:
-        QueryError: a key that is unknown, or a value that is wrong or not supported; named.
+        QueryError: a key is unknown, or a value is wrong or not supported. The message names it.
     """
     for key, value in config.items():
         if key in _TABLE:
@@ -241,13 +244,13 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
 
 
 def _said(config: Mapping[str, Any], key: str, default: Any) -> Any:
-    """Returns the value of a config, or its default where none is given. One that is empty is given."""
+    """Returns the value of a config, or its default if it is None. An empty value counts as given."""
     value = config.get(key)
     return default if value is None else value
 
 
 def _changelog_retention(value: Any) -> int | None:
-    """Returns for how many microseconds a changelog has each change; None: for ever."""
+    """Returns the microseconds for which a changelog keeps each change; None if it keeps all."""
     if value is None:
         return CHANGELOG_RETENTION
     if value == FOREVER:

@@ -1,4 +1,4 @@
-"""A streaming model as dbt's node says it: its settings, names and places. Nothing is planned for that."""
+"""Reads settings, names and locations of a streaming model from dbt's node, without planning its query."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .model_names import label
 
 @contextmanager
 def named(node: Mapping[str, Any]) -> Iterator[None]:
-    """Errors name the model."""
+    """Prefixes query errors with the model's name."""
     try:
         yield
     except QueryError as problem:
@@ -31,10 +31,10 @@ def named(node: Mapping[str, Any]) -> Iterator[None]:
 
 
 def config(node: Mapping[str, Any]) -> stream_config.StreamConfig:
-    """The settings of a streaming model.
+    """Returns the settings of a streaming model.
 
     Raises:
-        QueryError: as in `stream_config.read`, with the model's name.
+        QueryError: a config is invalid, as in `stream_config.read`. The message names the model.
     """
     from dbt.artifacts.resources.v1.model import ModelConfig
 
@@ -51,11 +51,18 @@ def model(
     project_root: str = ".",
     graph: Any = None,
 ) -> StreamModel:
-    """Names and places of a streaming model. Without a program it has no sources, which is enough
-    to look at it or forget it. Projects may share an environment, so it can't know the `project_root`
-    at which the sources' paths start. By dbt's `graph` it knows whether another model needs its changes."""
+    """Returns the runtime description of a streaming model.
+
+    Args:
+        node: the model.
+        environment: the environment that the model runs in.
+        made: its program; None gives a model without sources, which can be inspected or reset, not run.
+        project_root: start of the sources' relative paths. An environment may serve several projects, so it can't
+            know it.
+        graph: dbt's graph, which shows whether another model reads this model's changes.
+    """
     settings = config(node)
-    # Named in full: a declared source of the same schema and name lies in another catalog.
+    # The full name: a declared source with the same schema and name is in another catalog.
     target = in_catalog(node["relation_name"], environment)
     return StreamModel(
         name=label(node),
@@ -77,13 +84,13 @@ def model(
         upstream=_upstream(node, graph),
         seeds=frozenset(_upstream(node, graph, of="seed") or ()),
         catalog=_catalog(target, environment),
-        # `dbt run` takes what is there and ends, whatever the trigger; `dbt-stream run` keeps going.
+        # `dbt run` reads the available input and ends, whatever the trigger; `dbt-stream run` keeps running.
         trigger=None,
     )
 
 
 def place(node: Mapping[str, Any], environment: Environment) -> StreamModel:
-    """Returns names and places of a streaming model, whatever its configs are. It can be looked at, not run."""
+    """Returns names and locations of a streaming model, whatever its configs. It can be inspected, not run."""
     target = in_catalog(node["relation_name"], environment)
     return StreamModel(
         name=label(node),
@@ -96,18 +103,18 @@ def place(node: Mapping[str, Any], environment: Environment) -> StreamModel:
 
 
 def _catalog(target: str, environment: Environment) -> dict[str, str] | None:
-    """Returns what the target's settings say of the catalog that a table is in; None if they are a server's."""
+    """Returns the catalog settings of a table in the target; None if a server has them."""
     settings = environment.settings
     return None if settings is None else catalog_of(settings, environment.storage, target)
 
 
 def _upstream(node: Mapping[str, Any], graph: Any, of: str | None = None) -> dict[str, str] | None:
-    """Returns the nodes that a model reads, by the names of their tables; None if the node doesn't say.
+    """Returns lower-case table name → name of the nodes that a model reads; None if the node doesn't say.
 
     Args:
         node: the model.
         graph: dbt's graph.
-        of: the kind of nodes, as dbt calls it; None: all but sources.
+        of: the resource type of the nodes; None for all but sources.
     """
     if "depends_on" not in node:
         return None
@@ -122,7 +129,7 @@ def _upstream(node: Mapping[str, Any], graph: Any, of: str | None = None) -> dic
 
 
 def is_read_downstream(node: Mapping[str, Any], graph: Any) -> bool:
-    """Whether a streaming model reads a model, so that it has to say what changes in it."""
+    """Whether a streaming model reads this model, so that it needs a changelog."""
     nodes: Iterable[Mapping[str, Any]] = (graph or {}).get("nodes", {}).values()
     return any(
         (other.get("config") or {}).get("materialized") in stream_config.MATERIALIZATIONS
@@ -132,8 +139,9 @@ def is_read_downstream(node: Mapping[str, Any], graph: Any) -> bool:
 
 
 def _on_schema_change(node: Mapping[str, Any]) -> str:
-    """What becomes of a table whose query gives other columns. dbt's own default, to ignore them, is for models that are
-    built from their rows at any time; here a column that comes later would have lost what came before."""
+    """Returns how a table follows new columns of its query. dbt's default ignores them, which suits models that can
+    be rebuilt at any time; a column that a stream ignored first would lack the earlier values, so the default here
+    adds it."""
     asked = node["config"].get("on_schema_change")
     return (
         str(asked) if asked and (node.get("unrendered_config") or {}).get("on_schema_change") else APPEND_NEW
@@ -141,7 +149,7 @@ def _on_schema_change(node: Mapping[str, Any]) -> str:
 
 
 def in_catalog(name: str, environment: Environment) -> str:
-    """A table's name in full: where it names no catalog, in the models'."""
+    """Returns a table's full name. A name without a catalog gets the models' catalog."""
     named = parts(name)
     return joined(named if len(named) > 2 else [environment.credentials.catalog, *named])
 
@@ -154,7 +162,7 @@ def _lookups(made: Program) -> tuple[LookupSource, ...]:
 
 def _sources(made: Program, environment: Environment, project_root: str) -> tuple[StreamSource, ...]:
     rows = made.mini_batch.rows if made.mini_batch else None
-    # The streams of a micro-batch are read at once, and share its rows.
+    # A micro-batch reads all its streams at once, so they share its rows.
     share = None if rows is None else max(1, rows // len(made.inputs))
     return tuple(_source(stream, environment, project_root, share) for stream in made.inputs)
 

@@ -1,4 +1,4 @@
-"""A dbt model as a stream: its node and compiled text made into what `stream/` carries out."""
+"""Plans a dbt model as a stream: from its node and compiled text to what `stream/` runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from . import changelogs, project_relations, stream_config
 from .stream_node import config, in_catalog, named
 
 if TYPE_CHECKING:
-    # What runs streams needs PySpark; who only plans them does without.
+    # Running streams needs PySpark; planning doesn't.
     from ..stream.progress.result import StreamResult
 
 FLUSH = "flush"
@@ -71,7 +71,7 @@ _OF_STATE = (
     "output_mode",
     "unique_key",
 )
-"""Configs that decide what a state has."""
+"""Configs that determine the content of a state."""
 _OF_ALL_WINDOWS = "a GROUP BY over a window function without both window_start and window_end among its keys"
 
 _NEVER_CHANGES = (
@@ -82,7 +82,7 @@ _NEVER_CHANGES = (
 
 @dataclass
 class StreamResponse(AdapterResponse):
-    """What a run did, in dbt's run results."""
+    """Result of a streaming run in dbt's run results."""
 
     batches: int = 0
     rows_in: int = 0
@@ -100,7 +100,7 @@ class StreamResponse(AdapterResponse):
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """What is wrong with a model, as an error of dbt's."""
+    """Converts errors of a model to dbt's errors."""
     try:
         yield
     except QueryError as problem:
@@ -110,7 +110,7 @@ def sentences() -> Iterator[None]:
     except spark_exceptions() as problem:
         raise DbtRuntimeError(readable(problem)) from cause_of(problem)
     except Exception as problem:
-        # Where the JVM has ended before it was asked for anything, Python says so of its socket.
+        # If the JVM has already ended, Python reports an error of its socket.
         if (ended := out_of_memory(said(problem))) is None:
             raise
         raise DbtRuntimeError(ended) from cause_of(problem)
@@ -122,16 +122,16 @@ def plan(
     known: Mapping[str, Known] | None = None,
     ask: QueryRunner | None = None,
 ) -> Plan:
-    """The plan of a streaming model, if it is what its materialization says.
+    """Returns the plan of a streaming model, if the query matches its materialization.
 
     Args:
         node: the model.
         sql: its compiled text.
-        known: what the project says of relations.
-        ask: as in `planner.plan`.
+        known: what the project declares of relations.
+        ask: a query runner, as in `planner.plan`.
 
     Raises:
-        QueryError: it can't be planned, or is something else; the model is named.
+        QueryError: it can't be planned, or doesn't match its materialization. The message names the model.
     """
     settings = config(node)
     with named(node):
@@ -152,14 +152,14 @@ def plan(
 
 
 def _instead(materialized: str, sql: str) -> str:
-    """Returns what would make a query what its materialization asks for; empty: that isn't known."""
+    """Returns advice to make a query match its materialization; empty if there is none."""
     if materialized != "topn" or not plan_query.ranks_rows(sql):
         return ""
     return "its ranking has no upper bound: filter it in a query around it, as in WHERE place <= 10, or "
 
 
 def _digest(sql: str, config: Mapping[str, Any]) -> str:
-    """What an author has written of which the state depends, in a few letters."""
+    """Returns a digest of the text and configs that determine the content of the state."""
     named = {name: config.get(name) for name in _OF_STATE if config.get(name) is not None}
     text = " ".join(sql.split()) + (json.dumps(named, sort_keys=True, default=str) if named else "")
     return digest(text, length=16)
@@ -168,10 +168,10 @@ def _digest(sql: str, config: Mapping[str, Any]) -> str:
 def plan_in_run(
     node: Mapping[str, Any], sql: str, environment: Environment, graph: Any, project_root: str = "."
 ) -> Plan:
-    """The same where the tables it reads are there, and tell whether their rows change.
+    """Plans a model with the changelogs of the tables that it reads, which exist already.
 
     Raises:
-        QueryError: as in `plan`, or rows of a table change and nothing says how.
+        QueryError: as in `plan`, or rows of a table are updated and it has no changelog.
     """
     with named(node):
         read = changelogs.with_feeds(environment.session(), known(graph, node=node), tables(sql, environment))
@@ -185,10 +185,10 @@ def plan_as_in_run(
     environment: Environment,
     project_root: str,
 ) -> Plan:
-    """The same where it is known which tables' rows change.
+    """Plans a model with given properties of the relations that it reads.
 
     Raises:
-        QueryError: as in `plan`.
+        QueryError: it can't be planned, as in `plan`.
     """
     with named(node):
         read = changelogs.with_columns(environment.session(), known, tables(sql, environment))
@@ -196,24 +196,24 @@ def plan_as_in_run(
 
 
 def asks(environment: Environment, project_root: str) -> QueryRunner:
-    """Asks the session of an environment, in which the sources a query names are readable then."""
+    """Returns a query runner in an environment's session. It makes the sources that a query names readable."""
 
     def ask(query: str) -> Sequence[object]:
         environment.declared.make_mentioned(query, project_root)
         try:
             return tuple(environment.session().sql(query).first() or ())
         except spark_exceptions() as problem:
-            # Spark can't read a part of the query, and says why.
+            # Spark can't analyse a part of the query.
             raise QueryError(readable(problem)) from cause_of(problem)
 
     return ask
 
 
 def program(node: Mapping[str, Any], found: Plan) -> Program:
-    """What a micro-batch of a planned model does, with the model's configs.
+    """Returns the program of a planned model, with the model's configs.
 
     Raises:
-        QueryError: a config is wrong, or asks for what the query can't give; the model is named.
+        QueryError: a config is wrong, or requires what the query can't give. The message names the model.
     """
     settings = config(node)
     with named(node):
@@ -239,7 +239,7 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
 
 
 def _keyed(found: Plan, settings: stream_config.StreamConfig) -> Plan:
-    """A plan whose result's rows are told apart by what config unique_key says."""
+    """Returns the plan with the key of config unique_key, if its result is updating."""
     if not settings.unique_key or not found.dataflow.root.relation.changes:
         return found
     key = own_names.as_planned(settings.unique_key, found.taken)
@@ -249,7 +249,7 @@ def _keyed(found: Plan, settings: stream_config.StreamConfig) -> Plan:
 def operator_tree(
     node: Mapping[str, Any], found: Plan, made: Program, settings: stream_config.StreamConfig
 ) -> Node:
-    """The operators of a model, as `dbt-stream explain` shows them."""
+    """Returns the operators of a model, as `dbt-stream explain` shows them."""
     asked = build.Settings(
         table=str(node.get("relation_name")),
         emission=settings.emission,
@@ -266,7 +266,7 @@ def operator_tree(
 def _operators(
     node: Mapping[str, Any], found: Plan, made: Program, settings: stream_config.StreamConfig
 ) -> dict[str, str]:
-    """By part of the state the operator that keeps it."""
+    """Returns state table → operator that owns it."""
     return {
         state.part: f"{each.operator} {each.description}"
         for each in in_order(operator_tree(node, found, made, settings))
@@ -275,10 +275,10 @@ def _operators(
 
 
 def interval(settings: stream_config.StreamConfig, found: Plan | Program) -> str | None:
-    """From one micro-batch to the next, where a stream keeps going, as Spark reads it; None: nothing says.
+    """Returns the interval between micro-batches of a continuous run, in Spark's syntax; None if none is set.
 
     Raises:
-        QueryError: the config and the query's hint say different things.
+        QueryError: the config and the query's hint differ.
     """
     latency = found.mini_batch.latency if found.mini_batch else None
     if latency is None:
@@ -293,7 +293,7 @@ def interval(settings: stream_config.StreamConfig, found: Plan | Program) -> str
 
 
 def _check_recompute(found: Plan) -> None:
-    """Passes a query that is kept up to date from changes alone."""
+    """Raises if the query recomputes results from stored rows."""
     again = [
         f"'{each.label}' "
         + ("as a whole" if each.is_whole else f"for each {', '.join(each.keys[0])} that changes")
@@ -312,7 +312,7 @@ def _refuse_recompute(again: Sequence[str]) -> None:
 
 
 def _check_configs(found: Plan, settings: stream_config.StreamConfig) -> None:
-    """Passes configs that go with a query without windows, or with one that has them."""
+    """Raises unless the configs suit a query with windows, or one without."""
     flow = found.dataflow
     if flow.is_stateless or flow.windows is not None:
         if flow.is_stateless and settings.emission != FINAL:
@@ -344,18 +344,18 @@ def _check_configs(found: Plan, settings: stream_config.StreamConfig) -> None:
 
 
 def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> None:
-    """Passes event times that are timestamps.
+    """Raises unless all event times are timestamps.
 
     Args:
         node: the model.
         columns: name, type (as Spark prints it) … of each event time.
 
     Raises:
-        QueryError: one is not; how to make it one.
+        QueryError: one is not. The message says how to convert it.
     """
     for name, kind, *_ in columns:
         if kind == "void" and name.lower() in expansion.WINDOW_COLUMNS:
-            # The text of a window function has its own columns, of no type, in the place of those that aren't there.
+            # The macro of a windowing TVF gives columns that don't exist the type void.
             raise QueryError(
                 f"Model {node['name']}: the relation under a window function has no column {name}, which is to be its event "
                 "time. Name one that it has."
@@ -374,16 +374,16 @@ def known(
     ask: QueryRunner | None = None,
     node: Mapping[str, Any] | None = None,
 ) -> dict[str, Known]:
-    """What a project says of its relations.
+    """Returns what a project declares of its relations, and the keys of updating models.
 
     Args:
-        graph: dbt's.
-        upstream: compiled streaming models, in the order they depend on each other: rows of theirs may change.
-        ask: as in `planner.plan`.
-        node: the model that reads them; of several sources that are one table, those count that it names.
+        graph: dbt's graph.
+        upstream: compiled streaming models in dependency order. Their tables may be updated.
+        ask: a query runner, as in `planner.plan`.
+        node: the model that reads them. If several sources are one table, those that it names count.
 
     Raises:
-        QueryError: one of them can't be planned.
+        QueryError: an upstream model can't be planned.
     """
     said = project_relations.said(graph)
     changing: dict[str, Known] = {}
@@ -403,8 +403,8 @@ def known(
 
 
 def known_of_streams(sql: str, graph: Any, node: Mapping[str, Any] | None) -> Mapping[str, Known]:
-    """What a project says of its relations, for a text in batch. Nothing is asked of a text that reads no stream, as most
-    models, tests and views of a project don't.
+    """Returns what a project declares of the relations of a batch text. Empty for a text that reads no stream, as
+    most models, tests and views.
 
     Args:
         sql: the compiled text.
@@ -420,7 +420,7 @@ def _found(plan: Plan) -> str:
     ]
     names = [type(each).__name__ for each in plan.dataflow.operators]
     if not kinds and {"WindowResults", "WindowRows"} & {*names}:
-        # Windows that the query makes, and puts together with each other, or not at all.
+        # Windows that the query combines with each other or doesn't aggregate.
         grouped = "GroupAggregate" in names
         names = [name for name in names if name != "GroupAggregate"]
         kinds.append(
@@ -431,7 +431,7 @@ def _found(plan: Plan) -> str:
 
 
 def tables(sql: str, environment: Environment) -> Mapping[str, str]:
-    """The tables that a text reads as streams, in full, by their names in it."""
+    """Returns relation → full table name of the tables that a text reads as streams."""
     named = {relation: stream_source(relation) for relation in plan_query.stream_relations(sql)}
     return {
         relation: in_catalog(relation, environment)
@@ -441,7 +441,7 @@ def tables(sql: str, environment: Environment) -> Mapping[str, str]:
 
 
 def response(result: StreamResult) -> StreamResponse:
-    """What dbt says and keeps of a run."""
+    """Converts the result of a run to dbt's response."""
     watermark = None
     if result.watermark is not None:
         watermark = f"{ranges.text(result.watermark)}+00:00"
@@ -459,7 +459,7 @@ def response(result: StreamResult) -> StreamResponse:
     if result.lookup_requests:
         message += f", {counted(result.lookup_requests, 'lookup')} of {counted(result.lookup_keys, 'key')}"
     if result.watermark is not None and result.watermark - time.time_ns() // 1000 > intervals.DAY:
-        # Rows of today are late from now on: somebody has to look at what pushed it there.
+        # Rows of today will be late: somebody has to find the row that pushed the watermark ahead.
         message += f", watermark {ranges.text(result.watermark)} ahead of the clock"
     return StreamResponse(
         _message=f"STREAM ({message}{', dropped ' + ' and '.join(dropped) if dropped else ''})",
@@ -481,10 +481,10 @@ def response(result: StreamResult) -> StreamResponse:
 
 
 def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[str, str]:
-    """The columns of a model's text and their types, in a session.
+    """Returns the columns of a model's text and their types, as a session analyses them.
 
     Raises:
-        QueryError: Spark can't read it.
+        QueryError: Spark can't analyse it.
     """
     from ..util.types import type_text
 
@@ -492,7 +492,7 @@ def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[s
         try:
             found = session.sql(sql)
         except spark_exceptions():
-            # Spark is stricter than the planner in places.
+            # Spark rejects some texts that the planner accepts.
             found = session.sql(batch_text(sql, ask))
     except spark_exceptions() as problem:
         raise QueryError(readable(problem)) from cause_of(problem)
@@ -500,15 +500,15 @@ def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[s
 
 
 def standing_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
-    """A text that is run as it stands, in a view, by `dbt show` or in a test: with the ties of its rankings broken as in a
-    table, and without the rows and steps that a stream leaves out, which no macro can tell, since it knows no keys.
+    """Returns the batch text for a view, `dbt show` or a test. It breaks ties of rankings as in the model's table,
+    and omits the rows and steps that a stream omits; no macro can do that, since it knows no keys.
 
     Args:
         sql: a model's compiled text.
         ask, known: as in `planner.plan`.
 
     Raises:
-        QueryError: nothing says which steps are left out.
+        QueryError: nothing says which steps are omitted.
     """
     if plan_query.leaves_out_steps(sql):
         return batch_text(sql, ask, known)
@@ -516,8 +516,8 @@ def standing_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, 
 
 
 def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
-    """A text for batch: planned as for a stream where it has state, so that the rows are the same
-    (ties of a ranking too), and a window costs its slices; else as it is.
+    """Returns the text for batch. A text with windows is planned as for a stream, so that it has the same rows (also
+    for ties of a ranking) and computes each window from slices; any other text stays as it is.
 
     Args:
         sql: a model's compiled text.
@@ -529,6 +529,6 @@ def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Kno
     try:
         found = plan_query.plan_windows(sql, batch=True, ask=ask)
     except QueryError:
-        # What a stream can't do, or does as operators, batch can: the macros print plain SQL.
+        # Batch supports what a stream doesn't, or plans as operators: the macros print plain SQL.
         return plan_query.text_in_batch(sql, ask, known)
     return generate.batch(found) if found.dataflow.windowed else plan_query.text_in_batch(sql, ask, known)

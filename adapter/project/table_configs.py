@@ -1,4 +1,4 @@
-"""The configs that any table has, streaming or not: what is wrong with a value."""
+"""Checks the configs that any table has, streaming or not."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Returns unless a config of a table has a value that means nothing. None means that it isn't given.
+    """Raises if a table config has an invalid value. None counts as not given.
 
     Raises:
-        QueryError: one has, and what to write.
+        QueryError: a value is invalid. The message says what to write.
     """
     for key, (is_right, instead) in _CHECKS.items():
         value = config.get(key)

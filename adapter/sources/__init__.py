@@ -1,1 +1,1 @@
-"""What `sources.yml` and the profile say of sources, as typed values."""
+"""Typed values of the sources in `sources.yml` and the connections in the profile."""

@@ -1,8 +1,9 @@
-"""Spark's options for reading sources, so that one that a stream doesn't read is refused: Spark passes over it.
+"""Spark's options for reading sources. Spark ignores unknown options, so those that a stream doesn't read are
+rejected.
 
-The names are those that Spark 4.1 registers for its formats (`CSVOptions`, `JSONOptions`, `FileIndexOptions`), and those of
-its file stream (`FileStreamOptions`). What is like none of them is left to Spark: it may be a later version's, or a file
-system's.
+The names are those that Spark 4.1 registers for its formats (`CSVOptions`, `JSONOptions`, `FileIndexOptions`), and
+those of its file stream (`FileStreamOptions`). A name that resembles none of them goes to Spark: it may be an option
+of a later version or of a file system.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _PATTERN = re.compile(r"[\*\?\[\]\{\}\\]")
 
 
 def is_pattern(path: str) -> bool:
-    """Returns whether Spark takes a path for a pattern.
+    """Returns whether Spark interprets a path as a pattern.
 
     >>> is_pattern("file:///in/part[1].csv"), is_pattern("file:///in/a b%.csv")
     (True, False)
@@ -24,7 +25,8 @@ def is_pattern(path: str) -> bool:
 
 
 def named_like_a_pattern(path: str) -> str:
-    """Returns the sentence on a folder whose own name Spark takes for a pattern: it would read others."""
+    """Returns the message on a folder whose own name Spark interprets as a pattern, so that it would read other
+    folders."""
     return (
         f"the folder {path} has one of the letters * ? [ ] {{ }} \\ in its path, which Spark takes for a pattern, so it "
         "would read what the pattern matches. Give the folder another name."
@@ -35,9 +37,9 @@ _BY_PLACE = "enforceSchema"
 
 
 def with_checked_header(format: str, options: Mapping[str, str]) -> Mapping[str, str]:
-    """Returns the options to read files with, so that a header's names count unless the options say otherwise.
+    """Returns the options to read files with, so that a header's names are checked unless the options say otherwise.
 
-    Spark reads fields of CSV by their places, and looks at the names in a header only if it is told to.
+    Spark reads fields of CSV by position, and compares the names in a header only if `enforceSchema` is false.
 
     >>> with_checked_header("csv", {"Header": "TRUE"})
     {'Header': 'TRUE', 'enforceSchema': 'false'}
@@ -73,7 +75,7 @@ _OF = {
 
 
 def misspelt(format: str, options: Iterable[str]) -> Mapping[str, str]:
-    """By an option that the format hasn't the one that its name is most like.
+    """Returns option → known option with the most similar name, for options that the format doesn't have.
 
     >>> misspelt("csv", ["Header", "maxFilesPerTriger", "seperator", "fs.s3a.access.key", "vendorsOwn", "rowTag"])
     {'maxFilesPerTriger': 'maxFilesPerTrigger'}
@@ -100,8 +102,8 @@ _READ_BY = {"iceberg": _OF_TABLES, "kafka": _OF_KAFKA}
 
 
 def unread(format: str, options: Iterable[str]) -> Mapping[str, Sequence[str]]:
-    """By an option that a stream of the format doesn't read, those that it does, the likest first. None of a folder's:
-    what Spark reads of these depends on more than the format.
+    """Returns option → the options that a stream of the format reads, the most similar first, for those that it
+    doesn't read. Empty for file formats: what Spark reads there depends on more than the format.
 
     >>> sorted(unread("iceberg", ["branch", "Streaming-Max-Rows-Per-Micro-Batch"]))
     ['branch']

@@ -1,5 +1,4 @@
-"""A file whose columns have other types, or names, than its source says, or that ends too early: out of what Spark says of
-it."""
+"""Explains Spark's errors about a file whose columns have other types or names than its source, or that is truncated."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ _WHOLE = (
 
 
 def _explain_end(text: str) -> str | None:
-    """Returns which file ends before it should, and what to do.
+    """Returns the message on a truncated file, with what to do; None if the error is another one.
 
     >>> said = "Encountered error while reading file file:/d/a.json.gz. Caused by: Unexpected end of input stream"
     >>> print(_explain_end(said).partition(". ")[0])
@@ -72,7 +71,8 @@ def _explain_end(text: str) -> str | None:
 
 
 def _explain_header(text: str) -> str | None:
-    """Returns how the header of a CSV file differs from the source's columns, and what to do.
+    """Returns the message on a CSV header that differs from the source's columns, with what to do; None if the error
+    is another one.
 
     >>> said = "CSV header does not conform to the schema.\\n Header: b, a\\n Schema: a, b\\nExpected: a but found: b"
     >>> said += "\\nCSV file: file:/d/p.csv"
@@ -93,7 +93,8 @@ def _explain_header(text: str) -> str | None:
 
 
 def explain_type(text: str) -> str | None:
-    """Returns which column of which file has which type or name, and what to do; None if Spark says nothing of the kind.
+    """Returns the message on a file with another type or header or a truncated file; None if the error is another
+    one.
 
     >>> said = "reading file file:/d/p.parquet. Data type mismatches when reading Parquet column [m, a]."
     >>> print(explain_type(f"{said} Expected Spark type int, actual Parquet type DOUBLE.").partition(". ")[0])

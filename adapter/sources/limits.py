@@ -1,12 +1,11 @@
-"""How much of its sources one micro-batch takes at most: options of the sources, gathered here.
+"""Options of sources that limit the size of a micro-batch.
 
-They belong to a run, not to the stream: a checkpoint doesn't hold them, and the input of a micro-batch is
-fixed when it is planned. So one run may lift them, the next have them again, and a micro-batch that a crash
-cut short is the same one under other limits.
+They belong to a run, not to the stream: a checkpoint doesn't hold them, and the input of a micro-batch is fixed when
+it is planned. So one run may omit them and the next one set them again, and an interrupted micro-batch has the same
+input under other limits.
 
-No source cuts a file. Iceberg knows how many rows a file has, and takes files up to and including the one with
-which a number of rows is reached. Where that isn't known, each file is a micro-batch of its own, unless the
-source's options say how many are taken.
+No source splits a file. Iceberg knows the row count of a file, and adds files until the number of rows is reached.
+Other formats don't, so each file is a micro-batch, unless the source's options set a limit.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ LIMITS = frozenset(
         # Iceberg
         "streaming-max-files-per-micro-batch",
         "streaming-max-rows-per-micro-batch",
-        # Kafka; the last two hold a micro-batch back until it is worth it
+        # Kafka; the last two delay a micro-batch until it is large enough
         "maxOffsetsPerTrigger",
         "minOffsetsPerTrigger",
         "maxTriggerDelay",
     )
 )
-"""The options, in small letters: Spark doesn't mind the case."""
+"""The options in lower case: Spark ignores case."""
 
 ROWS: Mapping[str, str] = {
     "iceberg": "streaming-max-rows-per-micro-batch",
     "kafka": "maxOffsetsPerTrigger",
 }
-"""Format → the option that counts rows."""
+"""Format → option that limits rows."""
 
 FILES = ("maxFilesPerTrigger", "maxBytesPerTrigger")
-"""Options of the other formats, which are files."""
+"""Options that limit the other formats, which are files."""
 
 
 def without_limits(options: Mapping[str, str]) -> dict[str, str]:
-    """A source's other options.
+    """Returns the options of a source without limits.
 
     >>> without_limits({"maxFilesPerTrigger": "1", "latestFirst": "false"})
     {'latestFirst': 'false'}
@@ -50,7 +49,7 @@ def without_limits(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def limited(format: str, options: Mapping[str, str], rows: int) -> dict[str, str]:
-    """The options of a source, with which a micro-batch has at most so many of its rows.
+    """Returns the options of a source, with a limit of so many rows for a micro-batch.
 
     >>> limited("iceberg", {}, 1000)
     {'streaming-max-rows-per-micro-batch': '1000'}

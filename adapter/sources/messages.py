@@ -1,4 +1,4 @@
-"""What a source says of Kafka's messages, and what Kafka's client says that went wrong."""
+"""Checks the options of Kafka sources, and explains errors of Kafka's client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3"
-"""Spark's own way to Kafka, which doesn't come with Spark."""
+"""Spark's connector for Kafka, which isn't part of Spark."""
 
 VALUE_FORMATS = ("json",)
 
@@ -16,15 +16,15 @@ _NO_TOPIC = re.compile(r"UnknownTopicOrPartitionException|does not host this top
 _NO_BROKER = re.compile(r"Timed out waiting for a node assignment|No resolvable bootstrap urls")
 _LOST = re.compile(r"KAFKA_DATA_LOSS|may have been lost because they are not available in Kafka")
 
-# In words, or for a partition in Spark's JSON.
+# The word, or -1 for a partition in Spark's JSON.
 _LATEST = re.compile(r"^\s*latest\s*$|:\s*-1\b", re.IGNORECASE)
 
 
 def in_batch(options: Mapping[str, str]) -> dict[str, str]:
-    """Options to read a topic with as a table.
+    """Returns the options to read a topic as a table.
 
-    A stream may begin with the messages that come next. A table of those would have no rows, so Spark refuses it:
-    it begins with the oldest.
+    A stream may begin with the next messages. Spark rejects that for a table, which would be empty, so it begins with
+    the oldest.
 
     >>> in_batch({"subscribe": "bids", "startingOffsets": "latest"})
     {'subscribe': 'bids'}
@@ -39,7 +39,7 @@ def in_batch(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def advice(problem: str) -> str:
-    """What to do about a topic that can't be read."""
+    """Adds advice to Spark's error about a topic that can't be read."""
     if "DATA_SOURCE_NOT_FOUND" not in problem and "Failed to find" not in problem:
         return problem
     return f"Spark's connector for Kafka is missing. Name it under 'packages' in the profile: {CONNECTOR}"
@@ -51,7 +51,7 @@ _MACHINERY = re.compile(
 
 
 def is_machinery(line: str) -> bool:
-    """Returns whether a line of a message is of a query plan or a stack trace. A list may begin with a TAB as well.
+    """Returns whether a line of a message belongs to a query plan or a stack trace. A list may also begin with a TAB.
 
     >>> [is_machinery(f"\t{each}") for each in ("at java.base/java.lang.Thread.run(Thread.java:840)", "- cents: at most 2")]
     [True, False]
@@ -63,7 +63,7 @@ _INTERNAL = re.compile(r"(?<![\w`.])`?(?:rows?|input|step|windows|[a-z_]+_[0-9a-
 
 
 def without_internal_names(text: str) -> str:
-    """Returns a message in which columns stand without the names that generated SQL has for relations.
+    """Returns a message without the relation names of generated SQL before its columns.
 
     >>> without_internal_names("`rows`.`orderd_at` cannot be resolved. One of [`rows`.`at`, `top_04cc1f9a`.`id`]?")
     '`orderd_at` cannot be resolved. One of [`at`, `id`]?'
@@ -72,7 +72,7 @@ def without_internal_names(text: str) -> str:
 
 
 def said(problem: BaseException) -> str:
-    """The text of an exception. One of Java's asks the JVM for it, and where that has ended, this is what tells so."""
+    """Returns the text of an exception. A Java exception queries the JVM for it; if that has ended, the text says so."""
     try:
         return str(problem)
     except Exception as why:
@@ -80,7 +80,7 @@ def said(problem: BaseException) -> str:
 
 
 def unreachable(text: str) -> str | None:
-    """Why a topic can't be reached and what to do, from what Kafka's client says; None if that is about something else.
+    """Explains why a topic can't be reached, from an error of Kafka's client; None if the error is another one.
 
     >>> unreachable("No resolvable bootstrap urls given in bootstrap.servers")
     "no broker answers. Check 'kafka.bootstrap.servers' under the source's 'options', and the network."
@@ -93,12 +93,12 @@ def unreachable(text: str) -> str | None:
 
 
 def is_lost(text: str) -> bool:
-    """Whether Spark says that messages a stream would read next are gone."""
+    """Whether Spark reports that messages which a stream would read next are gone."""
     return _LOST.search(text) is not None
 
 
 def problem(options: Mapping[str, str], value_format: str | None, schema: str | None) -> str | None:
-    """What is wrong with what a source says of its messages, if anything."""
+    """Returns what is wrong with the options of a Kafka source; None if they are valid."""
     given = {name.lower() for name in options}
     if "kafka.bootstrap.servers" not in given or not given.intersection(_WHERE):
         return (

@@ -1,7 +1,7 @@
-"""Options of sources and lookup tables that stand in the profile, under ``connections``: how to reach a system, and secrets.
+"""Options of sources and lookup tables under ``connections`` in the profile: addresses and secrets.
 
-dbt writes what stands in a project's YAML into `target/`, and of what the profile says nothing. A source names a connection,
-and its options are read with those of the connection below them.
+dbt writes a project's YAML into `target/`, and nothing of the profile. A source names a connection, and its own
+options override those of the connection.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _lock = threading.Lock()
 
 
 def checked(value: Any) -> dict[str, dict[str, str]]:
-    """Returns the connections of a profile, with values as Spark's options have them.
+    """Returns the connections of a profile, with values in the form of Spark's options.
 
     Raises:
-        DbtRuntimeError: they are no mapping of names to mappings of options.
+        DbtRuntimeError: they aren't a mapping of names to mappings of options.
     """
     if not isinstance(value, Mapping):
         raise DbtRuntimeError(
@@ -50,7 +50,7 @@ def checked(value: Any) -> dict[str, dict[str, str]]:
 
 
 def use(connections: Mapping[str, Mapping[str, str]]) -> None:
-    """Makes the connections of a target those that sources name from here on."""
+    """Sets the connections of a target, which sources name from now on."""
     global _connections
     remember(connections)
     with _lock:
@@ -58,11 +58,11 @@ def use(connections: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def options_of(source: str, name: Any) -> Mapping[str, str]:
-    """Returns the options of the connection that a source names; none if it names none.
+    """Returns the options of the connection that a source names; empty if it names none.
 
     Args:
         source: ``source.table``, for messages.
-        name: the connection's.
+        name: the connection's name.
 
     Raises:
         DbtRuntimeError: the profile has no such connection.
@@ -83,7 +83,7 @@ def options_of(source: str, name: Any) -> Mapping[str, str]:
 
 
 def below(connection: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options of a connection with a source's own over them. Spark doesn't mind the case of their names.
+    """Returns the options of a connection, overridden by a source's own. Spark ignores the case of their names.
 
     >>> below({"Password": "a", "user": "me"}, {"password": "b"})
     {'user': 'me', 'password': 'b'}
@@ -93,7 +93,7 @@ def below(connection: Mapping[str, str], own: Mapping[str, str]) -> dict[str, st
 
 
 def warn_of_secrets(source: str, options: Mapping[str, Any]) -> None:
-    """Warns, once for each source, of secrets that stand in the project's YAML."""
+    """Warns, once for each source, of secrets in the project's YAML."""
     names = sorted(name for name, value in options.items() if has_secrets({name: value}))
     with _lock:
         if not names or source in _warned:

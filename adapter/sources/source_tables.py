@@ -1,8 +1,8 @@
 """Names of the catalog tables through which SQL reads sources that `sources.yml` declares.
 
-Each source has a schema of its own in the session's catalog, which holds one table, called as its author calls it. Two
-digests in the schema's name say which source it is of and what is read: other sources have other tables, and so have
-other folders, options or columns of the same source, in whichever run, project or process.
+Each source has a schema in the session's catalog with one table, which has the source's own name. Two digests in the
+schema's name identify the source and what is read. Different sources have different tables, and so have different
+folders, options or columns of one source, in any run, project or process.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _TABLE = re.compile(
 
 
 def schema_name(source: str, identity: str, reads: object) -> str:
-    """The schema that holds the table of a source.
+    """Returns the schema that holds the table of a source.
 
     Args:
         source: the name of the block in `sources.yml`.
-        identity: which source of all projects it is.
+        identity: identifies the source among all projects.
         reads: what is read, as JSON.
 
     >>> schema_name("raw", "shop.raw.orders", {"path": "/eu"})
@@ -37,7 +37,7 @@ def schema_name(source: str, identity: str, reads: object) -> str:
 
 
 def table_name(schema: str, table: str) -> str:
-    """The table of a source, as SQL names it.
+    """Returns the table of a source, as SQL names it.
 
     >>> table_name("dbt_source_raw_e86b3f81_78ae1ed6", "my orders")
     '`spark_catalog`.`dbt_source_raw_e86b3f81_78ae1ed6`.`my_orders`'
@@ -46,7 +46,7 @@ def table_name(schema: str, table: str) -> str:
 
 
 def schemas_in(text: str) -> Iterable[str]:
-    """The schemas of sources that a text names, each once.
+    """Returns the schemas of sources that a text names, without duplicates.
 
     >>> list(schemas_in("from `spark_catalog`.`dbt_source_raw_e86b3f81_78ae1ed6`.`orders`, raw.dbt_source_x"))
     ['dbt_source_raw_e86b3f81_78ae1ed6']
@@ -55,7 +55,7 @@ def schemas_in(text: str) -> Iterable[str]:
 
 
 def without_place(text: str) -> str:
-    """A text whose names of sources say which source they are of, and not what that reads.
+    """Returns a text whose source schemas have only the digest of the source, without the one of what is read.
 
     >>> without_place("from spark_catalog.dbt_source_raw_e86b3f81_78ae1ed6.orders")
     'from spark_catalog.dbt_source_raw_e86b3f81.orders'
@@ -64,11 +64,12 @@ def without_place(text: str) -> str:
 
 
 def renamed(text: str, name_of: Callable[[str], str | None]) -> str:
-    """A text in which tables of sources have other names.
+    """Returns a text in which tables of sources are renamed.
 
     Args:
         text: any text.
-        name_of: gives the name of the source whose schema, `without_place`, it is given; None leaves the table's.
+        name_of: returns the new name for the source schema it gets (as by `without_place`), or None to keep the
+            table's name.
 
     >>> renamed("`spark_catalog`.`dbt_source_raw_e86b3f81_78ae1ed6`.`orders`.`x`", {"dbt_source_raw_e86b3f81": "raw.o"}.get)
     'raw.o.`x`'
@@ -77,7 +78,7 @@ def renamed(text: str, name_of: Callable[[str], str | None]) -> str:
 
 
 def _plain(name: str, longest: int = _LONGEST) -> str:
-    """A name as any catalog takes it."""
+    """A name in characters that any catalog accepts."""
     return re.sub(r"\W", "_", name, flags=re.ASCII).lower()[:longest]
 
 

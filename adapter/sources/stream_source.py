@@ -1,4 +1,4 @@
-"""What `sources.yml` says of a source that is a stream: files, Kafka, or a table with options."""
+"""Sources that `sources.yml` declares as streams: files, Kafka, or a table with options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .limits import without_limits
 KEYS = ("format", "options", "path", "schema", "value_format", "unique_key", "on_error", "connection")
 
 ICEBERG = "iceberg"
-"""A source in this format is a table of its catalog, which dbt refers to as to any other."""
+"""Format of a source that is a table of its catalog, which dbt names like any other."""
 
 KAFKA = "kafka"
 
@@ -34,30 +34,30 @@ FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
 
 @dataclass(frozen=True)
 class DeclaredSource:
-    """A source as a stream reads it."""
+    """A source that a stream reads."""
 
     name: str
     """``source.table``, for messages."""
     relation: str
-    """How SQL refers to it."""
+    """The source's name in SQL."""
     format: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Spark's options of the format, ``path`` among them. They may hold secrets."""
     schema: str | None = None
-    """The columns as DDL, ``a INT, b TIMESTAMP``; None where Spark finds them."""
+    """The columns as DDL, ``a INT, b TIMESTAMP``; None if Spark infers them."""
     event_time: str | None = None
     value_format: str | None = None
-    """How Kafka's messages are written: ``json``, with `schema`. None: they stay as they are."""
+    """Format of Kafka's message values: ``json``, with `schema`. None if they stay bytes."""
     unique_key: tuple[str, ...] = ()
     on_error: str = unreadable.WARN
-    """What becomes of records that can't be read: one of `unreadable.ON_ERROR`."""
+    """Handling of unreadable records: one of `unreadable.ON_ERROR`."""
 
     identity: str = ""
     """``package.source.table``: two packages may have sources of one name."""
 
     @property
     def columns(self) -> str | None:
-        """The columns of its rows as DDL; None where Spark finds them."""
+        """The columns of its rows as DDL; None if Spark infers them."""
         if self.schema is None or self.on_error != unreadable.KEEP_RAW:
             return self.schema
         raw = quote(unreadable.raw_column(self.options) or unreadable.RAW_RECORD)
@@ -65,7 +65,7 @@ class DeclaredSource:
 
     @property
     def reads(self) -> dict[str, object]:
-        """What is read, as JSON without secrets: sources that differ here have other rows, or others of their columns."""
+        """Everything that affects the rows or columns read, as JSON without secrets."""
         options = {
             name: "" if is_secret(name) else without_recognised(value)
             for name, value in without_limits(self.options).items()
@@ -80,22 +80,22 @@ class DeclaredSource:
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a table of a catalog, not something that is declared by `sources.yml`."""
+        """Whether the source is a table of a catalog, not one that `sources.yml` declares."""
         return self.format == ICEBERG
 
     @property
     def is_files(self) -> bool:
-        """Whether it is a folder of files."""
+        """Whether the source is a folder of files."""
         return self.format in FILE_FORMATS
 
     @classmethod
     def from_config(
         cls, name: str, relation: str, config: Any, event_time: str | None = None
     ) -> DeclaredSource:
-        """Read the ``stream`` mapping of a source's ``meta``.
+        """Parses the ``stream`` mapping of a source's ``meta``.
 
         Raises:
-            DbtRuntimeError: a key or a value that means nothing, named with the source.
+            DbtRuntimeError: a key or a value is invalid. The message names it and the source.
         """
         if not isinstance(config, Mapping):
             raise DbtRuntimeError(
@@ -135,7 +135,7 @@ class DeclaredSource:
         for option, known in file_options.unread(format.lower(), texts).items():
             raise DbtRuntimeError(f"Source {name}: {_unread(format.lower(), option, known)}")
         if format.lower() == "xml":
-            # The other one gives a whole file for a record that can't be read.
+            # Spark's other XML parser returns the whole file for an unreadable record.
             texts = {"useLegacyXMLParser": "true", **texts}
         schema, value_format = _schema(name, config.get("schema")), config.get("value_format")
         if format.lower() == KAFKA:
@@ -167,7 +167,7 @@ class DeclaredSource:
 
 
 def _on_error(name: str, format: str | None, value: Any, options: Mapping[str, str]) -> str:
-    """What becomes of records that can't be read, which Spark's option `mode` may say as well."""
+    """Returns the handling of unreadable records, which Spark's option `mode` may also set."""
     mode = next((text for option, text in options.items() if option.lower() == "mode"), None)
     if value is not None and value not in unreadable.ON_ERROR:
         raise DbtRuntimeError(
@@ -200,7 +200,7 @@ _TABLES = {"delta": "Delta", "hudi": "Hudi"}
 
 
 def _unknown(format: str) -> str:
-    """Why a format isn't one of a stream, and what to write instead."""
+    """Returns why streams can't have a format, and what to write instead."""
     known = f"Formats are {', '.join((ICEBERG, KAFKA, *FILE_FORMATS))}."
     if (tables := _TABLES.get(format.lower())) is None:
         return f"its 'format' is {without_secrets(repr(format))}, which no stream is read in. {known}"
@@ -219,7 +219,7 @@ _OF_BATCH = {
 
 
 def _unread(format: str, option: str, known: Sequence[str]) -> str:
-    """Why an option means nothing to a stream of a format, and what to write instead."""
+    """Returns why a stream of a format doesn't read an option, and what to write instead."""
     what = "an Iceberg table" if format == "iceberg" else "Kafka"
     why = _OF_BATCH.get(option.lower()) if format == "iceberg" else None
     said = f"'{option}' under 'options' isn't read by a stream of {what}"
@@ -229,7 +229,7 @@ def _unread(format: str, option: str, known: Sequence[str]) -> str:
 
 
 def _schema(name: str, schema: Any) -> str | None:
-    """Columns as DDL, from DDL, a mapping, or dbt's list of columns."""
+    """Returns columns as DDL, from DDL, a mapping, or dbt's list of columns."""
     if schema is None:
         return None
     if isinstance(schema, str) and schema.strip():
@@ -250,7 +250,7 @@ def _schema(name: str, schema: Any) -> str | None:
 
 
 def _without_lengths(schema: str) -> str:
-    """Columns as DDL in which texts of a length are STRINGs: Spark's readers know no others.
+    """Replaces types CHAR(n) and VARCHAR(n) in DDL by STRING: Spark's readers don't support them.
 
     >>> _without_lengths("a CHAR(3), `b char(3)` varchar ( 10 ) COMMENT 'no char(1)', c struct<d: Varchar(2)>")
     "a STRING, `b char(3)` STRING COMMENT 'no char(1)', c struct<d: STRING>"
@@ -259,7 +259,7 @@ def _without_lengths(schema: str) -> str:
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
-    """The columns of a source's key; none where it says none."""
+    """Returns the key columns of a source; empty if it declares none."""
     if value is None:
         return ()
     columns = [value] if isinstance(value, str) else value
@@ -275,21 +275,21 @@ def _names(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> str:
-    """A value as Spark's options have it."""
+    """A value in the form of Spark's options."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class _Registry:
-    """The declared sources of one run of dbt."""
+    """The declared sources of one dbt run."""
 
     def __init__(self) -> None:
         self.by_relation: dict[str, DeclaredSource] = {}
         self.by_schema: dict[str, DeclaredSource] = {}
-        """Those that are no tables of the models' catalog, by the schema that is made for each."""
+        """Schema made for a source → source, for those that aren't tables of the models' catalog."""
         self.names: dict[str, str] = {}
-        """``source.table`` by the schema's name without what is read."""
+        """Schema name without the digest of what is read → ``source.table``."""
         self.conflicts: dict[str, str] = {}
-        """By relation, why it can't be told which of two sources is meant."""
+        """Relation → why two sources with this table conflict."""
 
     def add(self, source: DeclaredSource) -> None:
         other = self.by_relation.get(source.relation)
@@ -303,7 +303,7 @@ class _Registry:
 
 
 def _conflict(one: DeclaredSource, other: DeclaredSource) -> str | None:
-    """Why two sources that are one table can't both be read as streams; None if they say the same of it."""
+    """Returns why two sources that are one table can't both be streams; None if they agree."""
     said = {
         "event_time": one.event_time == other.event_time,
         "unique_key": one.unique_key == other.unique_key,
@@ -325,35 +325,36 @@ _root: Path | None = None
 
 
 def start_at(project_root: str | Path) -> None:
-    """Has relative paths of sources begin at a project's folder. A run of dbt says so before it reads its sources."""
+    """Sets the project folder that relative paths of sources start at. A dbt run calls it before it reads its
+    sources."""
     global _root
     _root = Path(project_root)
 
 
 def project_root() -> Path | None:
-    """The folder at which relative paths of sources begin; None: no project was read."""
+    """The folder that relative paths of sources start at; None if no project was read."""
     return _root
 
 
 def forget_all() -> None:
-    """Forget the sources of the run before: a run of dbt knows its own alone."""
+    """Clears the sources of an earlier dbt run in this process."""
     global _registry
     with _lock:
         _registry = _Registry()
 
 
 def register(source: DeclaredSource) -> None:
-    """Make a source known to this run."""
+    """Registers a source for this run."""
     remember(source.options)
     with _lock:
         _registry.add(source)
 
 
 def stream_source(relation: str) -> DeclaredSource | None:
-    """The source that SQL refers to as `relation`; None if there is none that says it is a stream.
+    """Returns the source that SQL names `relation`; None if none is declared as a stream.
 
     Raises:
-        DbtRuntimeError: two sources are this table and say different things of it.
+        DbtRuntimeError: two sources are this table and differ.
     """
     if problem := _registry.conflicts.get(relation):
         raise DbtRuntimeError(problem)
@@ -361,19 +362,19 @@ def stream_source(relation: str) -> DeclaredSource | None:
 
 
 def source_of(identity: str) -> DeclaredSource | None:
-    """The declared source of a package, as in ``shop.raw.orders``."""
+    """Returns the declared source of an identity such as ``shop.raw.orders``; None if there is none."""
     with _lock:
         return next((each for each in _registry.by_schema.values() if each.identity == identity), None)
 
 
 def sources_in(text: str) -> list[DeclaredSource]:
-    """The declared sources whose tables a text names."""
+    """Returns the declared sources whose tables a text names."""
     known = _registry.by_schema
     return [known[schema] for schema in source_tables.schemas_in(text) if schema in known]
 
 
 def declared_earlier(text: str) -> str | None:
-    """The name of a source whose table a text names, where it is declared otherwise now, or not at all; else None."""
+    """Returns the name of a source in a text whose declaration has changed or is gone since; None if there is none."""
     known = _registry
     for schema in source_tables.schemas_in(text):
         if schema not in known.by_schema:
@@ -382,12 +383,12 @@ def declared_earlier(text: str) -> str | None:
 
 
 def as_written(text: str) -> str:
-    """A text in which declared sources are called as their author calls them, ``source.table``."""
+    """Returns a text with declared sources under their names in `sources.yml`, ``source.table``."""
     return source_tables.renamed(text, _registry.names.get)
 
 
 def at_project(source: DeclaredSource, project_root: str | Path) -> DeclaredSource:
-    """The same source with a path that doesn't depend on where dbt was called."""
+    """Returns the source with an absolute path, independent of the working directory."""
     path = source.options.get("path")
     if path is None or _SCHEME.match(path):
         return source

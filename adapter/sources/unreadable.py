@@ -1,11 +1,11 @@
-"""Records of files and messages that can't be read as their source's schema says: how they are found, and what becomes of
-the rows they make.
+"""Finds records of files and messages that don't fit their source's schema, and handles them by `on_error`.
 
-Spark's readers of text (JSON, CSV, XML) make NULL of a value that doesn't fit its column's type, and of a whole record that
-they can't read. They give such a record as text, in a column that is asked for. From that text it is read again as texts, so
-it can be said which columns are concerned, and of what values. Good records cost a look at whether that column is NULL.
+Spark's text readers (JSON, CSV, XML) return NULL for a value that doesn't fit its column's type, and for a whole
+record that they can't parse. They also return the text of such a record in a column that is requested by name. That
+text is parsed again with string columns, which shows the columns and values concerned. A good record costs a NULL
+check of that column.
 
-Everything here is SQL as text, for streams and for batch alike.
+All functions return SQL text, for streams and for batch alike.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ..util.quoting import quote as quoted
 WARN, FAIL, DROP, KEEP_RAW = "warn", "fail", "drop", "keep_raw"
 ON_ERROR = (WARN, FAIL, DROP, KEEP_RAW)
 FORMATS = ("json", "csv", "xml")
-"""Formats whose records are texts. Files of the others have types of their own, and Spark refuses those that differ."""
+"""Formats whose records are texts. Files of other formats store types, and Spark rejects those that differ."""
 MODES: Mapping[str, str] = {"permissive": WARN, "failfast": FAIL, "dropmalformed": DROP}
-"""What Spark's option `mode` is as `on_error`."""
+"""Spark's option `mode` → `on_error`."""
 
 RAW_RECORD = "_raw_record"
-"""The column with the record that ``on_error: keep_raw`` adds, unless the source's options name another."""
+"""The column for raw records that ``on_error: keep_raw`` adds, unless the source's options name another."""
 UNREADABLE, DROPPED = "__unreadable", "__unreadable_dropped"
-"""The column that a stream's rows have until they are counted: a struct of what couldn't be read, by column; NULL in rows
-that could be. Rows of which `DROPPED` isn't NULL are left out then."""
+"""Columns of a stream's rows until they are counted: a struct of unreadable values by column, NULL in good rows. Rows
+whose `DROPPED` isn't NULL are dropped after counting."""
 WHOLE = "(whole record)"
-"""Stands for the columns of a record that can't be read at all, or has another number of fields."""
+"""Key for a record that can't be parsed at all, or has another number of fields."""
 
 _RAW = "__raw_record"
 _QUOTE = literal("'")
@@ -51,19 +51,19 @@ _ADVICE = (
 
 
 def refused(text: str) -> str | None:
-    """Returns the sentence on a record that ``on_error: fail`` stops at, out of what Spark says; None if there is none."""
+    """Returns the message of ``on_error: fail`` from Spark's error; None if the error is another one."""
     found = _REFUSED.search(text)
     return found[1] if found else None
 
 
 def raw_column(options: Mapping[str, str]) -> str | None:
-    """The column for records that can't be read, where the options of a source name one."""
+    """Returns the column for raw records that the options of a source name; None if they name none."""
     return next((value for name, value in options.items() if name.lower() == _OPTION), None)
 
 
 @dataclass(frozen=True)
 class Records:
-    """How records of a source become rows."""
+    """SQL that converts records of a source to rows."""
 
     source: str
     """``source.table``, for messages."""
@@ -75,9 +75,9 @@ class Records:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Spark's options of the format."""
     place: str = "concat('file ', input_file_name())"
-    """SQL for where a record is."""
+    """SQL for the location of a record."""
     folders: Sequence[str] = ()
-    """Columns that names of folders give, and no record."""
+    """Columns from folder names, which records don't have."""
 
     @classmethod
     def of(
@@ -88,7 +88,7 @@ class Records:
         on_error: str,
         options: Mapping[str, str],
     ) -> Records | None:
-        """The records of a source; None: Spark refuses those that it can't read, or says nothing of them."""
+        """Returns the records of a source; None if Spark rejects unreadable ones or doesn't report them."""
         if format == "kafka":
             return cls(source, "json", fields, on_error, place="__place")
         if format not in FORMATS or "singlevariantcolumn" in map(str.lower, options):
@@ -97,7 +97,7 @@ class Records:
 
     @cached_property
     def raw(self) -> str:
-        """The column that Spark's reader puts a record into that it can't read."""
+        """The column in which Spark's reader puts the text of an unreadable record."""
         named = raw_column(self.options)
         own = (named or _SPARKS).lower()
         found = next((name for name, kind in self.fields if name.lower() == own and kind == "string"), None)
@@ -105,7 +105,7 @@ class Records:
 
     @property
     def _is_own(self) -> bool:
-        """Whether the schema itself has the column for records that can't be read."""
+        """Whether the schema itself has the raw column."""
         return self.raw in {name for name, _ in self.fields}
 
     @cached_property
@@ -116,35 +116,35 @@ class Records:
 
     @cached_property
     def _types(self) -> dict[str, str]:
-        """The columns that are read from a record."""
+        """The columns that are parsed from a record, with their types."""
         apart = (self.raw, *self.folders)
         return {name: kind for name, kind in self.fields if name not in apart}
 
     @property
     def schema(self) -> str:
-        """The columns to read with, as DDL; what comes after the last of them is of folders."""
+        """The columns to read with, as DDL. Spark adds the columns of folder names at the end."""
         return _ddl({**self._types, self.raw: "string"})
 
     @property
     def reading(self) -> dict[str, str]:
         """The options to read with."""
         found = {name: value for name, value in self.options.items() if name.lower() not in ("mode", _OPTION)}
-        # Of a record with a field too many or too few Spark says so only where it looks at all of them.
+        # With column pruning, Spark doesn't report a record with too many or too few fields.
         pruning = {"columnPruning": "false"} if self.format == "csv" else {}
         return {**found, **pruning, "columnNameOfCorruptRecord": self.raw}
 
     @property
     def differs(self) -> bool:
-        """Whether rows aren't simply what Spark reads, but depend on which records can't be read."""
+        """Whether rows differ from what Spark reads, because they depend on which records are unreadable."""
         return self.on_error != WARN or self._is_own
 
     # What a query over the records selects.
 
     def found(self, wanted: Sequence[str] | None = None) -> str:
-        """SQL for what couldn't be read: values as texts, by column.
+        """SQL for a struct of unreadable values as text, by column; NULL for a good record.
 
         Args:
-            wanted: the columns that are read; None: all. Where rows are only counted, the others needn't be looked at.
+            wanted: the columns that are read; None for all. Others needn't be checked where rows are only counted.
         """
         types = self._types
         if self.on_error == WARN and wanted is not None and self.raw not in wanted:
@@ -153,9 +153,9 @@ class Records:
         bad = ", ".join(f"{literal(name)}, {self._bad(name, kind)}" for name, kind in checked.items())
         some = " or ".join(f"__b.{quoted(name)} is not null" for name in checked) or "false"
         values = ", ".join(f"{literal(name)}, __b.{quoted(name)}" for name in checked)
-        # Spark reads the columns that a query names, and finds nothing wrong with others.
+        # Spark parses only the columns that a query names, so errors in others go unnoticed.
         record = f"coalesce({quoted(self.raw)}, to_json(struct({', '.join(map(quoted, types))})))"
-        # The lambdas give names to what would stand in the text several times.
+        # Lambda parameters name expressions that would otherwise be repeated in the SQL.
         first = f"transform(array(try_element_at({self._as_texts(types)}, 1)), __e -> named_struct({bad}))"
         whole = (
             f"named_struct({', '.join(filter(None, [values, literal(WHOLE)]))}, if({some}, null, {record}))"
@@ -169,8 +169,8 @@ class Records:
         """The columns of a row, each as SQL.
 
         Args:
-            wanted: those that are read; None: all.
-            unreadable: the column with what couldn't be read.
+            wanted: the columns that are read; None for all.
+            unreadable: the column with the unreadable values.
         """
         return [
             self._shown(unreadable) if name == self.raw else quoted(name)
@@ -178,7 +178,7 @@ class Records:
         ]
 
     def condition(self, unreadable: str) -> str | None:
-        """SQL for which rows there are; None: all."""
+        """SQL condition for the rows to keep; None if it is all."""
         if self.on_error == DROP:
             return f"{unreadable} is null"
         if self.on_error == FAIL:
@@ -202,12 +202,12 @@ class Records:
         raw = quoted(self.raw)
         if not self._is_own:
             return f"case when {unreadable} is not null then {raw} end as {raw}"
-        # Spark reads only what a query names, and says nothing of values that it doesn't read: this names all.
+        # Spark parses only the columns that a query names, so this names all.
         every = ", ".join(map(quoted, self._types))
         return f"case when {raw} is not null then coalesce({raw}, to_json(struct({every}))) end as {raw}"
 
     def _sentence(self, unreadable: str) -> str:
-        """SQL for what is wrong with a record, as a sentence."""
+        """SQL for the error message on an unreadable record."""
 
         def value(name: str) -> str:
             text = rf"left(regexp_replace({unreadable}.{quoted(name)}, '\\s+', ' '), 100)"
@@ -230,10 +230,10 @@ class Records:
     # A record as texts.
 
     def _as_texts(self, types: Mapping[str, str]) -> str:
-        """SQL for an array with the record, or those of its rows that this may be, as structs of texts."""
+        """SQL for an array of structs of texts: the record, or the rows of a JSON array that may be the row at hand."""
         raw = quoted(self.raw)
         if self.format == "csv":
-            # By their places.
+            # CSV fields are matched by position.
             return f"array(from_csv({raw}, {literal(_ddl(dict.fromkeys(self._types, 'string')))}, {self._map()}))"
         if self.format == "xml":
             return f"array(from_xml({raw}, {literal(_ddl(dict.fromkeys(types, 'string')))}, {self._map()}))"
@@ -243,7 +243,7 @@ class Records:
         return f"if({self._are_many(types)}, transform({same}, __p -> __p.t), {texts})"
 
     def _are_many(self, types: Mapping[str, str]) -> str:
-        """SQL for whether a record of JSON is an array of several rows, of which others may be the ones."""
+        """SQL for whether a JSON record is an array of several rows."""
         return f"coalesce(size({self._array(dict.fromkeys(types, 'string'))}) > 1, false)"
 
     def _array(self, types: Mapping[str, str]) -> str:
@@ -251,11 +251,11 @@ class Records:
         return f"from_json({quoted(self.raw)}, {literal(f'array<struct<{fields}>>')}, {self._map()})"
 
     def _bad(self, name: str, kind: str) -> str:
-        """SQL for a value as a text, where it couldn't be read."""
+        """SQL for a value's text if it is unreadable; else NULL."""
         text = f"__e.{quoted(name)}"
         if not _NESTED.match(kind):
             return f"if({quoted(name)} is null, {text}, null)"
-        # A part of it may be NULL for that, and the others there.
+        # In a nested value, the unreadable part is NULL and other parts aren't.
         read = {_RAW: "string"}
         if self.format == "xml":
             again = f"from_xml({quoted(self.raw)}, {literal(_ddl({name: kind, **read}))}, {self._map(_RAW)})"
@@ -265,22 +265,22 @@ class Records:
         return f"if({quoted(name)} is null or {again}.{_RAW} is not null, {text}, null)"
 
     def _map(self, raw: str | None = None) -> str:
-        """Spark's options as an argument of its functions."""
+        """Spark's options as an argument of its SQL functions."""
         options = {
             name: value
             for name, value in self.options.items()
-            # Not those of file systems, nor what only says which files are read.
+            # Without options of file systems and those that only select files.
             if name.lower() not in _OWN_OPTIONS and "." not in name
         }
         options |= {"mode": "PERMISSIVE"} | ({"columnNameOfCorruptRecord": raw} if raw else {})
         return f"map({', '.join(f'{literal(name)}, {literal(value)}' for name, value in options.items())})"
 
-    # Messages, which are texts already.
+    # Messages, whose values are texts.
 
     def of_messages(self) -> tuple[list[str], list[str]]:
-        """What is selected of Kafka's messages, and of that in turn, for a relation with the columns of `schema`.
+        """Returns two SELECT lists, the second over the first, that give Kafka's messages the columns of `schema`.
 
-        A message without a value is none that can't be read: a tombstone.
+        A message without a value is a tombstone, which isn't unreadable.
         """
         raw, value = quoted(self.raw), "cast(value as string)"
         first = [
@@ -289,7 +289,7 @@ class Records:
             f"{_OF_A_MESSAGE} as __place",
         ]
         names = [f"__message.{quoted(name)} as {quoted(name)}" for name in self._types]
-        # JSON's reader finds nothing in an empty text.
+        # The JSON reader returns NULL and no raw record for an empty text.
         unread = f"coalesce(__message.{raw}, if(__message is null, __value, null)) as {raw}"
         return first, [*names, unread, "__place"]
 
