@@ -1,4 +1,5 @@
-"""Operators → the program of a micro-batch: every change in memory, then one commit of all state."""
+"""Generates the program of a micro-batch from operators: all changes are computed first, then all state is
+committed at once."""
 
 from __future__ import annotations
 
@@ -92,32 +93,32 @@ from ..windows.emission import FINAL, Emission
 from .plan_size import bounded
 
 RESULT = "result_change"
-"""The step with what changes in the result."""
+"""Step with the changes of the result."""
 OUTPUT, OUTPUT_ROW, OUTPUT_TIMES = "output", "output_row", "output_times"
-"""The part of the state with what a micro-batch puts out, and its columns."""
+"""State table with the output of a micro-batch, and its columns."""
 
 _CAME = "_change_type in ('insert', 'update_after')"
 
 
 def can_be_remade(flow: Dataflow) -> bool:
-    """Whether the table can be put out anew as a whole: rows of it may go."""
+    """Whether the whole table can be rebuilt; rows of it may be deleted."""
     found = replaced(flow)
     return flow.root.relation.changes and (found is None or found.key is not None)
 
 
 def remakes_whole(found: Replaced | None) -> bool:
-    """Whether the table that is put out anew is compared as a whole, by what is the result: of a ranking of one row it may
-    have had several with that one's key."""
+    """Whether a rebuilt table is compared as a whole: the table of a Top-1 may have had several rows with the
+    key of the one."""
     return found is not None and isinstance(found.operator, TopN) and found.operator.top.rows == 1
 
 
 def parts_of(flow: Dataflow, ttl: int | None) -> dict[str, list[str]]:
-    """By operator the parts of the state that it has, or shares with others."""
+    """Returns by operator the state tables that it has, or shares with others."""
     return parts_and_rows(flow, ttl)[0]
 
 
 def parts_and_rows(flow: Dataflow, ttl: int | None) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """The same, and by part with rows the operator whose they are."""
+    """Returns `parts_of`, and for each state table with buffered rows the operator that the rows come from."""
     made = _Generator(flow, ttl)
     rows = {part: kept.operator.name for part, kept in made.keeps.items() if isinstance(kept, BufferedRows)}
     return {name: sorted(parts) for name, parts in made.parts_of.items()}, rows
@@ -133,18 +134,18 @@ def program(
     replayed: Collection[str] | None = None,
     emission: Emission = FINAL,
 ) -> Program:
-    """What one micro-batch of a dataflow does.
+    """Returns the program of one micro-batch of a dataflow.
 
     Args:
-        plan: with a dataflow.
-        window_levels: what is done for its windows.
-        time_zones: that they are cut in.
-        ttl: microseconds after which what is idle expires; None: never.
-        behind: as of `Program`.
-        signature: of the plan.
-        emission: when results of windows come.
-        replayed: the groups, and rankings of rows, that come in as if they were new, where what stands on them is made anew;
-            None: nothing is.
+        plan: plan with a dataflow.
+        window_levels: levels of its windows.
+        time_zones: time zones of the windows.
+        ttl: microseconds until idle state expires; None for never.
+        behind: see `Program.behind`.
+        signature: signature of the plan.
+        emission: when results of windows are emitted.
+        replayed: groups and rankings of rows that are read from the state as if they were new, so that
+            everything above them is rebuilt; None if nothing is.
     """
     flow = plan.dataflow
     if flow.is_stateless:
@@ -163,7 +164,7 @@ def program(
         if upsert.key and not remakes_whole(made.replaced):
             upsert = replace(upsert, fired="select true as anything", scope="true")
         else:
-            # What comes is all there is, whatever the table has.
+            # The output is the full result, whatever the table has.
             output = output if made.replaced is not None else _came()
             upsert = Upsert(None, EVERYTHING, "true", None)
 
@@ -187,14 +188,14 @@ def program(
         again=result.again,
         only_with=None if replayed is not None else result.again[-1].name,
         lookups=result.lookups,
-        # Results of windows whose state is gone can't be emitted again.
+        # Results of windows whose state has been dropped can't be emitted again.
         remake=rebuilt if can_be_remade(flow) and not emission.changes else None,
         kept_for=emission.last,
     )
 
 
 def _passing_on(plan: Plan, flow: Dataflow, signature: dict[str, object]) -> Program:
-    """Row by row, and nothing to remember of it: one text, and one commit."""
+    """Returns the program of a stateless query: one query and one commit."""
     texts: dict[str, str] = {}
     asked: list[tuple[str, str]] = []
     for each in flow.operators:
@@ -225,32 +226,32 @@ def _passing_on(plan: Plan, flow: Dataflow, signature: dict[str, object]) -> Pro
 
 @dataclass(frozen=True)
 class _Result:
-    """What goes to the table."""
+    """The part of a program that writes the model's table."""
 
     output: str
     upsert: Upsert | None
     again: tuple[Step, ...]
     steps: tuple[Step, ...] = ()
-    """Made before the commit, after all others."""
+    """Steps before the commit, after all others."""
     parts: tuple[StatePart, ...] = ()
     lookups: tuple[Lookup, ...] = ()
-    """Made before the output, which reads them."""
+    """Look-ups that the output reads."""
 
 
 def _kept_result(flow: Dataflow) -> _Result:
-    """What changes in the result: it is made before the commit, which has a copy of it."""
+    """Returns the changes of the result, computed before the commit, which stores a copy of them."""
     changes = flow.root.relation.changes
     weight = f", {WEIGHT} as {OUTPUT_TIMES}" if changes else ""
     out = f"struct(* except ({WEIGHT}))" if changes else "struct(*)"
     put_out = StatePart(
         OUTPUT,
         f"select {now(STEP)} as {STEP}, {out} as {OUTPUT_ROW}{weight} from {RESULT}",
-        # Only the last step's rows may have to be put out again, and not once it is over.
+        # Only the last micro-batch's rows may have to be emitted again, and only until it is over.
         f"select * except (part) from state where part = '{OUTPUT}' and false",
         closes=None,
         reads=(OUTPUT,),
     )
-    # A row that one operator takes away and another puts there is no change.
+    # A row that one operator retracts and another inserts is no change.
     net = f"select {ROW}.*, sum({TIMES}) as {WEIGHT} from (\n{packed(flow.root)}\n) group by {ROW} having sum({TIMES}) <> 0"
     listed = f"{OUTPUT_ROW}.*{f', {OUTPUT_TIMES} as {WEIGHT}' if weight else ''}"
     again = Step(
@@ -270,11 +271,11 @@ def _kept_result(flow: Dataflow) -> _Result:
 
 
 def _change(flow: Dataflow) -> tuple[str, Upsert | None]:
-    """The rows of `RESULT` that come, and what they replace."""
+    """Returns the query for the inserted rows of `RESULT`, and what they replace."""
     if not flow.root.relation.changes:
         return f"select * from {RESULT}", None
     if flow.key is None:
-        # Nothing tells rows apart: the table as it was and the change are added up.
+        # Nothing identifies a row: the new table is the table plus the changes.
         rows = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}\nunion all\n{_changes()}"
         return spread(added_up(rows, True), True), Upsert(
             None, f"select true as anything from {RESULT}", "true", None, change=RESULT
@@ -290,21 +291,21 @@ def _changes() -> str:
 
 
 def _came() -> str:
-    """The rows of `RESULT` that come."""
+    """Returns the query for the inserted rows of `RESULT`."""
     return spread(f"select {ROW}, {TIMES} from (\n{_changes()}\n) where {TIMES} > 0", True)
 
 
 @dataclass(frozen=True)
 class _PutOut:
-    """What an operator that is the result puts out after the commit."""
+    """The output of an operator that is the result, computed after the commit."""
 
     steps: list[Step]
     rows: str
-    """The relation with its rows, and a weight."""
+    """Relation with its rows and a weight."""
     touched: str
-    """That with which groups, or rankings, they are of."""
+    """Relation with the keys of the affected groups or rankings."""
     columns: tuple[str, ...]
-    """The columns of that."""
+    """Columns of `touched`."""
 
 
 class _Generator:
@@ -320,26 +321,26 @@ class _Generator:
         self.ttl, self.replayed, self.emission, self.lookups = ttl, replayed, emission, lookups
         self.state_names = {group.name: name for name, group in flow.groups.items()}
         self.parts_of: dict[str, set[str]] = {}
-        """By operator the parts of the state that it has, or shares."""
+        """By operator, the state tables that it has or shares."""
         self.looks_into: dict[str, set[str]] = {}
-        """By operator those of others that it reads, too."""
+        """By operator, the state tables of other operators that it reads."""
         self.rows: list[Rows] = []
         self.known: list[Step] = []
-        """What `rows` are made of."""
+        """Steps that `rows` reads."""
         self.steps: list[Step] = []
         self.parts: dict[str, StatePart] = {}
         self.keeps: dict[str, BufferedRows | Operator] = {}
-        """By part of the state whose rows it has, or what it is of."""
+        """By state table, the buffered rows or the operator that it belongs to."""
         self.groups: dict[str, Groups] = {}
-        """The pieces of each `GroupAggregate`."""
+        """State and steps of each `GroupAggregate`."""
         self.replaced = replaced(flow)
         """The operator that is the result."""
         self.put_out: _PutOut | None = None
-        """What it puts out."""
+        """Output of that operator."""
         self.uses = Counter(each.name for operator in flow.operators for each in operator.inputs)
-        # What it lets go and what it holds back are two readings.
+        # A `WindowClose` reads its input twice: rows to emit and rows to hold back.
         self.uses.update(e.name for o in flow.operators if isinstance(o, WindowClose) for e in o.inputs)
-        # The keys that a table outside is asked for come out of one more.
+        # The keys of a look-up are another reader of the input.
         self.uses.update(e.name for o in flow.operators if self._asked(o) for e in o.inputs)
         rankings = [each for each in flow.operators if isinstance(each, TopN)]
         there = {*self.state_names.values(), *(each.name for each in rankings), *map(members_part, rankings)}
@@ -349,7 +350,7 @@ class _Generator:
                 "back that it was edited to, run it, and then change it."
             )
         known = {name for name in self.state_names if self.state_names[name] in replayed}
-        # Rankings of rows, too.
+        # Rankings of rows can be replayed too.
         known |= {each.name for each in rankings if self._is_replayed(each)}
         known |= {below.name for each in flow.operators if each.name in known for below in in_order(each)}
         judged = [
@@ -371,7 +372,8 @@ class _Generator:
             self._make(operator)
             own = [self.parts[part] for part in self.parts_of.get(operator.name, ())]
             if replayed and operator.name not in known:
-                # Nothing is known of what stands on the groups, though the state has rows.
+                # Operators above the replayed ones are rebuilt from nothing, although the state has rows of
+                # theirs.
                 self.steps[begun:] = [
                     replace(step, sql=step.initial or step.sql, asks=(), whole=None)
                     for step in self.steps[begun:]
@@ -387,7 +389,7 @@ class _Generator:
     def _has(self, part: StatePart, of: BufferedRows | Operator) -> None:
         known = self.parts.setdefault(part.name, part)
         if known.closes is None and part.closes is not None:
-            # Rows that others keep, too, who wait for nothing.
+            # Rows shared with operators that have no windows to close.
             self.parts[part.name] = replace(known, closes=part.closes)
         self.parts_of.setdefault(self.made, set()).add(part.name)
         self.keeps.setdefault(part.name, of)
@@ -440,7 +442,7 @@ class _Generator:
         elif isinstance(operator, WindowChanges):
             changed = ChangedWindows(operator)
             text, initial = changed.change()
-            # It is read to be kept, too.
+            # The state reads it too.
             self.steps.append(Step(operator.name, text, persist=True, initial=initial))
             self._has(changed.state(), operator)
         elif isinstance(operator, Recompute):
@@ -453,12 +455,12 @@ class _Generator:
         initial: str | None = None,
         lookups: tuple[Lookup, ...] = (),
     ) -> None:
-        # What another reading would give otherwise is decided once: the state has what is put out.
+        # Non-deterministic rows are computed once, so that the state has the rows that are emitted.
         again = self.uses[operator.name] > 1 or not operator.relation.repeatable
         self.steps.append(Step(operator.name, text, persist=again, initial=initial, lookups=lookups))
 
     def _asked(self, operator: Operator, inputs: Sequence[str] = ()) -> tuple[Lookup, ...]:
-        """What tables outside are asked for, before an operator that reads their answers.
+        """Returns the look-ups in external tables that an operator reads.
 
         Args:
             operator: the operator.
@@ -517,14 +519,14 @@ class _Generator:
         ttl = ttl_of(operator, self.ttl)
         sign, times = "", ""
         if below.relation.changes:
-            # Rows that come, or go, several times do so one by one.
+            # A row with a weight other than 1 or -1 becomes several rows.
             sign = f" except ({WEIGHT}), if({WEIGHT} > 0, 1, -1) as __sign"
             times = f"\nlateral view explode(sequence(1L, abs({WEIGHT}))) each as __each"
         rows = f"select own.*{sign} from {below.name} as own{times}"
         if ttl is not None:
             time = now("watermark_after")
             if end := next(iter(operator.ends), below.relation.open_until):
-                # The key of an open window isn't idle before it closes.
+                # The key of an open window isn't idle before the window closes.
                 time = f"greatest({time}, own.{quote(end)})"
             if (own := self._time_of(operator)) is not None:
                 time = f"cast(own.{quote(own)} as timestamp)"
@@ -565,8 +567,9 @@ class _Generator:
         self.groups[operator.name] = pieces
 
     def _judge(self, operator: Operator, pieces: Groups) -> None:
-        """Has rows looked at before they are grouped: those without an event time are dropped, and counted, where they
-        expire by that; all are counted when they are grouped, where nobody else reads them."""
+        """Adds the late-row filter before a group aggregation: rows without an event time are dropped and
+        counted, if keys expire by event time. If only the aggregation reads the rows, they are counted while
+        they are grouped."""
         views = tuple(each.view for each in in_order(operator) if isinstance(each, Source))
         timed = self._time_of(operator) is not None
         alone = None if timed else pieces.changed
@@ -583,7 +586,7 @@ class _Generator:
         )
 
     def _reads_alone(self, operator: Operator) -> bool:
-        """Whether one step of an operator alone reads the rows of a stream, as they come."""
+        """Whether a single step of an operator is the only reader of a stream's rows."""
         if not isinstance(operator, GroupAggregate) or self.lookups or self.flow.windowed:
             return False
         path, below = row_by_row(operator.inputs[0])
@@ -598,7 +601,7 @@ class _Generator:
         )
 
     def _is_ranked_alone(self, operator: GroupAggregate) -> bool:
-        """Whether all that reads groups is one ranking, which does so once."""
+        """Whether the only reader of the groups is one ranking, which reads them once."""
         for each in self.flow.operators:
             if isinstance(each, TopN) and each.inputs[0].relation.changes and each.descends is not None:
                 path, below = row_by_row(each.inputs[0])
@@ -609,8 +612,9 @@ class _Generator:
         return False
 
     def _time_of(self, operator: Operator) -> str | None:
-        """The column with the event time of rows whose keys expire, or come once, by that, where only the table stands
-        above them, or a ranking that is the result. Elsewhere all that one micro-batch brings is of one time."""
+        """Returns the event-time column of the input of an operator whose keys expire, or whose rows are
+        final, by event time. Only an operator that is the result, or is below a ranking that is, has one;
+        None for others: rows of one micro-batch then have one time."""
         root = None if self.replaced is None else self.replaced.operator
         if root is not operator and not (
             isinstance(root, TopN)
@@ -625,7 +629,7 @@ class _Generator:
         return below.relation.event_time if is_timed and not (below.relation.changes or by_window) else None
 
     def replaced_result(self) -> _Result:
-        """What the micro-batch touches, as the state has it after it."""
+        """Returns the result of the affected groups, read from the state after the commit."""
         root, made = self.replaced, self.put_out
         assert root is not None and made is not None
         again = reading(made.steps, [self.parts[part] for part in self.parts_of[root.operator.name]])
@@ -660,8 +664,8 @@ class _Generator:
         self.looks_into[operator.name] = self.parts_of[below.name]
 
     def _is_replayed(self, operator: TopN) -> bool:
-        """Whether a ranking of rows comes as if it were new: it is called after its part of the state, or by itself where it
-        is the result."""
+        """Whether a ranking of rows is replayed. It is named after its state table, or after itself if it is
+        the result."""
         return operator.name in self.replayed or members_part(operator) in self.replayed
 
     def _close(self, operator: WindowClose) -> None:
@@ -676,8 +680,8 @@ class _Generator:
         self._has(counts.state(), operator)
 
     def _joined(self, each: Operator, ends: str | None, until: Until | None) -> BufferedRows:
-        """The rows of a side of a join; with a TTL each row expires by itself, all that are equal together where it may
-        be retracted."""
+        """Returns the buffered rows of one side of a join. Under a TTL each row expires on its own; equal
+        rows expire together if rows may be retracted."""
         if until is not None:
             return kept_until(each, until)
         ttl = ttl_over(each, self.ttl) if ends is None else 0
@@ -745,8 +749,8 @@ class _Generator:
             ]
         else:
             alone = operator.shown is not None
-            # Rows that stay keep their partitions where they are in the result by themselves; else they are there for those
-            # that come later.
+            # Rows that never expire keep their partitions alive if they are in the result without a match;
+            # otherwise they are kept for later rows of other inputs.
             anchored, staying = operator.is_anchored, [*map(stay, operator.inputs)]
             held = any(staying) and not (anchored or ttl is None or operator.ends)
             partitions = (
@@ -792,21 +796,21 @@ class _Generator:
         )
         text = netted(both)
         if not operator.relation.changes:
-            # Rows only come: nothing of what it gave before is missing after.
+            # Append-only: every row of the old result is in the new one.
             self._step(operator, spread(added_up(both, True), True), over(operator.sql, first))
             return
         self._step(operator, text, f"select *, 1L as {WEIGHT} from (\n{over(operator.sql, first)}\n)")
 
     @staticmethod
     def _grouped_anew(operator: Recompute, rows: BufferedRows, partitions: Partitions) -> _PutOut:
-        """Groups that are the result, out of the rows that are kept of each that the micro-batch touches."""
+        """Returns the affected groups of a GROUP BY that is the result, recomputed from their buffered rows."""
         touched, put_out = f"{operator.name}_put_out", f"{operator.name}_result"
         changes = operator.inputs[0].relation.changes
         there = spread(added_up(rows.there(touched), changes), changes, apart=operator.asks_for_rows)
         listed, came = ", ".join(partitions.names), rows.came_now()
         made = over(operator.sql, [there])
         if not partitions.names:
-            # An aggregate of no rows is a row.
+            # An aggregate over no rows has one row.
             listed, came = "true as anything", _only_one(partitions.ttl, came)
             made = of_keys(f"(\n{made}\n)", [], touched)
         return _PutOut(
@@ -820,7 +824,7 @@ class _Generator:
         )
 
     def _lasting(self, operator: WindowRows | WindowResults, rows: str) -> str:
-        """Rows of windows, without those of which nothing is known any more: they can't be added to."""
+        """Returns the rows of windows without those of expired windows, which can't be updated."""
         end = operator.relation.open_until
         ttl = ttl_over(operator, self.ttl)
         if ttl is None or end is None or operator.relation.open_for is not None:
@@ -829,8 +833,8 @@ class _Generator:
 
 
 def _only_one(ttl: int | None, came: str) -> str:
-    """Whether a result of one partition is put out: once, rows or not, and then with rows, for once it is forgotten there
-    are none to make it of."""
+    """Returns the query that decides whether a global result is emitted: in the first micro-batch, even
+    without rows, and later only with input rows, since an expired state can't reproduce it."""
     if ttl is None:
         return "select true as anything"
     first = f"select true as anything from clock where {now('watermark_before')} is null"
@@ -838,12 +842,12 @@ def _only_one(ttl: int | None, came: str) -> str:
 
 
 def _touched(operator: Recompute, partitions: Partitions, is_result: bool) -> str:
-    """The keys of the partitions that the inputs' changes touch, each once.
+    """Returns the query for the distinct keys of the partitions that the inputs' changes affect.
 
     Args:
         operator: the operator.
-        partitions: what its rows are kept by.
-        is_result: whether what it gives is the result itself.
+        partitions: partitions of its buffered rows.
+        is_result: whether the operator is the result.
     """
     if operator.is_whole:
         (first, *_) = operator.inputs

@@ -1,8 +1,9 @@
-"""Bounds what Spark has to plan at once.
+"""Limits the size of the plans that Spark optimizes at once.
 
-A step that is kept is computed with the first one that needs it, and stands in that one's plan with all it is made of, as
-often as it is read there. Operators above each other multiply: two GROUP BYs, a join and a GROUP BY made plans of 34,000
-lines. So a step that has come to a certain size is computed by a job of its own, and what reads it begins with its rows.
+A cached step is computed with the first step that reads it, and is part of that step's plan, once per
+reference. The sizes of operators above each other multiply: two GROUP BYs, a join and a GROUP BY gave plans
+of 34,000 lines. So a step above a certain size is computed by a job of its own (`Step.materialize`), and its
+readers start from its rows.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from dataclasses import replace
 from ..program import Step
 
 MOST = 24
-"""Relations in a plan, each counted as often as it is read. A job of its own costs some 50 milliseconds, so what is
-small is left to the step that reads it."""
+"""Maximum number of relations in a plan, each counted once per reference. A separate job takes some 50
+milliseconds, so smaller steps are left to their readers."""
 
 _WORD = re.compile(r"\w+")
 
 
 def bounded(steps: Iterable[Step], early: Collection[str] = ()) -> list[Step]:
-    """Steps of which those are materialized whose plans would be large.
+    """Returns the steps, with those materialized whose plans would be too large.
 
     Args:
-        steps: in their order; none is read before it is made.
-        early: those that are computed by jobs of their own anyway.
+        steps: in order; a step reads only earlier ones.
+        early: names of steps that separate jobs compute anyway.
     """
     sizes: dict[str, int] = {}
     found = []
@@ -42,5 +43,5 @@ def bounded(steps: Iterable[Step], early: Collection[str] = ()) -> list[Step]:
 
 
 def _size(text: str, sizes: dict[str, int]) -> int:
-    """How many relations a plan has: the leaves, and what the steps are made of that it reads."""
+    """Returns the number of relations in a plan: its leaves, and those of the steps that it reads."""
     return 1 + sum(times * sizes.get(word, 0) for word, times in Counter(_WORD.findall(text)).items())

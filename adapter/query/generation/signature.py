@@ -1,4 +1,5 @@
-"""What the state of a plan depends on, as plain JSON: kept with the state, and compared with that of an edited query."""
+"""Everything that the state of a plan depends on, as plain JSON: stored with the state, and compared with
+that of an edited query."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ VERSION = 2
 
 
 def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) -> dict[str, object]:
-    """What the state of a plan depends on, as plain JSON; equal signatures can share a state. It says which sources are
-    read and not from where: a checkpoint knows that."""
+    """Returns everything that the state of a plan depends on, as plain JSON. Plans with equal signatures can
+    share a state. It names the sources but not their locations, which the checkpoint has."""
     found: dict[str, object] = with_texts(_signature(plan, ttl, emission), without_place)
     return found
 
@@ -67,12 +68,13 @@ def _signature(plan: Plan, ttl: int | None, emission: Emission) -> dict[str, obj
         found["clauses"] = [list(each) for each in plan.clauses()]
     if windows is not None:
         if windows.stages:
-            # Early results may come and go: rows of the state are there until the last one.
+            # Early firing can be switched on and off: the state has all rows until the end of allowed
+            # lateness.
             found["results"] = {"complete": emission.complete, "last": emission.last}
         return found
     found |= _operators(flow, ttl, emission)
     if flow.has_windows:
-        # What has been put out of open windows is in the state, too.
+        # The state also has what open windows have emitted.
         found["results"] = asdict(emission)
     found["state_ttl"] = ttl is not None
     if ttl is not None:
@@ -81,7 +83,7 @@ def _signature(plan: Plan, ttl: int | None, emission: Emission) -> dict[str, obj
 
 
 def _stages(plan: Plan) -> list[dict[str, object]]:
-    """What each stage of windows is of."""
+    """Returns the definition of each stage of windows."""
     stages, all_stages = [], plan.dataflow.windowed
     for stage in all_stages:
         entry: dict[str, object] = {
@@ -90,7 +92,7 @@ def _stages(plan: Plan) -> list[dict[str, object]]:
             "source": stage.source,
         }
         if not any(re.search(rf"\b{each.name}\b", stage.source) for each in all_stages):
-            # A digest can't tell what the stages are called in the state.
+            # A digest hides the names of stages, which the state uses.
             entry["ordered"] = digest(ordered(stage.source))
         entry["window"] = _window(stage.window)
         if isinstance(stage, AggregateStage):
@@ -112,7 +114,8 @@ def _stages(plan: Plan) -> list[dict[str, object]]:
                 entry["plain"] = stage.plain
         if kept := _below(all_stages, stage):
             entry["below"] = kept
-            # One name in the state may be of several aggregates, one after the other: `sum(v + 1)`, `sum(v - 1)`.
+            # One name in the state may have belonged to several aggregates in turn, such as `sum(v + 1)` and
+            # `sum(v - 1)`.
             entry["reads"] = {
                 each.name: {key.name: key.identity for key in each.keys}
                 | {metric.name: metric.identity for metric in each.metrics}
@@ -124,10 +127,11 @@ def _stages(plan: Plan) -> list[dict[str, object]]:
 
 
 def _lookups(plan: Plan, said: str) -> dict[str, list[str]]:
-    """By view the names of the lookup tables whose answers go into the state, of whose stages all is given that is said.
+    """Returns by view the name of each lookup table whose rows go into the state; `said` is the text of all
+    stages.
 
-    Views are called after tables alone, and numbered where two are called the same, so a text over them doesn't say which
-    table it reads.
+    A view is named after the table without its schema, and numbered if two have that name, so a text over
+    views doesn't say which table it reads.
     """
     texts = [said, *(stage.rows for stage in plan.dataflow.windowed)]
     for each in in_order(kept_root(plan.dataflow)) if plan.windows is None else ():
@@ -141,7 +145,7 @@ def _lookups(plan: Plan, said: str) -> dict[str, list[str]]:
 
 
 def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str, object]:
-    """The tree of operators, and what of the state is whose."""
+    """Returns the tree of operators, and the state tables of each."""
     groups: dict[str, dict[str, object]] = {}
     root = replaced(flow)
     for name, group in flow.groups.items():
@@ -154,10 +158,10 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
             values = map(list, group.stage.enumerated.values)
             groups[name]["enumerated"] = [list(group.stage.enumerated.keys), list(values)]
         if pieces.keeps_given:
-            # The row that it gave last, with all of its columns.
+            # State table with the last row that each group gave, with all columns.
             groups[name]["given"] = pieces.given_part
     top = kept_root(flow)
-    # Windows are told by their stages.
+    # Windows are identified by their stages.
     operators = [each for each in in_order(top) if not isinstance(each, WindowAggregate | WindowBuffer)]
     tops = {each.name: each.top.rows for each in operators if isinstance(each, TopN)}
     of_rows = [
@@ -185,13 +189,14 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
 
 
 def _label(operator: Operator) -> str:
-    """What an operator is called; of groups that are the result it is no matter why their rows are kept."""
+    """Returns the label of an operator. For a GROUP BY that is the result, the label leaves out why its rows
+    are buffered."""
     is_result = isinstance(operator, Recompute) and operator.shown is not None
     return "GROUP BY" if is_result else operator.label
 
 
 def _kept_by_one(operator: Operator, flow: Dataflow) -> dict[str, object] | None:
-    """What the only operator with a state keeps, whatever rows it keeps it of."""
+    """Returns the definition of the state of the only stateful operator, independent of its input."""
     if isinstance(operator, GroupAggregate):
         (name,) = flow.groups
         return {"name": name, "by": sorted(key.identity for key in operator.stage.keys)}
@@ -204,8 +209,8 @@ def _kept_by_one(operator: Operator, flow: Dataflow) -> dict[str, object] | None
 
 
 def _below(stages: Sequence[Stage], stage: Stage) -> dict[str, object]:
-    """What a stage keeps of the results of others: how these are made, by their stage. Where it keeps aggregates of them,
-    also column by column: others may come and go."""
+    """Returns how the results of other stages that a stage reads are computed, by stage. For a stage with
+    aggregates also by column, so that other columns can be added and removed."""
     others = [each for each in stages if each.level < stage.level]
     by_name = bool(others) and isinstance(stage, AggregateStage) and not _takes_all_columns(stage)
     found: dict[str, object] = {}
@@ -218,14 +223,14 @@ def _below(stages: Sequence[Stage], stage: Stage) -> dict[str, object]:
 
 
 def _takes_all_columns(stage: AggregateStage) -> bool:
-    """Whether a column more below can change what rows there are, or what others are."""
+    """Whether an added input column can change the stage's rows, or its other columns."""
     if any("*" in key.identity for key in stage.keys):
         return True
     for star in every(parse(stage.rows), exp.Star):
         over = star.parent.parent if isinstance(star.parent, exp.Column) else star.parent
         if not isinstance(over, exp.Select | exp.Count):
             return True
-    # Not in what a window is expanded to, which has a NATURAL JOIN that is ours.
+    # Read from the source as written: the expanded form of a window has a generated NATURAL JOIN.
     query = parse(stage.source)
     named = any(alias.args.get("columns") for alias in every(query, exp.TableAlias))
     natural = any(join.args.get("method") for join in every(query, exp.Join))
@@ -234,7 +239,7 @@ def _takes_all_columns(stage: AggregateStage) -> bool:
 
 
 def _columns(text: str) -> dict[str, object] | None:
-    """What a SELECT's columns are made of, and its rows; None: its columns aren't listed."""
+    """Returns the expressions of a SELECT's columns, and its rows; None if its columns aren't listed by name."""
     query = parse(text)
     if not isinstance(query, exp.Select) or query.is_star or query.args.get("distinct") or explodes(query):
         return None
@@ -244,9 +249,9 @@ def _columns(text: str) -> dict[str, object] | None:
 
 
 def _aggregates(pieces: Partials, below: Sequence[str] = ()) -> dict[str, object]:
-    """Which columns of the state belong to what. A metric, a set and a key are told by their text over the rows, which
-    stays the same when an alias, the order or something else of the query changes; `below`: the stages that these rows may
-    be of."""
+    """Returns the state columns of each metric, distinct set and key. These are identified by their text over
+    the input rows, which doesn't change with an alias, the order or other parts of the query. `below`: stages
+    that the input rows may come from."""
     stage = pieces.stage
     columns, sets = pieces.state_columns(), pieces.set_parts()
     by_name = {members.name: members.identity for members in stage.distinct_sets}
@@ -256,7 +261,8 @@ def _aggregates(pieces: Partials, below: Sequence[str] = ()) -> dict[str, object
         metrics[metric.identity] = {
             "sql": metric.sql,
             "columns": columns[metric.identity],
-            # Changes where a version of this package, or another type of its argument, keeps it in another way.
+            # Changes if another version of the package, or another argument type, stores the metric
+            # differently.
             "kept": [*kept, *([metric.types.sum] if metric.types else [])],
             "rows": digest(metric.rows),
             "ordered": digest(ordered(metric.rows)),
@@ -277,7 +283,8 @@ def _aggregates(pieces: Partials, below: Sequence[str] = ()) -> dict[str, object
 
 
 def _over(rows: str, below: Sequence[str]) -> dict[str, list[str]]:
-    """Of rows that are the results of other stages, the digest whatever these are called, and which they are.
+    """For rows that are results of other stages, returns a digest that is independent of the stages' names,
+    and these names.
 
     >>> (one, name), (other, its) = (_over(f"SELECT * FROM {name}", [name])["over"] for name in ("stage_1", "stage_3"))
     >>> one == other, name, its
@@ -294,5 +301,5 @@ def _top(top: Top) -> list[object]:
 
 def _window(window: Window) -> dict[str, object]:
     listed: dict[str, object] = {**asdict(window), "partition_by": list(window.partition_by)}
-    # Left out where they say nothing, so that states made before they were there still fit.
+    # Left out where empty, so that signatures from before these settings existed are equal.
     return {key: value for key, value in listed.items() if key not in ("partition_by", "time_zone") or value}

@@ -1,1 +1,1 @@
-"""What makes two plans the same: lineage, fingerprints, signatures."""
+"""Equality of plans: lineage, fingerprints, signatures."""

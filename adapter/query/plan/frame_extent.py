@@ -54,7 +54,8 @@ def reach(windows: Sequence[exp.Window], time: str, alias: str) -> FrameExtent |
         time: column (lower case) that rows are ordered by.
         alias: alias of these rows in the SELECT.
 
-    Returns=None if the clauses have different partitions or another order, or look at later rows.
+    Returns:
+        None if the clauses have different partitions or another order, or look at later rows.
     """
     partitions = {frozenset(map(canonical, each.args.get("partition_by") or ())) for each in windows}
     if len(partitions) != 1:

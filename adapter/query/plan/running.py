@@ -4,8 +4,6 @@ instead of all.
 Each row has values that are merged with those of the preceding rows. The merged values of all emitted rows
 are stored as those of the last one, which stands for them in the frames of later rows.
 
-Example:
-
 >>> from ..sql.dialect import parse, sql
 >>> query = parse("select k, avg(v) over (partition by k order by ts) as mean from __input_0 as s")
 >>> made, values = of_frames(query, "s")
@@ -70,7 +68,8 @@ def of_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[Runni
         template: SELECT whose frames end with the row itself.
         alias: alias of its rows.
 
-    Returns=None if a clause is another aggregate, or its frame begins elsewhere.
+    Returns:
+        None if a clause is another aggregate, or its frame begins elsewhere.
     """
     made = template.copy()
     computed = {
