@@ -1,7 +1,8 @@
-"""What the parts of a state are of, told by lineage, so that a query that only is written otherwise finds them again.
+"""Matches the state tables of two plans by lineage, so that a query with another text but the same meaning
+finds its state.
 
-A state is called by what its query said when it was made. Where an edited query has a part that is of the same rows, under
-another name, it takes that name (`stream.alike`): everything that is there stays as it is.
+A state table is named after the query it was created for. If an edited query has a part with the same rows
+under another name, that part takes the old name (`stream.alike`), and the stored rows stay as they are.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from .lineage import Lineage, lineages, placed, stage_rows
 from .lineage import of as lineage_of
 
 VERSION = 4
-"""Of how lineage is told: another version may tell the same otherwise."""
+"""Version of the lineage format: another version may describe the same rows differently."""
 
 
 def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> dict[str, object]:
-    """What a dataflow, and each part of its state, is of, as plain JSON.
+    """Returns the lineage of a dataflow and of each of its state tables, as plain JSON.
 
     Args:
         flow: the dataflow.
-        keeps: by part of the state whose rows it has, or the operator that it is of.
+        keeps: by state table, the buffered rows or the operator that it belongs to.
     """
     known = lineages(flow)
     root = known[kept_root(flow).name]
@@ -38,7 +39,7 @@ def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> dict[
     groups = {}
     for operator, name in names.items():
         its = known[operator]
-        # Two groupings of the same rows are told apart by their aggregates.
+        # Two GROUP BY over the same rows are distinguished by their aggregates.
         groups[name] = its.rows if rows[its.rows] == 1 else digest(its.means)
     metrics = {
         names[each.name]: {
@@ -66,7 +67,7 @@ def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> dict[
 
 def _of_part(of: BufferedRows | Operator, known: Mapping[str, Lineage], flow: Dataflow) -> str:
     if isinstance(of, TopN) and not of.inputs[0].relation.changes:
-        # Of a ranking of rows fewer may be asked for: those are there.
+        # The digest leaves out N: a ranking with a smaller N finds its rows in the state.
         all_rows = lineage_of(replace(of, top=replace(of.top, rows=0)), known)
         names = [name.lower() for name, _ in all_rows.columns]
         return digest(
@@ -86,7 +87,7 @@ def _of_part(of: BufferedRows | Operator, known: Mapping[str, Lineage], flow: Da
         of.busy,
     ]
     if of.partitions is not None and expires and not of.alone:
-        # What expires together.
+        # Identity of the partitions that expire together.
         owner = next((each for each in flow.operators if each.name == of.partitions.owner), None)
         said += [known[owner.name].rows if owner is not None else "each row"]
         said += [placed(key, (of.alias,)) for key in of.keys]

@@ -1,10 +1,11 @@
-"""What an operator's rows and columns are, told by what they are made of: the same for texts that mean the same.
+"""Lineage of an operator: which rows it returns, and what each of its columns is computed from, equal for
+texts that mean the same.
 
-An operator is called by a digest of its text, so another alias, a WITH around a part, or a column more below it gives it
-another name. What its state has may be the same all the same. Its *lineage* tells: which rows it gives, and what each column
-of them is made of, down to the columns of streams, whatever these are called on the way.
+An operator's name is a digest of its text, so another alias, a WITH around a part, or an added column below
+it changes the name, although its state may still fit. The *lineage* traces each column down to the columns of
+streams, independent of the names in between.
 
-Equal lineages mean the same; unequal ones may. What isn't understood is told as it is written.
+Equal lineages mean the same; unequal ones may. Text that isn't understood is compared as written.
 
 >>> from ..plan.relation import Relation
 >>> from ..plan.base import Project, Source
@@ -78,39 +79,39 @@ from ..sql.nodes import every
 _WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 _HIDDEN = (WEIGHT, GIVEN_BY)
 STAR = "*"
-"""What stands among columns in the place of those that aren't known by name: set operations go by places."""
+"""Placeholder for columns that aren't known by name; needed since set operations match columns by position."""
 _CLAUSES = {"expressions", "from_", "from", "where", "joins", "laterals"}
-"""What a SELECT may say to be understood."""
+"""Clauses of a SELECT that lineage understands."""
 
 
 class Unclear(Exception):
-    """A text whose meaning isn't told here."""
+    """Raised for a text whose meaning lineage can't determine."""
 
 
 @dataclass(frozen=True)
 class Lineage:
-    """What an operator, or a query in one, gives."""
+    """Rows and columns of an operator, or of a query in one."""
 
     rows: str
-    """Which rows, and how often each."""
+    """Digest of which rows there are, and how often."""
     columns: tuple[tuple[str, str], ...] = ()
-    """Those that are known by name (as written), each with what it is, and `STAR` in the place of all others."""
+    """Columns known by name (as written), each with its origin, and `STAR` for all others."""
     star: str = ""
-    """What all other columns are of; empty: there are no others."""
+    """Origin of all other columns; empty if there are none."""
     hidden: frozenset[str] = field(default=frozenset())
-    """Columns of that, in lower case, which aren't handed on."""
+    """Columns covered by `star`, in lower case, that don't pass through."""
 
     @property
     def means(self) -> str:
-        """All of it: rows that are kept can be those of another operator if this is the same."""
+        """Returns a digest of rows and columns. Stored rows of another operator fit if its digest is equal."""
         columns = [(name.lower(), what) for name, what in self.columns]
         return digest(self.rows, columns, self.star, sorted(self.hidden))
 
     def column(self, name: str) -> str:
-        """What a column is.
+        """Returns the origin of a column.
 
         Raises:
-            Unclear: there is none, as far as is known, or several.
+            Unclear: no such column is known, or several are.
         """
         found = {what for each, what in self.columns if each.lower() == name.lower()}
         if len(found) == 1 and sum(each.lower() == name.lower() for each, _ in self.columns) == 1:
@@ -124,7 +125,7 @@ class Lineage:
         return any(each.lower() == name.lower() for each, _ in self.columns)
 
     def without(self, *names: str) -> Lineage:
-        """The same without some columns."""
+        """Returns the lineage without some columns."""
         gone = {name.lower() for name in names}
         hidden = self.hidden | gone if self.star else self.hidden
         return replace(
@@ -135,11 +136,11 @@ class Lineage:
 
 
 _UNTOLD = Lineage("")
-"""Of what isn't understood."""
+"""Lineage of a text that isn't understood."""
 
 
 def lineages(flow: Dataflow) -> dict[str, Lineage]:
-    """The lineage of each operator, by its name."""
+    """Returns the lineage of each operator, by its name."""
     found: dict[str, Lineage] = {}
     for operator in flow.operators:
         found[operator.name] = of(operator, found)
@@ -147,21 +148,21 @@ def lineages(flow: Dataflow) -> dict[str, Lineage]:
 
 
 def of(operator: Operator, known: Mapping[str, Lineage]) -> Lineage:
-    """The lineage of an operator.
+    """Returns the lineage of an operator.
 
     Args:
-        operator: which.
-        known: by name those of what is below it.
+        operator: the operator.
+        known: lineages of the operators below it, by name.
     """
     try:
         return _of(operator, [known[each.name] for each in operator.inputs])
     except (Unclear, QueryError):
-        # Its name says all of its text, and all below.
+        # The name is a digest of the operator's text and everything below it.
         return _opaque("as written", operator.name)
 
 
 def _opaque(*texts: object) -> Lineage:
-    """Rows that only these texts tell, as all of their columns."""
+    """Returns a lineage whose rows and columns depend on these texts as a whole."""
     rows = digest(*texts)
     return Lineage(rows, ((STAR, rows),), star=rows)
 
@@ -209,7 +210,8 @@ def _of_text(
     operator: Project | Join | OuterIntervalJoin | Local | MaterializedProject | OverAggregate | Recompute,
     below: Sequence[Lineage],
 ) -> Lineage:
-    """Of a text that isn't understood: the text without the names of its relations, and all that it reads."""
+    """Returns the lineage of an operator whose text isn't understood: a digest of the text without its
+    relations' names, and of its inputs."""
     also: list[object] = []
     if isinstance(operator, Recompute):
         also = [placed(key, operator.aliases) for keys in operator.keys for key in keys]
@@ -220,10 +222,10 @@ def _of_text(
 
 
 def _of_ranking(operator: TopN, below: Lineage) -> Lineage:
-    """The first rows, each with its place."""
+    """Returns the lineage of a Top-N: its first rows, with their rank."""
     select = parse(operator.sql)
     assert isinstance(select, exp.Select)
-    # What is ranked by is of the rows, whatever the select list calls by the same name.
+    # ORDER BY refers to the row's columns, whatever the select list gives these names to.
     items = [each for each in select.expressions if each.alias_or_name != OF_ROW]
     select.set(
         "expressions", sorted(items, key=lambda each: not each.alias_or_name.startswith((BY, ORDER, ID)))
@@ -239,18 +241,19 @@ def _of_ranking(operator: TopN, below: Lineage) -> Lineage:
 
 
 def _by_place(*texts: object, like: Lineage) -> Lineage:
-    """Rows whose columns are told by their places, and called as others are."""
+    """Returns the lineage of rows whose columns are identified by position and named like those of `like`."""
     rows = digest(*texts)
     columns = tuple((name, digest(rows, place)) for place, (name, _) in enumerate(like.columns))
     return Lineage(rows, columns, rows if like.star else "", like.hidden)
 
 
 def _of_union(below: Sequence[Lineage]) -> Lineage:
-    """All rows of all sides: a column is what it is in each, so that others may come and go."""
+    """Returns the lineage of UNION ALL. A column's origin combines its origins in each side, so that other
+    columns can be added and removed."""
     if any(each.star for each in below) or len({len(each.columns) for each in below}) > 1:
         return _by_place("union", *(each.means for each in below), like=below[0])
     named = {tuple(name.lower() for name, _ in each.columns) for each in below}
-    # In either order it is the same relation.
+    # The order of the sides doesn't matter.
     sides = sorted(below, key=lambda each: (each.rows, each.means)) if len(named) == 1 else below
     places = zip(*(each.columns for each in sides), strict=True)
     columns = [[(each.rows, what) for each, (_, what) in zip(sides, place, strict=True)] for place in places]
@@ -266,7 +269,7 @@ def _of_union(below: Sequence[Lineage]) -> Lineage:
 
 
 def _in_windows(operator: WindowRows, below: Lineage) -> Lineage:
-    """Each row once for each window it is in."""
+    """Returns the lineage of rows, each repeated for each window that it is in."""
     window = operator.window
     time = path_of(window.time)
     by = [below.column(name) for name in (time[0], *window.partition_by)]
@@ -280,7 +283,8 @@ def _in_windows(operator: WindowRows, below: Lineage) -> Lineage:
 
 
 def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
-    """Windows over streams: aggregates of one stage are told one by one, so that others may come and go."""
+    """Returns the lineage of windows over streams. The aggregates of a stage have separate origins, so that
+    others can be added and removed."""
     windows, output = operator.windows, parse(operator.sql)
     if not windows:
         return _opaque("rows", without_names(output), *(each.means for each in below))
@@ -301,15 +305,16 @@ def _of_windows(operator: WindowResults, below: Sequence[Lineage]) -> Lineage:
 
 
 def stage_rows(operator: WindowResults) -> dict[str, str]:
-    """By stage of windows what it has rows of: which windows, of which rows and keys, whatever is aggregated of them."""
+    """Returns by stage of windows a digest of its windows, input rows and keys, independent of its
+    aggregates."""
     return _of_stages(operator.windows)[0]
 
 
 def _of_stages(
     windows: Sequence[WindowAggregate | WindowBuffer],
 ) -> tuple[dict[str, str], dict[str, Lineage]]:
-    """The same, and the lineage of the results of all, `_UNTOLD` of those that aren't understood: they are no tables beside
-    the streams."""
+    """Returns `stage_rows`, and the lineage of each stage's results: `_UNTOLD` for those that aren't
+    understood, so that they aren't taken for static tables."""
     rows: dict[str, str] = {}
     untold = dict.fromkeys([each.name for each in windows], _UNTOLD)
     given = dict(untold)
@@ -336,7 +341,8 @@ def _of_stages(
 
 
 def _of_stage(stage: AggregateStage, rows: str, means: Mapping[str, str]) -> Lineage:
-    """The finished windows of a stage; `means`: of the results of others, by their names."""
+    """Returns the lineage of a stage's closed windows. `means`: digests of the results of other stages, by
+    name."""
     columns = {name: digest(rows, name) for name in (*_WINDOW_COLUMNS, "grouping_id")}
     columns |= {key.name: digest(rows, "key", key.identity) for key in stage.keys}
     columns |= {
@@ -347,7 +353,7 @@ def _of_stage(stage: AggregateStage, rows: str, means: Mapping[str, str]) -> Lin
 
 
 def _said_of(operator: WindowAggregate | WindowBuffer) -> dict[str, object]:
-    """What tells a stage, but for its number."""
+    """Returns the definition of a stage without its number."""
     stage = operator.stage
     said: dict[str, object] = {
         "window": asdict(stage.window),
@@ -410,14 +416,14 @@ def _expression(text: str) -> exp.Expr:
 
 
 def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
-    """The lineage of a SELECT, row by row over what it reads.
+    """Returns the lineage of a SELECT that works row by row on its input.
 
     Args:
         query: a tree.
-        known: by name what is known of the tables in it.
+        known: lineages of the tables in it, by name.
 
     Raises:
-        Unclear: it does something else.
+        Unclear: the query does anything else.
     """
     if not isinstance(query, exp.Select):
         raise Unclear(query)
@@ -448,7 +454,7 @@ def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
 
 
 def _read(select: exp.Select, known: Mapping[str, Lineage]) -> _Read:
-    """What a SELECT reads, with its joins and its WHERE."""
+    """Returns the input of a SELECT: its relations, joins and WHERE."""
     if more := {name for name, value in select.args.items() if value} - _CLAUSES:
         raise Unclear(more)
     scope: dict[str, Lineage] = {}
@@ -471,7 +477,7 @@ def _read(select: exp.Select, known: Mapping[str, Lineage]) -> _Read:
     if len(scope) == 1:
         sides = dict.fromkeys(scope, "")
     elif plain and len(set(rows)) == len(rows):
-        # In either order it is the same relation: a side is told by its rows.
+        # The order of inner-joined sides doesn't matter: each is identified by its rows.
         sides = {alias: each.rows for alias, each in scope.items()}
         rows.sort()
     else:
@@ -497,12 +503,13 @@ def _read(select: exp.Select, known: Mapping[str, Lineage]) -> _Read:
 
 
 def _with_lateral(read: _Read, lateral: exp.Lateral, rows: str) -> tuple[_Read, str]:
-    """What is read with the rows of a LATERAL VIEW beside, and which rows these are; `rows`: those without it."""
+    """Returns the input extended by a LATERAL VIEW, and the digest of its rows; `rows` is the digest without
+    it."""
     alias = lateral.args.get("alias")
     if not lateral.args.get("view") or alias is None or not alias.name or alias.name.lower() in read.scope:
         raise Unclear(lateral)
     made = read.told(lateral.this, makes_several=True)
-    # Two of one expression stand beside other rows each.
+    # Two LATERAL VIEWs of one expression extend different rows.
     of = digest("lateral", rows, made, bool(lateral.args.get("outer")))
     columns = tuple((each.name, digest(of, place)) for place, each in enumerate(alias.columns))
     if not columns:
@@ -524,7 +531,7 @@ def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, st
     if others or (alias is not None and alias.args.get("columns")):
         raise Unclear(node)
     if is_static:
-        # A table beside the streams, or a query over tables, as it is in each micro-batch.
+        # A static table, or a query over static tables, as it is in each micro-batch.
         text = node.copy()
         text.set("alias", None)
         if not is_repeatable(text):
@@ -541,22 +548,22 @@ def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, st
 
 @dataclass(frozen=True)
 class _Read:
-    """What a SELECT reads."""
+    """The input of a SELECT."""
 
     rows: str
     scope: Mapping[str, Lineage]
-    """By alias, in lower case."""
+    """Lineages by alias, in lower case."""
     sides: Mapping[str, str]
-    """By alias what tells it from others; empty where it is alone."""
+    """By alias, a text that distinguishes it from other aliases; empty if there is only one."""
     operators: Collection[str]
-    """The tables that are operators."""
+    """Names of the tables that are operators."""
 
     def all_of(self, tests: Sequence[exp.Expr]) -> list[str]:
-        """What conditions are that all have to hold."""
+        """Returns digests of conditions that are combined by AND."""
         return sorted(map(self._condition, tests))
 
     def _condition(self, test: exp.Expr) -> str:
-        """What a condition is, whichever side of a comparison is first."""
+        """Returns a digest of a condition, independent of the order of the sides of a comparison."""
         if isinstance(test, exp.EQ | exp.NullSafeEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
             sides = [self.told(test.this), self.told(test.expression)]
             if isinstance(test, exp.EQ | exp.NullSafeEQ):
@@ -569,15 +576,16 @@ class _Read:
     def told(
         self, node: exp.Expr, defined: Mapping[str, str] | None = None, makes_several: bool = False
     ) -> str:
-        """What an expression over the rows is.
+        """Returns a digest of an expression over the rows.
 
         Args:
             node: the expression.
-            defined: what stands before it in the select list, by name in lower case: Spark may read it from there.
-            makes_several: whether it may make several rows of one.
+            defined: digests of the preceding items of the select list, by name in lower case: Spark may
+                resolve names to them.
+            makes_several: whether it may turn one row into several.
 
         Raises:
-            Unclear: it isn't of one row, or another each time, or a name isn't known.
+            Unclear: it isn't computed from one row, isn't deterministic, or uses an unknown name.
         """
         if isinstance(node, exp.Column):
             return self._column(node, defined)
@@ -597,14 +605,15 @@ class _Read:
         return digest(canonical(holder.this))
 
     def _asked(self, query: exp.Query) -> str:
-        """What a query over tables alone is that is asked for each row: its text, and what of the row it may name."""
+        """Returns a digest of a subquery over static tables: its text, and the columns of the row that it may
+        read."""
         if any(each.name in self.operators for each in every(query, exp.Table)):
             raise Unclear(query)
         named: list[str] = []
         for column in every(query, exp.Column):
             if isinstance(column.this, exp.Star) or _is_of_query(column, query):
                 continue
-            # Without a relation's name it may be a column of the row that the tables don't have.
+            # Without a relation's name it may be a column of the row, if the tables don't have it.
             may_be = [each for each in self.scope.values() if each.star or each.names(column.name)]
             if column.table or may_be:
                 named.append(self._column(column, None))
@@ -617,12 +626,12 @@ class _Read:
         if table in self.scope and table:
             return self._of(table, name)
         if table:
-            # A field of a column.
+            # A field of a struct column.
             return digest(
                 "field", self._column(exp.column(column.args["table"].copy()), defined), name.lower()
             )
         listed = [alias for alias, each in self.scope.items() if each.names(name)]
-        # Had another one such a column, too, the name would be refused.
+        # If another relation also had such a column, Spark would reject the name.
         may_be = listed or [alias for alias, each in self.scope.items() if each.star] or [*self.scope]
         if len(may_be) > 1:
             raise Unclear(column)
@@ -632,7 +641,7 @@ class _Read:
             return self._of(alias, name)
         if not self.scope[alias].star:
             return earlier
-        # That, or a column of the rows: it is the same wherever both are.
+        # Either that item or a column of the rows. The digest covers both.
         return digest("either", earlier, self._of(alias, name))
 
     def _of(self, alias: str, name: str) -> str:
@@ -640,7 +649,7 @@ class _Read:
         return digest(side, found) if side else found
 
     def star(self, item: exp.Expr) -> Lineage:
-        """The columns that a star stands for."""
+        """Returns the columns that a star expands to."""
         star = item if isinstance(item, exp.Star) else item.this
         if not passes_columns(star):
             raise Unclear(item)
@@ -653,8 +662,8 @@ class _Read:
 
 
 def _is_of_query(column: exp.Column, query: exp.Expr) -> bool:
-    """Whether a column in a query is surely one of the relations in it: what is nearest around it counts, and what stands in
-    FROM sees nothing of its neighbours."""
+    """Whether a column in a query certainly belongs to a relation of that query. The nearest enclosing SELECT
+    is tried first; a relation in FROM doesn't see its neighbours."""
     name = column.table.lower()
     path: list[exp.Expr] = [column]
     while name and path[-1] is not query and path[-1].parent is not None:
@@ -670,7 +679,7 @@ def _is_of_query(column: exp.Column, query: exp.Expr) -> bool:
 
 
 def placed(text: str, aliases: Sequence[str]) -> str:
-    """An expression over relations, which are called by their places.
+    """Returns the canonical text of an expression, with its relations named by position.
 
     >>> placed("upper(a.k)", ("b", "a")), placed("upper(a.k)", ("a",))
     ('UPPER(__1.k)', 'UPPER(k)')

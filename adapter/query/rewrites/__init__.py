@@ -1,1 +1,1 @@
-"""Rewrites: a SELECT made into one that gives the same rows another way. Each is a function from tree to tree."""
+"""Rewrites: functions that turn a SELECT into another one with the same rows."""

@@ -1,4 +1,4 @@
-"""Where the bits of a distinct set lie: one for each value and FILTER, in as many BIGINTs as they need.
+"""Layout of the bits of a distinct set: one bit per value and FILTER, in as many BIGINTs as needed.
 
 >>> Bits(("words",), values=3, filters=2).set_bits("words", "number", [None, "`hi`"])
 'shiftleft(1L, number) | if(`hi`, shiftleft(1L, number + 3), 0)'
@@ -17,25 +17,26 @@ WORD = 64
 
 
 def words_needed(values: int, filters: int) -> int:
-    """How many BIGINTs hold the bits."""
+    """Returns the number of BIGINTs that hold the bits."""
     return -(-values * filters // WORD)
 
 
 @dataclass(frozen=True)
 class Bits:
-    """The bit of value v under FILTER f is number `f * values + v`, counted through the words."""
+    """Bits of a distinct set. The bit of value v under FILTER f has the number `f * values + v`, counted
+    through the words."""
 
     words: tuple[str, ...]
-    """The columns that hold them."""
+    """Columns that hold the bits."""
     values: int
     filters: int
 
     def set_bits(self, word: str, number: str | None, conditions: Sequence[str | None]) -> str:
-        """SQL for the bits of one word that a row sets.
+        """Returns SQL for the bits of one word that a row sets.
 
         Args:
             word: the column.
-            number: SQL for the number of the row's value; None where there is only one.
+            number: SQL for the number of the row's value; None if there is only one value.
             conditions: SQL of each FILTER; None for none.
         """
         start = self.words.index(word) * WORD
@@ -53,7 +54,7 @@ class Bits:
         return " | ".join(terms)
 
     def any_of(self, place: int, numbers: Sequence[int]) -> str:
-        """SQL for whether the bit of one of these values is set, under the FILTER at a place."""
+        """Returns SQL for whether the bit of any of these values is set, under the FILTER at a position."""
         tests = []
         for at, word in enumerate(self.words):
             here = [
@@ -75,7 +76,8 @@ def _plus(number: str, shift: int) -> str:
 
 
 def _mask(mask: int) -> str:
-    """SQL for a mask. The highest bit of a BIGINT is its sign, and the smallest of all has no literal."""
+    """Returns SQL for a mask. The highest bit of a BIGINT is its sign, and the smallest BIGINT has no
+    literal."""
     value = mask - (1 << 64) if mask >> 63 else mask
     if value == -(1 << 63):
         return "shiftleft(1L, 63)"

@@ -1,4 +1,4 @@
-"""Buckets: how many parts the work of one key is split into."""
+"""Number of buckets that the work of one key is split into."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from ..errors import QueryError
 
 
 def check_buckets(buckets: object) -> None:
-    """Passes a number of buckets.
+    """Raises unless the value is a valid number of buckets.
 
     Raises:
-        QueryError: it is none.
+        QueryError: it isn't a whole number of at least 2.
     """
     if isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 2:
         raise QueryError(f"buckets is {buckets!r}; write a whole number of at least 2, such as 128.")

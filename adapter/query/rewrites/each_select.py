@@ -1,4 +1,4 @@
-"""Which SELECTs of a query a rewrite is for: each that fits, innermost first."""
+"""Applies a rewrite to the SELECTs of a query that it fits, innermost first."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Rewrite = Callable[[exp.Select, Names], exp.Select]
 def rewrite_each(
     tree: exp.Query, fits: Callable[[exp.Select], bool], rewrite: Rewrite, otherwise: str
 ) -> exp.Query:
-    """The query with each SELECT that fits rewritten. Changes the tree it is given.
+    """Returns the query with each SELECT that fits rewritten. Changes the tree.
 
     Args:
         tree: a query.
-        fits: whether a SELECT has what the rewrite is about.
-        rewrite: makes a new SELECT of one that fits, and leaves that one as it is.
-        otherwise: the sentence if none fits.
+        fits: returns whether the rewrite applies to a SELECT.
+        rewrite: returns a new SELECT for one that fits, without changing it.
+        otherwise: message for a query in which no SELECT fits.
 
     Raises:
-        QueryError: none fits, or none of those that fit can be rewritten.
+        QueryError: no SELECT fits, or none that fits can be rewritten.
     """
     tree = qualify.without_qualify(tree)
     names = Names(node.this for node in every(tree, exp.Identifier))

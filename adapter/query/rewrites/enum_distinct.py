@@ -1,7 +1,8 @@
-"""COUNT(DISTINCT …) by a column of few known values: one distinct set with a bit per value, then back to rows.
+"""COUNT(DISTINCT …) grouped by a column with few known values: one distinct set with a bit per value, then
+expanded to rows.
 
-Without the rewrite a user who is seen under five channels is five rows of the distinct set; with it, one
-row with five bits. FILTERs are bits too. Above 64 bits there are several columns of them.
+Without the rewrite a user seen under five channels is five rows of the distinct set; with it, one row with
+five bits. FILTERs are bits too. More than 64 bits are stored in several columns.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select city, c, count(distinct u) as users from t where c in ('A', 'B') group by city, c")
@@ -85,10 +86,10 @@ NOTHING = (
 
 
 def enum_distinct(tree: exp.Query) -> exp.Query:
-    """The same rows through distinct sets with a bit per value. Changes the tree it is given.
+    """Returns a query with the same rows that uses distinct sets with a bit per value. Changes the tree.
 
     Raises:
-        QueryError: no SELECT of it can be rewritten; why.
+        QueryError: no SELECT of it can be rewritten; the message says why.
     """
     return rewrite_each(
         tree,
@@ -100,20 +101,20 @@ def enum_distinct(tree: exp.Query) -> exp.Query:
 
 @dataclass(frozen=True)
 class _Dimension:
-    """A key with few values."""
+    """A group key with few values."""
 
     key: GroupKey
     values: Values
     number: str
-    """The column with the number of a row's value."""
+    """Column with the number of a row's value."""
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """One count among those that a row of the counts holds: of which values."""
+    """One count in a row of the counts, over a choice of values."""
 
     chosen: tuple[int | None, ...]
-    """The number of each dimension's value; None: all of them."""
+    """Number of each dimension's value; None for all of its values."""
 
 
 class _Rewrite:
@@ -133,7 +134,7 @@ class _Rewrite:
         self.others = [
             key.name for key in self.grouped.keys if key.name not in {d.key.name for d in self.dimensions}
         ]
-        # Grouping sets, as which of the other keys and which dimensions each has.
+        # For each grouping set: the other keys and the dimensions that it has.
         sets = self.grouped.sets or [tuple(key.name for key in self.grouped.keys)]
         self.other_sets = list(
             dict.fromkeys(tuple(k for k in self.others if k in members) for members in sets)
@@ -159,11 +160,11 @@ class _Rewrite:
         self.rows, self.groups = names.new("enum_rows"), names.new("enum_groups")
         self.set, self.counts = names.new("enum_set"), names.new("enum_counts")
         self.place = names.new("place")
-        # The groups need a step of their own for their values, and for aggregates that need no set.
+        # Groups need a step for their values, and for aggregates without a distinct set.
         self.has_groups = bool(self.dimensions or self.grouped.plain)
 
     def made(self) -> exp.Select:
-        """The rewritten SELECT."""
+        """Returns the rewritten SELECT."""
         counted = ", ".join(" and ".join(values) for values in self.grouped.distinct_sets)
         of = ", ".join(d.key.name for d in self.dimensions) or "FILTER"
         fixed = f" for each {', '.join(self.others)}" if self.others else ""
@@ -197,7 +198,7 @@ class _Rewrite:
         return found
 
     def _limited(self, select: exp.Select) -> list[tuple[GroupKey, exp.Expr]]:
-        """The keys, with the condition that may limit them."""
+        """Returns the keys, each with the condition that may limit its values."""
         where = select.args.get("where")
         return [(key, where.this) for key in self.grouped.keys] if where else []
 
@@ -239,7 +240,7 @@ class _Rewrite:
         return made
 
     def _place(self) -> exp.Expr:
-        """Where a group's counts stand among those of its other keys."""
+        """Returns the position of a group's counts within the array of its other keys."""
         made, start = [], 0
         for shape in self.shapes:
             text = str(start) if start or not any(shape) else ""
@@ -264,7 +265,7 @@ class _Rewrite:
         return list(zip(self.dimensions, shape, strict=True))
 
     def _set_flags(self) -> list[str]:
-        """The keys that tell the other keys' grouping sets apart."""
+        """Returns the keys that distinguish the grouping sets of the other keys."""
         return [key for key in self.others if not all(key in members for members in self.other_sets)]
 
     def _set(self) -> exp.Select:
@@ -319,7 +320,7 @@ class _Rewrite:
         return expression(f"array({', '.join(each)})" if len(each) > 1 else each[0])
 
     def _numbers(self, cell: _Cell) -> list[int]:
-        """The numbers of all combinations of values that a cell counts."""
+        """Returns the numbers of all combinations of values that a cell counts."""
         numbers = [0]
         for dimension, chosen in zip(self.dimensions, cell.chosen, strict=True):
             count = len(dimension.values.literals)
@@ -346,11 +347,11 @@ class _Rewrite:
         return final.join(exp.to_table(self.counts), on=conjunction(tests))
 
     def key(self, name: str) -> exp.Expr:
-        """A group key, or what tells grouping sets apart."""
+        """Returns the column of a group key, or of a flag of grouping sets."""
         return column(name, self.groups if self.has_groups else self.counts)
 
     def call(self, call: Call) -> exp.Expr:
-        """An aggregate: of a group, or the group's among the counts."""
+        """Returns an aggregate: a column of the group, or the group's element of the counts."""
         if call.distinct is None:
             return column(call.name, self.groups)
         counts = column(call.name, self.counts)

@@ -1,4 +1,5 @@
-"""The few values that WHERE leaves a column: those of IN, of OR between equalities, and of AND with anything.
+"""Finds the few values that WHERE leaves a column: from IN, from OR between equalities, and from AND with any
+condition.
 
 >>> from ..sql.dialect import parse, sql
 >>> where = parse("select 1 from t where (c = 'A' or c in ('B', NULL) or c is null) and d > 3").args["where"].this
@@ -26,21 +27,21 @@ STRING = "string"
 
 @dataclass(frozen=True)
 class Values:
-    """Literals in the order they were met."""
+    """Literals in order of appearance."""
 
     literals: tuple[exp.Expr, ...]
 
     @property
     def are_strings(self) -> bool:
-        """Whether each of them equals one value of a column, whatever the column's type."""
+        """Whether each of them equals exactly one value of a column of any type."""
         return {_kind(literal) for literal in self.literals} <= {STRING, None}
 
 
 def values(where: exp.Expr, is_column: IsColumn) -> Values | None:
-    """All values that a column can have where a condition holds; None: any.
+    """Returns all values that a column can have if a condition holds; None if they are unknown.
 
     Raises:
-        QueryError: they are literals of several types, which Spark compares by rules of their own.
+        QueryError: the literals have several types, which Spark compares by rules that differ.
     """
     found = _values(where, is_column)
     if found is None:
@@ -55,10 +56,10 @@ def values(where: exp.Expr, is_column: IsColumn) -> Values | None:
 
 
 def number_of(key: exp.Expr, found: Values) -> exp.Case:
-    """Which of a column's values a row has, counted from 0."""
+    """Returns SQL for the number of a row's value, from 0."""
     made = exp.Case()
     if not found.are_strings:
-        # '1' and '01' are both equal to 1, and are two groups.
+        # '1' and '01' both equal 1 and are two groups.
         sentence = f"enum_distinct: {sql(key)} is a string, so write its values as strings."
         is_string = exp.Like(this=exp.func("typeof", key.copy()), expression=exp.Literal.string("string%"))
         made = made.when(is_string, exp.func("raise_error", exp.Literal.string(sentence)))
@@ -70,7 +71,7 @@ def number_of(key: exp.Expr, found: Values) -> exp.Case:
 
 
 def why_none(keys: Sequence[exp.Expr], where: exp.Expr | None, is_key: IsKey) -> QueryError:
-    """Why no key of a query has a list of values."""
+    """Returns the error that says why no key of a query has a list of values."""
     for key in keys:
         if where is not None and (test := _not_literal(where, is_key(key))) is not None:
             return QueryError(
@@ -85,7 +86,7 @@ def why_none(keys: Sequence[exp.Expr], where: exp.Expr | None, is_key: IsKey) ->
 
 
 def _not_literal(where: exp.Expr, is_column: IsColumn) -> exp.Expr | None:
-    """The first IN list of a column that holds something else than literals."""
+    """Returns the first IN list of a column that has something else than literals."""
     for test in every(where, exp.In):
         if is_column(test.this) and _listed(test) is None:
             return test
@@ -95,7 +96,7 @@ def _not_literal(where: exp.Expr, is_column: IsColumn) -> exp.Expr | None:
 def _values(node: exp.Expr, is_column: IsColumn) -> list[exp.Expr] | None:
     node = node.unnest()
     if isinstance(node, exp.And):
-        # Each side is true of all rows, so one list is enough; the shorter one.
+        # Both sides hold for all rows, so one list is enough: the shorter one.
         sides = [found for side in node.flatten() if (found := _values(side, is_column)) is not None]
         return min(sides, key=len, default=None)
     if isinstance(node, exp.Or):
@@ -113,7 +114,7 @@ def _values(node: exp.Expr, is_column: IsColumn) -> list[exp.Expr] | None:
     if isinstance(node, exp.EQ | exp.NullSafeEQ):
         for one, other in _either_way(node):
             if is_column(one) and _is_literal(other):
-                # `= NULL` is true of nothing, `<=> NULL` is.
+                # `= NULL` is never true, `<=> NULL` can be.
                 never = isinstance(node, exp.EQ) and isinstance(other, exp.Null)
                 return [] if never else [other]
     return None
@@ -137,8 +138,8 @@ def _is_literal(node: exp.Expr) -> bool:
 
 
 def _kind(node: exp.Expr) -> str | None:
-    """What type of literal this is; None: it is NULL or none. Two values of a column may be equal to the
-    same floating-point number, so those aren't taken for literals."""
+    """Returns the type of a literal; None for NULL and for anything else. Floating-point numbers don't count
+    as literals, since two values of a column may equal the same one."""
     if isinstance(node, exp.Literal):
         if node.is_string:
             return STRING

@@ -1,7 +1,7 @@
-"""A SELECT with aggregates taken apart: its rows, its keys, its aggregates, and what is written over them.
+"""Decomposes a SELECT with aggregates into its rows, keys, aggregates, and the expressions over them.
 
-A rewrite gives the rows a step of their own, computes keys and aggregates in steps above it, and then
-puts the user's select list, HAVING and ORDER BY over what these gave.
+A rewrite puts the rows into one step, computes keys and aggregates in steps above it, and applies the
+author's select list, HAVING and ORDER BY to their results.
 """
 
 from __future__ import annotations
@@ -50,16 +50,17 @@ _KEPT = ("distinct", "limit", "offset", "fetch", "with_")
 
 @dataclass(frozen=True)
 class Call:
-    """An aggregate as written, with what belongs to it (FILTER, WITHIN GROUP)."""
+    """An aggregate as written, with its FILTER and WITHIN GROUP."""
 
     name: str
     function: str
     text: exp.Expr
-    """Over columns of the rows."""
+    """The call, over columns of the rows."""
     distinct: tuple[str, ...] | None = None
-    """The columns of the rows that are counted; None: no aggregate that the rewrite takes apart."""
+    """Columns of the rows whose distinct values are counted; None for an aggregate that the rewrite leaves as
+    it is."""
     filter: str | None = None
-    """The column of the rows that says which of them are counted."""
+    """Column of the rows with the FILTER condition."""
 
 
 @dataclass(frozen=True)
@@ -68,29 +69,29 @@ class GroupKey:
 
     name: str
     node: exp.Expr
-    """As written, over the relations of FROM."""
+    """The key as written, over the relations of FROM."""
 
 
 class Finished(Protocol):
-    """Where the user's expressions find what the steps computed."""
+    """Columns of the computed keys and aggregates, for use in the author's expressions."""
 
     def key(self, name: str) -> exp.Expr:
-        """A group key."""
+        """Returns the column of a group key."""
 
     def call(self, call: Call) -> exp.Expr:
-        """The value of an aggregate."""
+        """Returns the value of an aggregate."""
 
 
 class Grouped:
     """One SELECT with aggregates.
 
     Args:
-        select: the SELECT; it is left as it is.
-        names: for columns.
-        takes_apart: the functions over DISTINCT that the rewrite is about.
+        select: the SELECT; it isn't changed.
+        names: generates names of columns.
+        takes_apart: functions over DISTINCT that the rewrite decomposes.
 
     Raises:
-        QueryError: something in it can't be moved over the steps.
+        QueryError: an expression can't be moved above the steps.
     """
 
     def __init__(self, select: exp.Select, names: Names, takes_apart: Collection[str]) -> None:
@@ -108,36 +109,37 @@ class Grouped:
         self.sets: list[tuple[str, ...]] | None = None
         if found and found.sets is not None:
             self.sets = [tuple(self.keys[place].name for place in members) for members in found.sets]
-        # Which set a row is of, told by the keys that not all sets have.
+        # The set of a row is known from the keys that not all sets have.
         in_all = [key.name for key in self.keys if all(key.name in members for members in self.sets or [])]
         self.flags = {
             key.name: names.new(f"grouping_{key.name}") for key in self.keys if key.name not in in_all
         }
-        self.outer(_Nowhere())  # meets all aggregates
+        self.outer(_Nowhere())  # collects all aggregates
 
     @property
     def distinct(self) -> list[Call]:
-        """The aggregates that the rewrite takes apart."""
+        """Returns the aggregates that the rewrite decomposes."""
         return [call for call in self._calls.values() if call.distinct is not None]
 
     @property
     def plain(self) -> list[Call]:
-        """All others."""
+        """Returns all other aggregates."""
         return [call for call in self._calls.values() if call.distinct is None]
 
     @property
     def distinct_sets(self) -> list[tuple[str, ...]]:
-        """The columns that distinct values are counted of."""
+        """Returns the sets of columns whose distinct values are counted."""
         return list(dict.fromkeys(call.distinct for call in self.distinct if call.distinct is not None))
 
     def canonical(self, node: exp.Expr) -> str:
-        """Text for comparing two expressions of this SELECT."""
+        """Returns a text for comparing two expressions of this SELECT."""
         return canonical(node, self._unqualified)
 
     # -- the steps ---------------------------------------------------------------------------------
 
     def rows(self, *more: exp.Expr) -> exp.Select:
-        """The rows, with all that keys and aggregates need by name, and more columns."""
+        """Returns the SELECT of the rows, with the columns that keys and aggregates need, and additional
+        items."""
         rows = self.select.copy()
         for clause in _OUTER:
             rows.set(clause, None)
@@ -146,7 +148,7 @@ class Grouped:
         return rows
 
     def group_by(self, *more: exp.Expr) -> exp.Group | None:
-        """The user's GROUP BY over the rows, and more keys."""
+        """Returns the author's GROUP BY over the rows, with additional keys."""
         group = self.select.args.get("group")
         if group is None:
             return exp.Group(expressions=list(more)) if more else None
@@ -171,21 +173,21 @@ class Grouped:
         inner.replace(column(self._key_of[self.canonical(resolve(inner, self.select))]))
 
     def key_columns(self) -> list[exp.Expr]:
-        """Select items for the keys."""
+        """Returns the select items of the keys."""
         return [column(key.name) for key in self.keys]
 
     def flag_items(self) -> list[exp.Expr]:
-        """Select items that tell the grouping sets apart, where the keys are grouped."""
+        """Returns the select items that distinguish the grouping sets, for the step that groups by the keys."""
         return [named(expression(f"grouping({sql(column(key))})"), flag) for key, flag in self.flags.items()]
 
     # -- what is written over them -----------------------------------------------------------------
 
     def outer(self, finished: Finished, having: str = "where") -> exp.Select:
-        """The user's select list, HAVING and ORDER BY over finished keys and aggregates.
+        """Returns the author's select list, HAVING and ORDER BY over computed keys and aggregates.
 
         Args:
-            finished: where they are.
-            having: the clause that filters groups there.
+            finished: columns of the keys and aggregates.
+            having: clause that filters groups there.
         """
         made = exp.Select(expressions=[self._item(item, finished) for item in self.select.expressions])
         for clause in _KEPT:
@@ -229,7 +231,7 @@ class Grouped:
             and ordering
             and node.name.lower() in self._outputs
         ):
-            return node.copy()  # ORDER BY looks at the select list first
+            return node.copy()  # ORDER BY resolves names in the select list first
         if (name := self._key_of.get(self.canonical(node))) is not None:
             return finished.key(name)
         if isinstance(node, exp.Column):
@@ -258,7 +260,7 @@ class Grouped:
         return copy
 
     def _window(self, node: exp.Expr, finished: Finished, ordering: bool) -> exp.Expr:
-        """``sum(count(*)) over (…)``: the outer call is no aggregate of the GROUP BY."""
+        """Rewrites ``sum(count(*)) over (…)``: the outer call is no aggregate of the GROUP BY."""
         copy = node.copy()
         call = copy.this
         while isinstance(call, _AROUND):
@@ -327,7 +329,7 @@ class Grouped:
 
     def _taken_apart(self, name: str, function: str, call: exp.Expr, condition: exp.Expr | None) -> Call:
         asked = arguments(call)
-        # Of a set of its own, for a column that is blank where other sets are counted.
+        # A separate column per distinct set: it is NULL in rows of the other sets.
         role = "distinct " + ", ".join(map(self.canonical, asked))
         values = tuple(self._row_column(argument, role) for argument in asked)
         where = self._row_column(condition, "filter") if condition is not None else None
@@ -340,8 +342,8 @@ class Grouped:
         return copy
 
     def _row_column(self, node: exp.Expr, role: str) -> str:
-        """The column of the rows that holds an expression. What keys and distinct values are of is not
-        shared, for grouping sets blank it out."""
+        """Returns the column of the rows that holds an expression. Keys and distinct values don't share
+        columns with others, since grouping sets replace them by NULL."""
         known = (role, self.canonical(node))
         if known not in self._columns:
             own = node.name if isinstance(node, exp.Column) and node.name.isidentifier() else ""
@@ -352,7 +354,7 @@ class Grouped:
 
 
 class _Nowhere:
-    """Before anything is computed."""
+    """Placeholder before anything is computed."""
 
     def key(self, name: str) -> exp.Expr:
         return column(name)
@@ -362,14 +364,14 @@ class _Nowhere:
 
 
 def grouping_sets(sets: Collection[Collection[str]]) -> exp.GroupingSets:
-    """GROUPING SETS over columns of the rows."""
+    """Returns GROUPING SETS over columns of the rows."""
     return exp.GroupingSets(
         expressions=[exp.Tuple(expressions=[column(name) for name in members]) for members in sets]
     )
 
 
 def has_distinct(select: exp.Select, functions: Collection[str]) -> bool:
-    """Whether a SELECT has one of these aggregates over DISTINCT values among its own."""
+    """Whether a SELECT has one of these aggregates over DISTINCT among its own clauses."""
     clauses = [*select.expressions, *(select.args.get(name) for name in ("having", "order", "qualify"))]
     return any(
         isinstance(node, exp.AggFunc) and is_distinct(node) and function_name(node) in functions

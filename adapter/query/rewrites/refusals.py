@@ -1,4 +1,4 @@
-"""What no rewrite, or only some, can keep exact: told before anything is changed."""
+"""Checks for queries that a rewrite can't reproduce exactly, made before anything is changed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..windows.windows import Window
 
 
 def check_repeatable(select: exp.Select) -> None:
-    """Passes a SELECT whose expressions give the same value each time they are computed.
+    """Raises unless all expressions of a SELECT are deterministic.
 
     Raises:
-        QueryError: one does not.
+        QueryError: it has a random function or TABLESAMPLE.
     """
     for call in every(select, exp.Func):
         if is_random(call):
@@ -34,10 +34,10 @@ def check_repeatable(select: exp.Select) -> None:
 
 
 def check_read_twice(select: exp.Select) -> None:
-    """Passes a SELECT whose relations give the same rows when they are read twice.
+    """Raises unless a SELECT's relations return the same rows when they are read twice.
 
     Raises:
-        QueryError: one is cut off by LIMIT.
+        QueryError: one has a LIMIT.
     """
     for node in _relations(select):
         for below in every(node, exp.Limit, exp.Fetch):
@@ -50,7 +50,7 @@ def check_read_twice(select: exp.Select) -> None:
 
 
 def windows_read(select: exp.Select) -> list[Window]:
-    """The window functions whose rows a SELECT reads, those below another GROUP BY left out."""
+    """Returns the windowing table functions whose rows a SELECT reads, except those below another GROUP BY."""
     return [
         window
         for node in _relations(select)
@@ -60,10 +60,11 @@ def windows_read(select: exp.Select) -> list[Window]:
 
 
 def check_steps(windows: list[Window]) -> None:
-    """Passes windows that have a row at every step.
+    """Raises unless windows have a row at every step.
 
     Raises:
-        QueryError: one leaves out steps in which a key has no new rows, which only the planner can do.
+        QueryError: one has emit='on_change', which only the planner supports: steps in which a key has no new
+            rows are left out.
     """
     for window in windows:
         if window.emit == "on_change":
@@ -74,7 +75,7 @@ def check_steps(windows: list[Window]) -> None:
 
 
 def _relations(select: exp.Select) -> Iterator[exp.Expr]:
-    """FROM and joins, and the named queries that they read."""
+    """Yields FROM and joins, and the CTEs that they read."""
     source = from_clause(select)
     waiting: list[exp.Expr] = [*([source] if source else []), *(select.args.get("joins") or ())]
     seen: set[int] = set()
@@ -89,7 +90,7 @@ def _relations(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _named_query(table: exp.Table) -> exp.Expr | None:
-    """The body of the WITH that a table names, if it does."""
+    """Returns the body of the CTE that a table names; None if it names none."""
     query = None if table.db else table.find_ancestor(exp.Query)
     while query is not None:
         clause = with_clause(query)
@@ -102,7 +103,7 @@ def _named_query(table: exp.Table) -> exp.Expr | None:
 
 
 def _grouped_between(below: exp.Expr, relation: exp.Expr) -> bool:
-    """Whether a GROUP BY stands between a SELECT and the relation that it lies under."""
+    """Whether there is a GROUP BY between a SELECT and the relation that contains it."""
     above = below.parent
     while above is not None and above is not relation.parent:
         if isinstance(above, exp.Select) and above.args.get("group"):

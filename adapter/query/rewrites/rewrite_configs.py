@@ -1,4 +1,4 @@
-"""The rewrites that a model's config asks for, by name. Nothing is rewritten in here."""
+"""Reads the rewrites that a model's config requests. Rewrites nothing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 from ..errors import QueryError
 
 NAMES = ("enum_distinct", "split_distinct", "split_topn")
-"""The rewrites, as macros and as configs are called, in the order they are made."""
+"""Names of the rewrites, as macros and configs, in the order they are applied."""
 
 
 def asked_for(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The rewrites that a model's config switches on, in the order they are made, with their options.
+    """Returns the rewrites that a model's config switches on, in the order they are applied, with their
+    options.
 
     Raises:
-        QueryError: a value that is wrong.
+        QueryError: a value is invalid.
     """
     found: dict[str, dict[str, Any]] = {}
     for name in NAMES:

@@ -1,4 +1,5 @@
-"""The rewrites by name: text of a SELECT → text that reads well and gives the same rows."""
+"""Applies rewrites by name to the text of a SELECT; the result is formatted for reading and gives the same
+rows."""
 
 from __future__ import annotations
 
@@ -20,19 +21,19 @@ REWRITES: Mapping[str, Callable[..., exp.Query]] = {
     "split_distinct": split_distinct,
     "split_topn": split_topn,
 }
-"""Name, as a macro and as a config → tree to tree."""
+"""Name, as macro and config → function from tree to tree."""
 
 
 def rewritten(name: str, text: str, **options: Any) -> str:
-    """A SELECT with one rewrite.
+    """Returns a SELECT with one rewrite applied.
 
     Args:
-        name: of the rewrite.
+        name: name of the rewrite.
         text: the SELECT.
-        options: what the rewrite takes.
+        options: options of the rewrite.
 
     Raises:
-        QueryError: it can't be rewritten; the rewrite is named.
+        QueryError: it can't be rewritten; the message names the rewrite.
     """
     try:
         return sql(REWRITES[name](parse(text, f"What {name} rewrites"), **options), pretty=True)
@@ -41,10 +42,11 @@ def rewritten(name: str, text: str, **options: Any) -> str:
 
 
 def by_config(text: str, config: Mapping[str, Any], streaming: bool = False) -> str:
-    """A model's text with the rewrites that its config asks for; `streaming`: with hints that ask for them.
+    """Returns a model's text with the rewrites that its config requests; with `streaming`, with hints that
+    request them.
 
     Raises:
-        QueryError: one can't be made, or a config is wrong.
+        QueryError: a rewrite isn't possible, or a config is invalid.
     """
     make = stream_rewrites.hinted if streaming else rewritten
     for name, options in asked_for(config).items():

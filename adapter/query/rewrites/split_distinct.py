@@ -1,7 +1,7 @@
-"""COUNT(DISTINCT …) in two levels: values are counted in buckets of their hash, and the buckets put together.
+"""COUNT(DISTINCT …) in two levels: values are counted per bucket of their hash, and the buckets are added up.
 
-So no single task counts all values of a key that has very many of them. Several distinct arguments are
-several kinds of rows, told apart by GROUPING; aggregates that count no distinct values are one more kind.
+No single task counts all values of a key with very many. Several distinct arguments are several kinds of
+rows, distinguished by GROUPING; aggregates without DISTINCT are another kind.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select city, sum(amount) as s, count(distinct u) as users from t group by city")
@@ -79,18 +79,18 @@ _OF_NOTHING: dict[str, str | None] = {
     **dict.fromkeys(("count", "count_if", "approx_count_distinct", "regr_count"), _ZERO),
     **dict.fromkeys(("collect_list", "collect_set", "array_agg"), _EMPTY),
 }
-"""What an aggregate gives for no rows at all; None: NULL."""
+"""Result of an aggregate over no rows, as SQL; None for NULL."""
 
 
 def split_distinct(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
-    """The same rows with distinct values counted in two levels. Changes the tree it is given.
+    """Returns a query with the same rows that counts distinct values in two levels. Changes the tree.
 
     Args:
         tree: a query.
-        buckets: how many parts the values of a key are counted in.
+        buckets: number of buckets per key.
 
     Raises:
-        QueryError: no SELECT of it can be rewritten; why.
+        QueryError: no SELECT of it can be rewritten; the message says why.
     """
     check_buckets(buckets)
     return rewrite_each(
@@ -117,7 +117,7 @@ class _Rewrite:
         self.flags = list(self.grouped.flags.values())
 
     def made(self) -> exp.Select:
-        """The rewritten SELECT."""
+        """Returns the rewritten SELECT."""
         counted = ", and each ".join(" and ".join(members) for members in self.sets)
         keys = ", ".join(key.name for key in self.grouped.keys)
         others = f"; and one row{f' for each {keys}' if keys else ''} with the other aggregates"
@@ -196,7 +196,8 @@ class _Rewrite:
         return made
 
     def _count(self, call: Call) -> exp.Expr:
-        """Rows of other kinds have NULL in these columns, and so aren't counted."""
+        """Returns a count of distinct values. Rows of other kinds have NULL in these columns, so they aren't
+        counted."""
         assert call.distinct is not None
         where = f" filter (where {sql(column(call.filter))})" if call.filter else ""
         return expression(f"count({', '.join(sql(column(name)) for name in call.distinct)}){where}")
@@ -204,11 +205,11 @@ class _Rewrite:
     # -- what is written over them -----------------------------------------------------------------
 
     def key(self, name: str) -> exp.Expr:
-        """A group key, or what tells grouping sets apart."""
+        """Returns the column of a group key, or of a flag of grouping sets."""
         return column(name)
 
     def call(self, call: Call) -> exp.Expr:
-        """An aggregate over the buckets. Only without GROUP BY there may be none."""
+        """Returns an aggregate over the buckets. There may be no bucket if the query has no GROUP BY."""
         name = sql(column(call.name))
         text = f"max({name})" if call.distinct is None else f"sum({name})"
         nothing = _ZERO if call.distinct is not None else _OF_NOTHING.get(call.function)

@@ -1,7 +1,7 @@
 """The first N of each group in two levels: the first N of each bucket, and of those the first N overall.
 
-A row that isn't among the first N of a part of its group isn't among the first N of all. So the ranking
-over all has at most N rows of each bucket to put in order.
+A row that isn't among the first N of its bucket isn't among the first N of its group. So the final ranking
+sorts at most N rows per bucket.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse('''
@@ -59,14 +59,14 @@ NOTHING = (
 
 
 def split_topn(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
-    """The same rows with rankings taken in two levels. Changes the tree it is given.
+    """Returns a query with the same rows that computes rankings in two levels. Changes the tree.
 
     Args:
         tree: a query.
-        buckets: how many parts the rows of a group are ranked in.
+        buckets: number of buckets per group.
 
     Raises:
-        QueryError: no SELECT of it can be rewritten; why.
+        QueryError: no SELECT of it can be rewritten; the message says why.
     """
     check_buckets(buckets)
     _read_rankings_where_they_stand(tree)
@@ -79,7 +79,7 @@ def split_topn(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
 
 
 def _ranked(select: exp.Select) -> exp.Select | None:
-    """The SELECT right below this one, if it ranks rows and this one filters them."""
+    """Returns the SELECT directly below this one, if it ranks rows and this one filters them; None otherwise."""
     source = from_clause(select)
     below = source.this.this if source and isinstance(source.this, exp.Subquery) else None
     fits = isinstance(below, exp.Select) and ranks.ranks(below) and select.args.get("where")
@@ -87,7 +87,7 @@ def _ranked(select: exp.Select) -> exp.Select | None:
 
 
 def _read_rankings_where_they_stand(tree: exp.Query) -> None:
-    """Puts a ranking that is a named query where it is read. Changes the tree."""
+    """Inlines CTEs that rank rows. Changes the tree."""
     for clause in list(every(tree, exp.With)):
         for cte in list(clause.expressions):
             body = cte.this
@@ -139,7 +139,7 @@ class _Rewrite:
         self.hidden: dict[str, tuple[exp.Expr, str]] = {}
 
     def made(self) -> exp.Select:
-        """The rewritten SELECT."""
+        """Returns the rewritten SELECT."""
         partition = [self._of_row(key, "part") for key in self.rank.args.get("partition_by") or ()]
         order = [self._ordered(each) for each in self.rank.args["order"].expressions]
         hashed: list[exp.Expr] = [each.this for each in order]
@@ -147,7 +147,7 @@ class _Rewrite:
             [exp.Star()] if self.has_star else [column(self._name(item)) for item in self.items]
         )
         if isinstance(self.rank.this, exp.RowNumber):
-            # Ties go by all columns, as everywhere (`ties`).
+            # Ties are broken by all columns, as everywhere (`tie_breaking`).
             hashed = row
             struct = exp.Anonymous(this="STRUCT", expressions=[each.copy() for each in row])
             order.append(exp.Ordered(this=struct, nulls_first=True))
@@ -180,7 +180,7 @@ class _Rewrite:
     # -- what it is about --------------------------------------------------------------------------
 
     def _bounds(self) -> dict[str, int]:
-        """The greatest place that the filter lets through."""
+        """Returns the greatest rank that the filter admits."""
         return ranks.bounds(self.select)
 
     def _check(self) -> None:
@@ -263,7 +263,8 @@ class _Rewrite:
         return copy
 
     def _of_row(self, node: exp.Expr, role: str) -> exp.Expr:
-        """An expression of the ranking over the rows: a column of theirs, a hidden one where it is none."""
+        """Returns an expression of the ranking over the rows: one of their columns, or a hidden column added
+        for it."""
         text = canonical(node, self.unqualified)
         for item in self.items:
             if not item.is_star and canonical(item.unalias(), self.unqualified) == text:
@@ -275,7 +276,7 @@ class _Rewrite:
         return column(self.hidden[text][1])
 
     def _has_column(self, node: exp.Column) -> bool:
-        """Whether a bare '*' of one relation gives the rows this column, under a name that only it has."""
+        """Whether a bare '*' of one relation includes this column under an unambiguous name."""
         lone = not any(self.below.args.get(clause) for clause in ("joins", "laterals", "group"))
         known = not node.table or node.table.lower() in relation_names(self.below)
         return lone and known and len(self.items) == 1 and isinstance(self.items[0], exp.Star)

@@ -1,4 +1,4 @@
-"""WITH as a list of steps: named queries in front of a SELECT, each with a comment that says what it holds."""
+"""WITH as a list of steps: CTEs in front of a SELECT, each with a comment that describes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..sql.dialect import DIALECT, with_clause
 
 @dataclass(frozen=True)
 class NamedQuery:
-    """One named query."""
+    """One CTE."""
 
     name: str
     comment: str
@@ -20,7 +20,7 @@ class NamedQuery:
 
 
 def with_steps(select: exp.Select, steps: Sequence[NamedQuery], comment: str) -> exp.Select:
-    """A SELECT with steps in front of it, after those it has. Changes the tree it is given."""
+    """Adds steps to a SELECT, after its own CTEs. Changes the tree."""
     listed = []
     for number, step in enumerate(steps, 1):
         step.query.comments = [f" {number}. {step.comment} "]
@@ -34,24 +34,24 @@ def with_steps(select: exp.Select, steps: Sequence[NamedQuery], comment: str) ->
 
 
 def expression(text: str) -> exp.Expr:
-    """The tree of one expression."""
+    """Returns the tree of one expression."""
     return exp.maybe_parse(text, dialect=DIALECT)
 
 
 def column(name: str, table: str | None = None) -> exp.Column:
-    """A column of a step, in quotes where its name needs them."""
+    """Returns a column of a step, quoted if its name needs that."""
     needed = not exp.SAFE_IDENTIFIER_RE.match(name) or name.upper() in DIALECT.tokenizer_class.KEYWORDS
     return exp.column(exp.to_identifier(name, quoted=needed), table=table)
 
 
 def named(value: exp.Expr, name: str) -> exp.Expr:
-    """A select item: the value under a name, which is left out where it has it."""
+    """Returns a select item; a column that already has the name gets no alias."""
     if isinstance(value, exp.Column) and value.name == name:
         return value
     return exp.alias_(value, column(name).this)
 
 
 def conjunction(tests: Sequence[exp.Expr]) -> exp.Expr:
-    """Tests joined by AND."""
+    """Returns tests joined by AND."""
     joined: exp.Expr = exp.and_(*tests, copy=False, wrap=False)
     return joined

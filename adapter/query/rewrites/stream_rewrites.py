@@ -1,9 +1,10 @@
-"""The rewrites in a stream: asked for by hints, which Spark ignores, and made by the stages.
+"""Rewrites in a stream: requested by hints, which Spark ignores, and implemented by the stages.
 
-What a rewrite changes in batch is the query; in a stream it is what the state holds and how it is computed:
+In batch a rewrite changes the query; in a stream it changes what the state stores and how the result is
+computed:
 
 enum_distinct   a distinct set has one row for all values of a key, with a column per value
-split_distinct  nothing: a distinct value is a row of the state, counted where it lies
+split_distinct  nothing: each distinct value is a row of the state, counted on its own
 split_topn      rows are ranked in buckets first, and the first of these overall
 
 >>> print(hinted("split_topn", "select * from (select *, rank() over (order by a) r from t) where r < 9", 16))
@@ -51,15 +52,15 @@ _FITS: Mapping[str, tuple[Callable[[exp.Select], bool], str]] = {
 
 
 def hinted(name: str, text: str, buckets: int | None = None) -> str:
-    """A streaming model's SELECT that asks for a rewrite, in each SELECT that it fits.
+    """Returns a streaming model's SELECT with the hint of a rewrite in each SELECT that it fits.
 
     Args:
-        name: of the rewrite.
+        name: name of the rewrite.
         text: the SELECT.
-        buckets: how many, where the rewrite has them.
+        buckets: number of buckets, for rewrites that have them.
 
     Raises:
-        QueryError: it fits none, or the number of buckets is none.
+        QueryError: the rewrite fits no SELECT, or the number of buckets is invalid.
     """
     tree = qualify.without_qualify(parse(text, f"What {name} rewrites"))
     fits, nothing = _FITS[name]
@@ -85,21 +86,21 @@ def _hint(name: str, buckets: int | None) -> exp.Expr:
 
 
 class Rewrites:
-    """What a query asks for, and what became of it."""
+    """Rewrites that a query requests, and their outcome."""
 
     def __init__(self, tree: exp.Query, text: str) -> None:
-        """Takes the hints out of the tree of a text.
+        """Removes the hints from the tree of a text.
 
         Raises:
-            QueryError: one has arguments that it doesn't take, or stands where none is looked for.
+            QueryError: a hint has invalid arguments, or is in a place where it has no effect.
         """
         self.asked: dict[str, int | None] = {}
-        """Rewrite → its buckets."""
+        """Rewrite → number of buckets."""
         self.done: list[tuple[str, str]] = []
-        """Rewrite, and what it did."""
+        """Rewrite, and a description of its effect."""
         self._problems: dict[str, QueryError] = {}
         self._fitting: set[str] = set()
-        """Those that stand at a SELECT which has what they rewrite."""
+        """Rewrites whose hint is in a SELECT that they fit."""
         found = []
         for select, hint in hints.take_hints(tree, is_asked_for):
             assert isinstance(hint, exp.Expr)
@@ -114,7 +115,7 @@ class Rewrites:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """A plan that may come to nothing: what it noted is forgotten then."""
+        """Restores the outcomes if planning in the body raises `QueryError`."""
         done, problems = [*self.done], {**self._problems}
         try:
             yield
@@ -125,7 +126,8 @@ class Rewrites:
     def enumerated(
         self, select: exp.Select, stage: str, builder: StageBuilder, ttl: int | None = None
     ) -> Enumerated | None:
-        """The keys of few values that the distinct sets of a GROUP BY have columns for, if it asks for it."""
+        """Returns the keys with few values for which a GROUP BY's distinct sets have columns; None if it
+        doesn't request that or it isn't possible."""
         if ENUM_DISTINCT not in select.meta:
             return None
         try:
@@ -145,7 +147,7 @@ class Rewrites:
         return found
 
     def split(self, select: exp.Select, stage: str, builder: StageBuilder) -> None:
-        """Notes that the distinct sets of a GROUP BY are split as they are."""
+        """Records that the distinct sets of a GROUP BY are split without a change."""
         if SPLIT_DISTINCT not in select.meta:
             return
         if builder.distinct_sets:
@@ -156,7 +158,7 @@ class Rewrites:
             )
 
     def rows_are_kept(self, select: exp.Select, reason: str) -> None:
-        """Notes that a GROUP BY has no distinct sets, as its rows are kept."""
+        """Records that a GROUP BY has no distinct sets because its rows are buffered."""
         for name in (ENUM_DISTINCT, SPLIT_DISTINCT):
             if name in select.meta:
                 self._problems[name] = QueryError(
@@ -166,18 +168,18 @@ class Rewrites:
 
     @property
     def topn_buckets(self) -> int | None:
-        """How many buckets rankings are taken in; None: none."""
+        """Returns the number of buckets for rankings; None if they aren't split."""
         return self.asked.get(SPLIT_TOPN)
 
     def split_ranking(self, stage: str) -> None:
-        """Notes that a ranking is taken in buckets."""
+        """Records that a ranking is split into buckets."""
         if self.topn_buckets is not None:
             self._add(
                 SPLIT_TOPN, f"{stage} ranks the rows of {self.topn_buckets} buckets, and the first of these"
             )
 
     def output(self, query: exp.Expr) -> str:
-        """The text of what stands over the stages, its rankings split where that is asked for."""
+        """Returns the text of the query above the stages, with its rankings split if that is requested."""
         text = sql(query)
         if self.topn_buckets is None or not isinstance(query, exp.Query):
             return text
@@ -187,17 +189,17 @@ class Rewrites:
             self._problems[SPLIT_TOPN] = problem
             return text
         self.split_ranking("the query over the windows")
-        # It begins with WITH, and other text goes before it.
+        # The text begins with WITH, and other text is put before it.
         return f"select * from (\n{sql(made)}\n)"
 
     def check(self, in_operators: bool = False) -> None:
-        """Passes a query all of whose rewrites found something to do.
+        """Raises unless all requested rewrites had an effect.
 
         Args:
-            in_operators: the query is planned as operators.
+            in_operators: whether the query is planned as operators.
 
         Raises:
-            QueryError: one did not; why.
+            QueryError: a rewrite had none; the message says why.
         """
         done = {name for name, _ in self.done}
         for name in self.asked:
@@ -216,7 +218,7 @@ class Rewrites:
 
 
 def is_asked_for(hint: exp.Expr | str) -> bool:
-    """Whether a hint asks for a rewrite."""
+    """Whether a hint requests a rewrite."""
     return isinstance(hint, exp.Expr) and hint.name.lower() in _FITS
 
 
@@ -283,7 +285,7 @@ def _enumerated(select: exp.Select, builder: StageBuilder, ttl: int | None) -> E
 
 
 def _number(found: Sequence[tuple[str, exp.Expr, enumerable.Values]]) -> exp.Expr:
-    """The number of a row's combination of values."""
+    """Returns SQL for the number of a row's combination of values."""
     made: exp.Expr | None = None
     for _, node, values in found:
         own = exp.paren(enumerable.number_of(node, values))
