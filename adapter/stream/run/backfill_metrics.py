@@ -1,9 +1,9 @@
-"""What new aggregates have of the history of their sources (`on_new_metric: backfill`), as rows for a state that goes on.
+"""Computes new aggregates from the history of the sources (`on_new_metric: backfill`), as rows to add to a state.
 
-Rows of state add up, and an aggregate that has none of a row's values is NULL in it. So the history is taken in as if it
-were a first micro-batch, into a state of its own, and of what comes of that the columns of the new aggregates are added to
-the windows and groups that the state still has. The aggregates that go on were computed on the way, too: where they come
-to something else than the state has, the history isn't what the state was made of, and nothing is changed.
+State rows are additive, and the columns of an aggregate are NULL in rows without values for it. So the history is ingested
+as a first micro-batch into a temporary state, and its columns of the new aggregates are added for the windows and groups
+that the state still has. Kept aggregates are computed too: if they differ from the state, the history isn't the input of
+the state, and nothing is changed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 _LIFE, _MERGE_FROM, _SLICE = "since", "merge_from", "slice_end"
 _CLOCK = "FROM clock).now_before"
-"""What a text has that compares the watermark with a time of the query's own."""
+"""Part of the SQL that compares a time in the query with the watermark."""
 _EXACT = ("COUNT(", "COUNT_IF(", "SUM(", "AVG(", "MEAN(")
-"""Aggregates that come to the same in whichever order their values are added up, where these are exact numbers."""
+"""Aggregates whose results over exact numbers don't depend on the order of their values."""
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal")
 _ALL_ROWS = "COUNT(*)"
 
@@ -46,17 +46,17 @@ def check_new_metrics(
     had: Mapping[str, Any],
     position: Position,
 ) -> History:
-    """The history that new aggregates are to be computed from. Only metadata is read.
+    """Returns the history from which new aggregates are to be computed. Reads only metadata.
 
     Args:
         spark: a session.
-        work: the model's, with its new query.
-        found: what becomes of its state.
-        had: the signature of the state.
-        position: its last step.
+        work: the model's context with its new program.
+        found: the effect of the new query on the state.
+        had: signature of the state.
+        position: the last epoch in the state.
 
     Raises:
-        StreamError: they can't be.
+        StreamError: new aggregates can't be computed from the history.
     """
     model = work.model
     if why := _problem(work, found, had, position):
@@ -125,28 +125,28 @@ def _without_name(name: str, problem: StreamError) -> str:
 
 @dataclass(frozen=True)
 class _Stage:
-    """A stage that has new aggregates."""
+    """A stage or group with new aggregates."""
 
     name: str
     main: str
-    """The part of the state with its partial aggregates."""
+    """State partition with its partial aggregates; empty if there is none."""
     new: Mapping[str, Any]
-    """Its signature."""
+    """Entry of the new signature."""
     come: frozenset[str]
-    """Its new aggregates."""
+    """Keys of its new aggregates."""
     goes_on: frozenset[str]
-    """The aggregates that have all rows that came."""
+    """Keys of the kept aggregates that include all rows so far."""
 
     @property
     def values(self) -> set[str]:
-        """Its columns that are no keys."""
+        """Columns of its aggregates and distinct values, in lower case."""
         listed = [column for entry in self.new["metrics"].values() for column in entry["columns"]]
         listed += [column for entry in (self.new.get("sets") or {}).values() for column in entry["columns"]]
         return {column.lower() for column in listed}
 
     @property
     def begun(self) -> set[str]:
-        """The columns of its new aggregates."""
+        """Columns that only its new aggregates have, in lower case."""
         metrics = self.new["metrics"]
         kept = {
             column.lower() for key in metrics if key not in self.come for column in metrics[key]["columns"]
@@ -155,7 +155,7 @@ class _Stage:
 
     @property
     def of_metrics(self) -> set[str]:
-        """The columns of all of its aggregates."""
+        """Columns of all its aggregates, in lower case."""
         return {column.lower() for entry in self.new["metrics"].values() for column in entry["columns"]}
 
 
@@ -186,17 +186,17 @@ def _counts_rows(stage: _Stage) -> bool:
 
 
 class NewMetrics(MicroBatch):
-    """The history of a model's sources, taken in for its new aggregates. To be released when it was written.
+    """Ingests the history of a model's sources for its new aggregates. The caller releases it after writing its rows.
 
     Args:
-        work: the model's, with its new query.
+        work: the model's context with its new program.
         spark: the session.
-        position: the last step of the state.
-        unfinished: whether what comes of that step isn't in the table yet.
-        found: what becomes of the state.
-        had: the signature of the state.
-        change: of its table.
-        schema: the columns that it has then.
+        position: the last epoch in the state.
+        unfinished: whether the table lacks the output of that epoch.
+        found: the effect of the new query on the state.
+        had: signature of the state.
+        change: the migration of the state table.
+        schema: schema of the state table after the migration.
         read: the history.
     """
 
@@ -217,12 +217,12 @@ class NewMetrics(MicroBatch):
         self._stages = _stages(work, found, had)
         self._level = work.program.levels[0]
         self._has_steps = STEP in schema.names
-        # What is still to be put out isn't over yet.
+        # Windows whose output the table lacks must not count as closed.
         self._at = position.before if unfinished else position.after
         self.then = position
-        """The step that the state is at once it has what is computed here."""
+        """The epoch of the state after the rows computed here are added."""
         if self._has_steps and not found.remade:
-            # One of its own, which puts out all groups that have something new.
+            # A separate epoch, which emits all groups with new values.
             self.then = replace(
                 position,
                 flush=position.flush + 1,
@@ -233,13 +233,13 @@ class NewMetrics(MicroBatch):
         self._is_step = self.then is not position
 
     def compute(self) -> None:
-        """Read the history, and compute what comes to the state.
+        """Reads the history and computes the rows to add to the state.
 
         Raises:
-            StreamError: the history isn't what the state was made of.
+            StreamError: the history isn't the input of the state.
         """
         self._spread(self._read.count)
-        # Nothing else of the history is computed.
+        # Only the state partitions of stages with new aggregates are computed.
         parts = list(dict.fromkeys(name for stage in self._stages for name in self._parts_of(stage)))
         try:
             self._take_history(parts)
@@ -264,7 +264,7 @@ class NewMetrics(MicroBatch):
             self._compare(stage)
 
     def rows(self, schema: StructType) -> DataFrame:
-        """What comes to the state's table, whose columns are given."""
+        """Returns the rows to add to the state table, in its schema."""
         columns = Columns(schema)
         made = [
             columns.select(self._spark, self._addition(stage, part), part=part)
@@ -276,7 +276,7 @@ class NewMetrics(MicroBatch):
     # -- the history -------------------------------------------------------------------------------
 
     def _take_history(self, parts: Sequence[str]) -> None:
-        """What some parts of the state would have, if it had begun with the history: a view for each."""
+        """Ingests the history into an empty state, and registers a view for each of the given state partitions."""
         self._move_clock(None)
         show(self._spark.createDataFrame([], self._schema), "state")
         self._show_streams(self._read.rows(self._spark))
@@ -291,7 +291,7 @@ class NewMetrics(MicroBatch):
                 self._hold(sql(self._spark, text_of(part, True)), _taken(part.name))
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
-        """See `MicroBatch._show`. It is computed with what reads it, if anything does."""
+        """Registers the view of a step, as `MicroBatch._show`. Its rows are computed only when they are read."""
         self._look_up(step.lookups)
         rows = sql(self._spark, text_of(step, state_is_empty))
         show(self._kept.hold(rows) if step.persist else rows, step.name)
@@ -310,11 +310,11 @@ class NewMetrics(MicroBatch):
         return Columns(self._schema)
 
     def _show_state(self, queries: Sequence[str]) -> None:
-        """Make the view ``state`` the rows of queries."""
+        """Registers the rows of queries as the view ``state``."""
         show(sql(self._spark, "\nunion all\n".join(queries)), "state")
 
     def _present(self) -> str:
-        """The rows that are there, with the columns that they will have."""
+        """Returns the existing rows of the state, with the columns of the new schema."""
         state, was = self._work.state, {now: name for name, now in self._change.rename.items()}
         has = {name.lower() for name in state.types(self._spark)} - {
             name.lower() for name in self._change.drop
@@ -327,13 +327,13 @@ class NewMetrics(MicroBatch):
         return self._columns().select(self._spark, f"select {', '.join(items)} from {state.relation}")
 
     def _fold_into(self, parts: set[str], called: Callable[[str], str]) -> None:
-        """Views of parts of the state in as few rows as they can be."""
+        """Registers views of state partitions in compacted form."""
         for part in self._level.parts:
             if part.name in parts:
                 self._hold(sql(self._spark, part.fold), called(part.name))
 
     def _parts_of(self, stage: _Stage) -> list[str]:
-        """The parts that have something of a stage's new aggregates."""
+        """Returns the state partitions with columns of a stage's new aggregates."""
         sets = stage.new.get("sets") or {}
         metrics = stage.new["metrics"]
         return [
@@ -342,10 +342,10 @@ class NewMetrics(MicroBatch):
         ]
 
     def _identity(self, stage: _Stage, part: str) -> list[str]:
-        """The columns of a part that tell of which window and group a row is."""
+        """Returns the columns of a state partition that identify the window and group of a row."""
         others = {"part", STEP, _LIFE, _MERGE_FROM, _SLICE, *stage.values}
         if self._has_steps:
-            others.add(EXPIRES_AT)  # not when a window ends, but when a key is forgotten
+            others.add(EXPIRES_AT)  # here the expiry of a key, not the end of a window
         of_main = self._spark.table(_past(stage.main)).columns
         own = {name.lower() for name in self._spark.table(_past(part)).columns}
         return [name for name in of_main if name.lower() in own - others]
@@ -353,7 +353,7 @@ class NewMetrics(MicroBatch):
     # -- what is there, and what comes -------------------------------------------------------------
 
     def _compare(self, stage: _Stage) -> None:
-        """Passes a history that comes to what the state has, as far as that can be told exactly."""
+        """Raises if kept aggregates with exact results differ between the history and the state."""
         by = self._identity(stage, stage.main)
         kinds = {
             each.name.lower(): type_text(each.dataType)
@@ -406,10 +406,10 @@ class NewMetrics(MicroBatch):
             )
 
     def _addition(self, stage: _Stage, part: str) -> str:
-        """The rows that come to a part."""
+        """Returns a query for the rows to add to a state partition."""
         by, columns = self._identity(stage, part), self._spark.table(_past(part)).columns
         of_present = {name.lower() for name in self._spark.table(_present(stage.main)).columns}
-        # All rows that there are of a group are of one life, and all of a session were merged from one time on.
+        # All rows of a group have one TTL generation, and all rows of a session one `merge_from`.
         carried = {_LIFE: "max", _MERGE_FROM: "min", **({EXPIRES_AT: "max"} if self._has_steps else {})}
         carried = {name: how for name, how in carried.items() if name in of_present}
         items = []

@@ -1,9 +1,9 @@
-"""Do checkpoint, state and table belong together? Decided before anything is written.
+"""Checks, before anything is written, that checkpoint, state, changelog and table match.
 
-The order of writing in a micro-batch is: Spark plans its input in the checkpoint, then state, then
-changelog (where one is kept), then table, then Spark's commit in the checkpoint. So after a crash at any
-point the table is at most one step behind the changelog and the state, and the state at most one behind
-the checkpoint's plan. Anything else means that someone removed, restored or replaced one of them.
+A micro-batch is written in this order: Spark's plan of its input in the checkpoint, the state, the changelog (if there is
+one), the table, Spark's commit in the checkpoint. So after a crash at any point the table is at most one epoch behind the
+changelog and the state, and the state at most one epoch behind the checkpoint's plan. Anything else means that one of
+them was removed, restored or replaced.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from ..storage.checkpoint import Checkpoint
 
 @dataclass(frozen=True)
 class Found:
-    """What a run finds when it starts."""
+    """The checkpoint and tables that a run finds when it starts."""
 
     checkpoint: Checkpoint | None
     has_target: bool
     target_written: bool
-    """Whether anything was ever written to the table as it is now."""
+    """Whether the table has a snapshot."""
     target: Position | None
-    """The last step in the table."""
+    """The last epoch in the table."""
     state: Position | None = None
-    """The last step in the state."""
+    """The last epoch in the state."""
     signature: Mapping[str, object] | None = None
-    """What the state was made for."""
+    """Signature of the state."""
     changes: Position | None = None
-    """The last step in the changelog."""
+    """The last epoch in the changelog."""
     target_has_past: bool = False
-    """Whether all snapshots that led to the table as it is are there: a step in it would be seen."""
+    """Whether no ancestor of the table's current snapshot has expired, so that an epoch in the table would be found."""
     target_rows: int = 0
-    """Rows in the table."""
+    """Number of rows in the table."""
     changes_ahead: int = 0
-    """How many steps are in the changelog and not in the table."""
+    """Number of epochs that are in the changelog and not in the table."""
     target_incremental: bool = False
-    """Whether an incremental run has written to the table since a stream's last step."""
+    """Whether an incremental run of dbt has written to the table since the stream's last epoch."""
     reads: Sequence[str] = ()
-    """The tables and folders that the checkpoint is of."""
+    """Tables and folders that the checkpoint's stream reads."""
 
 
 def check(model: StreamModel, stateful: bool, signature: Mapping[str, object], found: Found) -> None:
-    """Return if the stream can start or go on.
+    """Raises unless the stream can start or continue.
 
     Raises:
-        StreamError: what doesn't fit, and what to do.
+        StreamError: the stream can't continue. The message says what doesn't match and what to do.
     """
     if problem := _checkpoint_problem(model, found) or _target_problem(model, found):
         raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.")
@@ -79,7 +79,7 @@ def _checkpoint_problem(model: StreamModel, found: Found) -> str | None:
 
 
 def _input_problem(model: StreamModel, found: Found) -> str | None:
-    """Returns what to do where the changes of a stream upstream were read, and that has none, or is none, any more."""
+    """Returns the problem if the stream has read the changelog of an upstream model that no longer writes one."""
     was = {tuple(parts(name)) for name in found.reads}
     for source in model.sources:
         changes = with_suffix(source.location, CHANGES)
@@ -96,9 +96,10 @@ def _input_problem(model: StreamModel, found: Found) -> str | None:
 
 
 def _changes_problem(model: StreamModel, found: Found, stateful: bool) -> str | None:
-    """The changelog is written after the state and before the table, so it is at most one step ahead of the table.
+    """Returns the problem if the changelog doesn't match state and table.
 
-    One that is behind is brought up to the table. One that began before the first step has no stream's name."""
+    It is written after the state and before the table, so it is at most one epoch ahead of the table. A changelog that is
+    behind catches up with the table later. One that was created before the first epoch has no stream's id."""
     changes, checkpoint = found.changes, found.checkpoint
     if changes is None or not changes.query_id:
         return None
@@ -108,7 +109,7 @@ def _changes_problem(model: StreamModel, found: Found, stateful: bool) -> str | 
             f"{model.checkpoint} ({checkpoint.query_id if checkpoint else 'none yet'})."
         )
     if stateful and found.state is None:
-        # A run was cut short before these were in the table, and what builds it anew when it had dropped the state.
+        # A run was interrupted before these changes were in the table, and so was a rebuild, after it dropped the state.
         return f"its changelog {model.changes} holds changes of a stream whose state {model.state} is gone."
     if found.changes_ahead > 1:
         return (
@@ -138,7 +139,7 @@ def _target_problem(model: StreamModel, found: Found) -> str | None:
             f"its table {model.target} holds rows of a stream whose checkpoint {model.checkpoint} is gone; "
             f"starting again would put every row in twice.{_elsewhere(model)}"
         )
-    # Of a stream's own table snapshots may have expired; one that hasn't begun has put nothing into it.
+    # The snapshots of a stream's own table may have expired. A stream that hasn't begun has not written to the table.
     begun = found.checkpoint is not None and found.checkpoint.planned is not None
     if found.target is None and found.target_rows and (found.target_has_past or not begun):
         return (
@@ -162,7 +163,7 @@ def _target_problem(model: StreamModel, found: Found) -> str | None:
 
 
 def _elsewhere(model: StreamModel) -> str:
-    """What else may be the matter where tables are there and the checkpoint isn't."""
+    """Returns another possible reason for tables without a checkpoint, if the storage is local."""
     if not model.storage.is_local:
         return ""
     return (
@@ -172,10 +173,10 @@ def _elsewhere(model: StreamModel) -> str:
 
 
 def _query_problem(model: StreamModel, signature: Mapping[str, object], found: Found) -> str | None:
-    """Why a state that is there, and its checkpoint's, can't go on with the query, or in this session."""
+    """Returns the reason why the state can't be used with the query or in this session, or None."""
     checkpoint, state = found.checkpoint, found.state
     if state is None or checkpoint is None or state.query_id != checkpoint.query_id:
-        return None  # which is told first
+        return None  # reported by `_state_problem`
     known = found.signature or {}
     becomes = what_becomes(known, signature, model.keep_state)
     return query_problem(model, becomes, known, signature) or settings_problem(known, signature)
@@ -226,7 +227,7 @@ def _state_problem(model: StreamModel, found: Found) -> str | None:
 def what_becomes(
     known: Mapping[str, object], signature: Mapping[str, object], same_rows: bool = False
 ) -> Evolution:
-    """What becomes of a state whose query is edited. Settings are told apart: they aren't the query's."""
+    """Returns the effect of an edited query on a state. Session settings are compared separately."""
     had, wants = ({**each, session_settings.ENTRY: None} for each in (known, signature))
     return evolution(had, wants, same_rows)
 
@@ -234,7 +235,7 @@ def what_becomes(
 def query_problem(
     model: StreamModel, found: Evolution, known: Mapping[str, object], signature: Mapping[str, object]
 ) -> str | None:
-    """Why a state can't go on with an edited query, or may not."""
+    """Returns the reason why a state can't be used with an edited query, or its config forbids it; None otherwise."""
     gives = None if model.columns is None else {name.lower() for name in model.columns}
     if gives is not None and (
         gone := [name for name in _key_columns(known.get(ROW_KEY)) if name not in gives]
@@ -260,7 +261,7 @@ def query_problem(
 
 
 def _of_package(known: Mapping[str, object], signature: Mapping[str, object], found: Evolution) -> str:
-    """Why a state can't go on that another version of this package has made for the same query."""
+    """Returns the problem of a state that another version of this package wrote for the same query."""
     was, now = known.get(PACKAGE), signature.get(PACKAGE)
     before = f"dbt-spark-streaming {was}" if was else "an earlier dbt-spark-streaming"
     return (
@@ -270,7 +271,7 @@ def _of_package(known: Mapping[str, object], signature: Mapping[str, object], fo
 
 
 def settings_problem(known: Mapping[str, object], signature: Mapping[str, object]) -> str | None:
-    """Why a state can't go on under the session's settings."""
+    """Returns the reason why a state can't be used under the session's settings, or None."""
     if other := list(session_settings.differences(known, signature)):
         return (
             f"its state was made under other settings of the session ({'; '.join(other)}), by which the same query gives "
@@ -282,15 +283,15 @@ def settings_problem(known: Mapping[str, object], signature: Mapping[str, object
 def _row_key_problem(
     model: StreamModel, known: Mapping[str, object], signature: Mapping[str, object], anew: bool
 ) -> str | None:
-    """Why the rows that are in the table wouldn't be found again; None: they are, as far as is known. `anew`: all of them
-    are looked at once."""
+    """Returns the reason why existing rows of the table would not be found by the new row key; None if they would, or if
+    this is unknown. `anew` says that a rebuild compares all rows of the table once."""
     had, has = known.get(ROW_KEY), signature.get(ROW_KEY)
     if not isinstance(has, Mapping):
         return None
     if had == has:
         return None
     if not isinstance(had, Mapping) and _key_columns(had).keys() == _key_columns(has).keys():
-        return None  # an earlier version noted only names
+        return None  # an earlier version wrote only names
     if anew and had and has and isinstance(had, Mapping):
         before, after = _key_columns(had), _key_columns(has)
         is_whole = signature.get("remade") == WHOLE and after.items() <= before.items()
@@ -307,7 +308,7 @@ def _row_key_problem(
 
 
 def _key_columns(entry: object) -> Mapping[str, str]:
-    """The columns that tell rows of the table apart, and what they carry."""
+    """Returns the columns of the row key, with the origin of each."""
     listed = entry.get("columns") if isinstance(entry, Mapping) else entry
     if isinstance(listed, list):
         return {name: name for name in listed}
@@ -315,7 +316,7 @@ def _key_columns(entry: object) -> Mapping[str, str]:
 
 
 def _told(entry: object) -> str:
-    """What tells rows of the table apart, in words.
+    """Returns the row key in words.
 
     >>> _told({"columns": {"window_end": "window_end", "x": "stage_1.a"}}), _told({})
     ('window_end, x (a)', 'nothing (they are only added)')
@@ -328,13 +329,13 @@ def _told(entry: object) -> str:
 
 
 def unfinished(found: Found) -> bool:
-    """Whether the rows of the state's last step may not be in the table yet."""
+    """Returns whether the table may lack the output of the state's last epoch."""
     state, checkpoint, target = found.state, found.checkpoint, found.target
     if state is None or checkpoint is None or state.folded:
         return False
     if target is not None and target.step >= state.step:
         return False
-    # Spark's commit comes after ours; a flush has none.
+    # Spark commits the checkpoint after the table; for a flush it doesn't commit.
     return state.flush > 0 or checkpoint.done is None or state.batch > checkpoint.done
 
 
@@ -363,7 +364,7 @@ def _stateless_problem(model: StreamModel, found: Found) -> str | None:
 
 
 def _was_replaced(found: Found) -> bool:
-    """Whether a table without a step surely had some: not if snapshots of it have expired."""
+    """Returns whether a table without an epoch was certainly replaced: if its snapshots expired, it may have had one."""
     return not found.target_written or found.target_has_past
 
 

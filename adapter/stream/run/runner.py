@@ -1,4 +1,4 @@
-"""A model's stream as a whole: start, wait, stop; close its windows; forget it."""
+"""Runs a model's stream: start, wait, stop; flush; reset."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ logger = AdapterLogger("Spark")
 
 _POOL = "spark.scheduler.pool"
 _LOOK = 1.0
-"""Seconds from one look to the next at whether a run should end."""
+"""Seconds between two checks for a stop request."""
 
 
 def run_stream(
@@ -82,18 +82,18 @@ def run_stream(
     program: Program,
     replan: Callable[[], tuple[StreamModel, Program]] | None = None,
 ) -> StreamResult:
-    """Run a stream until its input is taken in (or, with an interval as trigger, until it is stopped).
+    """Runs a stream until its input is ingested (or, with an interval as trigger, until it is stopped).
 
     Args:
         spark: the project's session.
-        model: the model; its table exists.
-        program: what a micro-batch does.
-        replan: plans the model with the columns that its sources have now, for the query to start again when they change
-            while it runs; None: it ends then.
+        model: the model, whose table exists.
+        program: the model's program.
+        replan: plans the model with the current columns of its sources, to restart the query when they change during the
+            run. If None, the run ends then.
 
     Raises:
-        StreamError: the stream can't start, go on or was cut short. Each of its micro-batches is in its
-            table entirely or not at all.
+        StreamError: the stream can't start or continue, or was interrupted. Each of its micro-batches is in its table
+            entirely or not at all.
     """
     before: StreamResult | None = None
     while True:
@@ -111,12 +111,12 @@ def run_stream(
 
 
 def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamResult:
-    """Close all windows that are open, as at the end of the input; no input is read.
+    """Closes all open windows, as at the end of the input, without reading input.
 
     Args:
         spark: the project's session.
         model: the model.
-        program: what a micro-batch does.
+        program: the model's program.
 
     Raises:
         StreamError: as in `run_stream`.
@@ -132,25 +132,25 @@ def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamRe
 
 @dataclass(frozen=True)
 class AtRest:
-    """A stream between two runs."""
+    """A stopped stream, opened for maintenance."""
 
     session: SparkSession
-    """To work in."""
+    """Session for the maintenance."""
     position: Position
-    """How far the stream has come."""
+    """The last epoch of the stream."""
     work: Work
     finish: Callable[[], object]
-    """Puts out what comes of a step that was written to the state meanwhile."""
+    """Emits the output of an epoch that the caller has written to the state."""
 
     @property
     def sink(self) -> Sink:
-        """The model's table."""
+        """Sink of the model's table."""
         return self.work.sink
 
 
 @contextmanager
 def at_rest(spark: SparkSession, model: StreamModel, program: Program) -> Iterator[AtRest]:
-    """Hold a stream between two runs: what a crash cut short is finished, and no other run begins.
+    """Opens a stopped stream: finishes an epoch that a crash interrupted, and excludes other runs during the block.
 
     Raises:
         StreamError: as in `run_stream`.
@@ -162,17 +162,17 @@ def at_rest(spark: SparkSession, model: StreamModel, program: Program) -> Iterat
 
 
 def reset(spark: SparkSession, model: StreamModel) -> None:
-    """Forget checkpoint and state, so that the next run begins at the sources' beginning.
+    """Deletes checkpoint and state, so that the next run starts at the sources' beginning.
 
-    The table is the caller's to empty, afterwards: until it is, a run refuses to start, as it does after a
-    crash in here. (State goes first: a state without a checkpoint could be taken for a new one's.)
+    The caller empties the table afterwards. Until then a run refuses to start, as it does after a crash in this function.
+    (The state is dropped first: with a new checkpoint, a state without its own could be taken for the new stream's.)
 
     Args:
         spark: the project's session.
         model: the model.
 
     Raises:
-        StreamError: a run of the model is going on, or it is in the middle of becoming another version.
+        StreamError: the model is running, or a swap of its versions is incomplete.
     """
     with sentences(model), locked(spark, model):
         check_settled(model)
@@ -191,17 +191,17 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
 
 
 class RunningStream:
-    """A stream that is going on. As a context manager it is stopped at the end of the block.
+    """A running stream. As a context manager, it stops the stream at the end of the block.
 
     Args:
         spark: the project's session.
-        model: the model; its table exists.
-        program: what a micro-batch does.
-        is_asked_to_stop: returns whether the run is to end, without waiting; default: whether there is a file that asks
-            for it.
+        model: the model, whose table exists.
+        program: the model's program.
+        is_asked_to_stop: returns, without waiting, whether the run should end. Default: whether there is a stop request
+            in the model's storage.
 
     Raises:
-        StreamError: it can't start.
+        StreamError: the stream can't start.
     """
 
     def __init__(
@@ -214,14 +214,14 @@ class RunningStream:
         self.model = model
         self._problem: Exception | None = None
         self._begun = False
-        """Whether something was read of every table."""
+        """Whether rows of every source table were read."""
         self._with_all = False
-        """Whether a micro-batch has all rows of tables that can't be read from their beginning."""
+        """Whether the micro-batch is an initial load: all rows of tables that can't be read from their first snapshot."""
         self._stopped = False
         self._blank: Sequence[IcebergTable] = ()
-        """Tables that had no rows when a query began that goes on: it doesn't see their first ones."""
+        """Tables without a snapshot when a query with a trigger interval started, which doesn't see their first rows."""
         self.busy: tuple[str, float] | None = None
-        """The work of a micro-batch that is going on, and since when, in seconds that go by evenly."""
+        """The micro-batch being processed, and its start in seconds of the monotonic clock."""
         with sentences(model), ExitStack() as stack:
             stack.enter_context(locked(spark, model))
             if is_asked_to_stop is None:
@@ -235,10 +235,10 @@ class RunningStream:
             check_versions(session, model)
             if program.keeps_state:
                 check_fields(session, model, program.inputs)
-            # What the state goes on with. A query that begins later must not read other columns.
+            # The columns that the state is resumed with. A query that starts later must not read others.
             self._fields = ReadTables(session, model, program.inputs).by_relation
             if any(source.format == "kafka" for source in model.sources):
-                # Before messages are read again for a query that was edited.
+                # Checked before messages are replayed for an edited query.
                 check_topics(session, in_first_order(model, program.inputs).model)
             self._files = _read_files(session, model, program)
             self._batches = _resume(session, model, program)
@@ -249,7 +249,7 @@ class RunningStream:
             check_sources(session, ordered, self._batches.taken_in)
             move_along(ordered, self._batches.taken_in)
             if self._batches.position.batch < 0 and has_to_begin_again(session, ordered):
-                # The run before ended of it.
+                # The previous run failed for this reason.
                 begin_again(model)
                 check_beginnings(session, ordered)
             owner.claim(session, model)
@@ -288,8 +288,8 @@ class RunningStream:
             return writer.start()
 
     def _take_all(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
-        """Take in what tables hold that can't be read snapshot by snapshot, where the stream begins: its first
-        micro-batch, by a query of its own. Gives that query if somebody asked the stream to stop meanwhile."""
+        """Ingests the initial load of tables that can't be read snapshot by snapshot, as the stream's first micro-batch,
+        in a separate query. Returns that query if the stream was stopped on request meanwhile, otherwise None."""
         while begin_with_all(session, model) or begins_with_all(model):
             self._with_all = True
             query = self._start(session, replace(model.at_once(), trigger=None), inputs)
@@ -309,35 +309,35 @@ class RunningStream:
         return None
 
     def _begin_with_nothing(self) -> None:
-        """Puts out what there is where no row has come yet."""
+        """Emits the result of an empty input, if the query has one and no row has arrived."""
         if self._batches.lacks_rows_of_nothing:
             streams = read_streams(self._session, self._ordered, self._inputs)
             self._batches.begin_with_nothing(self._session, self._session.createDataFrame([], streams.schema))
 
     @property
     def query(self) -> Any:
-        """Spark's handle of the stream."""
+        """Spark's streaming query."""
         return self._query
 
     def follow(self, trigger: str) -> None:
-        """Goes on with what comes, once the stream has taken in what was there.
+        """Continues with new rows, after the stream has ingested the available ones.
 
         Args:
-            trigger: the interval between micro-batches.
+            trigger: interval between micro-batches.
 
         Raises:
-            StreamError: it can't go on.
+            StreamError: the stream can't continue.
         """
         with sentences(self.model):
-            # It is over, and Spark lets no other begin before it has ended it.
+            # The query has finished, but Spark accepts no other with its checkpoint until it is stopped.
             self._query.stop()
             self._query = self._start(self._session, replace(self._ordered, trigger=trigger), self._inputs)
 
     def wait(self, seconds: float | None = None) -> StreamResult:
-        """Wait until the stream ends, is asked to stop, or for a time, and say what it did so far.
+        """Waits until the stream ends or is stopped on request, or for a number of seconds. Returns its result so far.
 
         Raises:
-            StreamError: it ended because something went wrong.
+            StreamError: the stream failed.
         """
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         with sentences(self.model):
@@ -350,58 +350,59 @@ class RunningStream:
         return replace(_result(self._batches), stopped=self._stopped)
 
     def _watch(self, query: Any, deadline: float) -> tuple[bool, Exception | None]:
-        """Wait until a query ends: whether it was stopped, for somebody asked for that, and what ended it otherwise."""
+        """Waits for a query to end. Returns whether it was stopped on request, and the exception if it failed."""
         try:
             return self._has_stopped(query, deadline), None
         except Exception as problem:
-            # Of what went wrong in a micro-batch Spark knows no more than that something did.
+            # For an exception in a micro-batch Spark reports only that the callback failed.
             return False, self._problem or problem
 
     def _has_stopped(self, query: Any, deadline: float) -> bool:
-        """Wait until a query ends; whether it was stopped, for somebody asked for that."""
-        # Spark counts milliseconds, and waits for one at least.
+        """Waits for a query to end. Returns whether it was stopped on request."""
+        # Spark counts in milliseconds, and waits for at least one.
         while (left := min(_LOOK, deadline - time.monotonic())) >= 0.001:
-            if query.awaitTermination(left):  # fractions too
+            if query.awaitTermination(left):  # accepts fractions of seconds
                 break
             if self._is_asked_to_stop():
                 query.stop()
                 return True
             if self._has_first_rows():
-                # This query was told to wait for ever: see `reading_options`.
+                # This query would never read these rows: see `reading_options`.
                 query.stop()
                 query = self._query = self._start(self._session, self._started, self._inputs)
         return False
 
     def _has_first_rows(self) -> bool:
-        """Returns whether a table has rows that had none when the query began."""
+        """Returns whether a table that was blank when the query started has rows now."""
         for table in self._blank:
             table.refresh()
         return any(not table.is_blank for table in self._blank)
 
     def stop(self) -> None:
-        """End the stream after the commits of the micro-batch it is in, or without that micro-batch."""
+        """Stops the stream, after the commits of the current micro-batch or without that micro-batch."""
         with sentences(self.model):
             try:
-                # Of one that failed, too: Spark tells what it died of before it has ended it, and lets no other begin.
+                # A failed query is stopped too: Spark reports the failure before the query has ended, and until then
+                # accepts no other.
                 self._query.stop()
             finally:
                 self._resources.close()
 
     def take(self, batch: DataFrame, number: int) -> bool:
-        """Take in a micro-batch; whether that went well. What went wrong is told by `wait`."""
+        """Processes a micro-batch. Returns whether that succeeded; `wait` raises the exception otherwise."""
         self.busy = (f"micro-batch {number}", time.monotonic())
         try:
             reached("batch:begun", self.model.name)
             if self._with_all and number > 0:
                 raise _Second
             if number <= self._batches.taken_in:
-                # A crash came between its commits and Spark's. What it was read from may be gone since.
+                # A crash came between the commits of this micro-batch and Spark's commit. Its input may be gone since.
                 self._batches.take(batch, number)
                 return True
             self._check_tables(number)
             self._files.check_now_and_then(self._batches.position.batch)
             note_cleaned(self._ordered, number)
-            # Also where the source had no rows when the stream began, and has its first now.
+            # Also if the source was empty when the stream started and has its first rows now.
             with_all = self._with_all or (number == 0 and bootstrapped_from(self.model) is not None)
             self._check_beginning(batch.sparkSession, number, with_all)
             if with_all:
@@ -409,7 +410,7 @@ class RunningStream:
                     batch, self._ordered, self._inputs, whole_tables(batch.sparkSession, self._ordered)
                 )
             self._batches.take(batch, number)
-            # What follows is Spark's own commit in the checkpoint.
+            # After this, Spark commits the micro-batch in the checkpoint.
             reached("batch:done", self.model.name)
         except Exception as problem:
             self._problem = problem
@@ -419,7 +420,7 @@ class RunningStream:
         return True
 
     def _check_tables(self, number: int) -> None:
-        """Returns if the tables go on as they did when the query began, which others may have changed since."""
+        """Raises if the columns of source tables or files have changed since the query started."""
         storage, checkpoint = self.model.storage, self.model.checkpoint
         starts = read_offsets(storage, checkpoint, number - 1) if number else []
         try:
@@ -430,7 +431,7 @@ class RunningStream:
             raise
 
     def _check_beginning(self, spark: SparkSession, number: int, with_all: bool) -> None:
-        """Passes a micro-batch that has all rows of tables with which it begins."""
+        """Raises unless the first micro-batch with rows of a table has all rows since the table's beginning."""
         if self._begun:
             return
         if (source := lacks_rows(spark, self._ordered, number, with_all)) is not None:
@@ -453,17 +454,17 @@ class RunningStream:
         try:
             self.stop()
         except StreamError:
-            # What came first says more.
+            # The exception of the block is more specific than this one.
             if problem is None:
                 raise
 
 
 class _Callback:
-    """What Spark calls with each micro-batch of a run.
+    """The function that Spark calls with each micro-batch of a run.
 
-    Spark's query has a hold of it from its own process, and the run has one of the query. With one of the run it would
-    close a circle that neither process's garbage collector sees, and all that a run needed would stay after it. Spark
-    keeps what it raises, too, and with that whatever its calls had at hand.
+    Spark's query, in the JVM, refers to the callback, and the run refers to the query. A strong reference to the run would
+    close a cycle across both processes that neither garbage collector can see, and leak the run. Spark also keeps the
+    exception of the callback, with the local variables of its frames.
     """
 
     def __init__(self, stream: RunningStream) -> None:
@@ -475,14 +476,14 @@ class _Callback:
 
 
 def _take(stream: RunningStream | None, batch: DataFrame, number: int) -> bool:
-    # A call of its own: no name where the exception is raised has the run.
+    # A separate function, so that no local variable in the frame that raises refers to the run.
     return stream is not None and stream.take(batch, number)
 
 
 @contextmanager
 def _pool(session: SparkSession, name: str) -> Iterator[None]:
-    """The pool of Spark's fair scheduler for the threads that are started meanwhile: tasks of one model's large micro-batch
-    don't go before all of another's small one."""
+    """Sets the pool of Spark's fair scheduler for threads that are started in the block: a large micro-batch of one model
+    doesn't delay all tasks of another model's small one."""
     context = session.sparkContext
     before = context.getLocalProperty(_POOL)
     context.setLocalProperty(_POOL, name)
@@ -493,28 +494,31 @@ def _pool(session: SparkSession, name: str) -> Iterator[None]:
 
 
 class _Failed(Exception):
-    """A micro-batch wasn't taken in."""
+    """A micro-batch failed."""
 
 
 class _Beyond(StreamError):
-    """A micro-batch can't be read as it was planned."""
+    """A micro-batch can't be read as planned."""
 
 
 class _Overtaken(_Beyond, TransientError):
-    """A table changed while a stream began with it."""
+    """A table changed during a stream's initial load."""
 
 
 class _Second(Exception):
-    """The micro-batch after the one in which tables are read as a whole is another query's."""
+    """A query for the initial load reached a second micro-batch, which is left to the next query."""
 
 
 def _read_files(session: SparkSession, model: StreamModel, program: Program) -> ReadFiles:
-    """Returns the files that a stream has read, none of which was written again since. They may be read again for a query
-    that was edited."""
+    """Returns the files that a stream has read, which may be replayed for an edited query.
+
+    Raises:
+        StreamError: a file was rewritten since.
+    """
     try:
         ordered = in_first_order(model, program.inputs).model
     except StreamError:
-        ordered = replace(model, sources=())  # that it can't go on is said later
+        ordered = replace(model, sources=())  # `_resume` reports the problem
     files = ReadFiles(session, ordered)
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is not None and checkpoint.done is not None:
@@ -523,7 +527,8 @@ def _read_files(session: SparkSession, model: StreamModel, program: Program) -> 
 
 
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:
-    """Look at checkpoint, state, changelog and table, and finish what a crash cut short."""
+    """Checks checkpoint, state, changelog and table, migrates the state to an edited query, and finishes an interrupted
+    epoch."""
     check_whole(model)
     check_names(session, model, program.keeps_state)
     state = StateTable(session, model)
@@ -554,7 +559,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         return checkpoint.query_id
 
     sink.begin(session)
-    # What the changelog had of a step is in the table now.
+    # `begin` has written changes that were only in the changelog to the table.
     found = replace(found, target=sink.position())
     work = Work(model, program, state, sink, Lookups(model))
     change = None
@@ -572,7 +577,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     ) as added:
         if change is not None and change.migration is not None:
             save_before(session, model, MIGRATION)
-        # Old and new query both go on with a table that has a column more, or a wider one.
+        # Both the old and the new query accept a table with additional or wider columns.
         sink.change_columns(session, add, ())
         sink.widen_columns(session, widenings(model, has))
         if change is not None and found.state is not None:
@@ -581,7 +586,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     found = replace(found, target=sink.position())
     position = found.state if stateful else found.target
     if position is not None and found.target is not None:
-        # The state was written before the rows of its step were out.
+        # The state was written before the output of its epoch, so the table's counters may be newer.
         later = {
             name: max(getattr(position, name), getattr(found.target, name))
             for name in ("rows_out", "lookup_requests", "lookup_keys")
@@ -590,7 +595,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     if position is not None and not stateful:
         position = caught_up(model, position)
     if stateful and state.exists and found.state is None:
-        # Made, and never written: the query may be another one by now.
+        # The state table was created and never written. Its columns may be those of an earlier query.
         state.drop(session)
     checkpoint = found.checkpoint
     cut_short = (
@@ -607,7 +612,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
             batches.finish(session)
         remake = remade
     elif remake:
-        # That puts out all there is, what a step that was cut short has not put out too.
+        # A rebuild emits the complete result, including the output of an interrupted epoch.
         batches = Batches(session, _remaking(session, work), position, query_id)
         nothing = session.createDataFrame([], read_streams(session, model, program.inputs).schema)
         with around("batch.remake", model.name):
@@ -619,7 +624,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
 
 
 def _sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
-    """A model's table, ready for a step."""
+    """Returns the sink of a model's table, ready for an epoch."""
     upsert = program.upsert
     sink = UpsertSink(session, model, upsert) if upsert else AppendSink(session, model)
     sink.begin(session)
@@ -627,7 +632,8 @@ def _sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
 
 
 def _remaking(session: SparkSession, work: Work) -> Work:
-    """The same work as a step that makes anew what an edited query has to have so."""
+    """Returns the context with the program that rebuilds operators from the groups and rankings in the state's
+    signature."""
     assert work.program.remake is not None
     signature = work.state.signature() or {}
     replayed: Any = signature.get(REPLAYED) or ()
