@@ -1,1 +1,1 @@
-"""The tree of operators for people: as text and as JSON."""
+"""The tree of operators for display: as text and as JSON."""

@@ -1,4 +1,4 @@
-"""What clears the state of an operator, in the words of a sentence."""
+"""Phrases for what clears the state of an operator."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _DOMAINS, _FEW = "nothing: its keys are constant_domains", "nothing: the values 
 
 
 class Bounds:
-    """What a model's configs say of its state.
+    """State settings of a model's configs.
 
     Args:
-        ttl: microseconds after which an idle key expires; None: never.
-        domains: columns whose sets of values do not grow.
+        ttl: microseconds until an idle key expires; None for never.
+        domains: columns whose sets of values don't grow.
     """
 
     def __init__(self, ttl: int | None, domains: Collection[str]) -> None:
@@ -30,18 +30,18 @@ class Bounds:
         self.domains = {name.lower() for name in domains}
 
     def after(self, last: str) -> str | None:
-        """What the TTL says, counted from something; None: there is none."""
+        """Returns the TTL as a phrase, counted from `last`; None if there is no TTL."""
         return None if self.ttl is None else f"state_ttl, {intervals.format(self.ttl)} after {last}"
 
     def of_keys(
         self, keys: Mapping[exp.Expr, Collection[str]], select: exp.Select, is_bounded: bool = False
     ) -> str:
-        """Why what is kept for each value of keys doesn't grow for ever without a TTL.
+        """Returns why the state of these keys is bounded without a TTL.
 
         Args:
-            keys: over the rows that are kept; each with what the query calls it, in lower case.
-            select: by whose FROM columns are told that are computed below.
-            is_bounded: whether the number of the rows themselves doesn't grow.
+            keys: keys over the stored rows, each mapped to its aliases in the query, in lower case.
+            select: SELECT whose FROM defines columns that are computed below.
+            is_bounded: whether the number of rows is itself bounded.
 
         >>> from ..sql.dialect import parse
         >>> select = parse("select a, b % 3 as c, d + 1 as e from t")
@@ -64,7 +64,7 @@ class Bounds:
         if all(few):
             return _FEW
         is_each = all(one or other for one, other in zip(covered, few, strict=True))
-        # Of a query whose state grows for ever nothing is shown: what isn't seen here is one of the two.
+        # Plans with unbounded state are rejected, so a key that isn't recognized here is one of the two.
         return BOUNDED if is_bounded and not is_each else f"{_DOMAINS}, or have few values"
 
     def _covers(self, key: exp.Expr, aliases: Collection[str]) -> bool:

@@ -1,4 +1,4 @@
-"""A plan and its program → the tree of operators, the sink first."""
+"""Builds the tree of operators, with the sink at the top, from a plan and its program."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .selects import Read, Selects
 from .state import columns_of
 
 _WINDOWS = "_windows"
-"""After a stage's name: its windows' results before the select list."""
+"""Suffix of a stage's name for its windows' results before the select list."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a model's configs say that its operators depend on."""
+    """Settings of a model's configs that its operators depend on."""
 
     table: str
-    """The model's own."""
+    """Name of the model's table."""
     emission: Emission = FINAL
     ttl: int | None = None
     domains: Collection[str] = ()
@@ -39,7 +39,7 @@ class Settings:
 
 
 def tree(plan: Plan, program: Program, settings: Settings) -> Node:
-    """The operators of a model, from what goes to its table down to its streams."""
+    """Returns the operators of a model, from the sink down to its streams."""
     found = _Builder(plan, program, settings)
     within = partial(found.within, emission=settings.emission)
     if plan.windows is not None:
@@ -76,7 +76,7 @@ class _Builder:
         }
 
     def source(self, view: str) -> Node:
-        """A stream."""
+        """Returns the node of a stream."""
         stream = self.streams[view]
         time = None
         if stream.event_time is not None:
@@ -89,17 +89,17 @@ class _Builder:
         return make("Source", what, changelog, event_time=time)
 
     def table(self, view: str) -> Read | None:
-        """A table outside; None: it is none."""
+        """Returns an external table; None if the view isn't one."""
         table = self.lookups.get(view)
         return None if table is None else Read(_external(table))
 
     def within(self, plan: WindowResults, emission: Emission) -> Node:
-        """The operators of a plan with windows."""
+        """Returns the operators of a query over windows."""
         return _Stages(self, plan, emission).root()
 
 
 class _Stages:
-    """The operators of one plan with windows."""
+    """Operators of one query over windows."""
 
     def __init__(self, of: _Builder, plan: WindowResults, emission: Emission) -> None:
         self.of, self.plan, self.emission = of, plan, emission
@@ -107,7 +107,7 @@ class _Stages:
         self.read: dict[str, Read | None] = {}
 
     def root(self) -> Node:
-        """What comes out of the plan."""
+        """Returns the node of the query's result."""
         reader = Selects(self._resolve, windows=bool(self.stages))
         return reader.read(self.plan.written or self.plan.sql).node
 
@@ -122,7 +122,7 @@ class _Stages:
             return Read(self.of.source(name), time=time)
         if (table := self.of.table(name)) is not None:
             return table
-        # What a stage's own text calls its result has another name.
+        # A stage's own text names its result with a suffix.
         stage = self.stages.get(name) or self.stages.get(name.removesuffix(_WINDOWS))
         if stage is None:
             return None
@@ -132,7 +132,7 @@ class _Stages:
         found = window_stages.aggregate(stage, self.emission, self.of.columns, below)
         if stage.name != name:
             return found
-        # It stands for the whole SELECT, with its select list and HAVING.
+        # It is the whole SELECT, with select list and HAVING.
         self.read[f"{name}{_WINDOWS}"] = found
         return Selects(self._resolve, windows=True).read(stage.output)
 
@@ -153,7 +153,7 @@ def _watermark(delay: int) -> str:
 
 
 def _sink(node: Node, program: Program, settings: Settings, builder: _Builder) -> Node:
-    """What goes to the table."""
+    """Returns the node that writes the model's table."""
     upsert = program.upsert
     notes = ["Rows are added and never change."]
     if upsert is not None:

@@ -1,4 +1,4 @@
-"""A GROUP BY that is kept as partial aggregates per key: what is said of its keys, aggregates and state."""
+"""Describes a GROUP BY stored as partial aggregates per key: its keys, aggregates and state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .window_stages import grouping_sets
 
 
 def metrics_of(stage: GroupStage, pieces: Groups) -> tuple[KeptMetric, ...]:
-    """The aggregates of groups, and where they are kept."""
+    """Returns the aggregates of groups, with the state columns that store them."""
     own = pieces.state_columns()
     return tuple(
         KeptMetric(
@@ -37,7 +37,7 @@ def _how(metric: PlanMetric) -> str:
 def state_of_groups(
     stage: GroupStage, pieces: Groups, columns: Columns, clears: str, ttl: int | None
 ) -> tuple[State, ...]:
-    """The parts of the state with groups and their distinct values."""
+    """Returns the state tables of groups and of their distinct values."""
     kept = "partial aggregates per key" if stage.keys else "partial aggregates"
     found = [State(pieces.part, kept, clears, columns(pieces.part))]
     for part, values in pieces.set_parts().values():
@@ -53,18 +53,18 @@ def state_of_groups(
 
 
 def written_of(stage: AggregateStage | GroupStage) -> Mapping[str, str]:
-    """The author's expression for each column of groups."""
+    """Returns the author's expression for each column of groups."""
     return {key.name: key.sql for key in stage.keys} | {m.name: m.sql for m in stage.metrics}
 
 
 def by_keys(stage: GroupStage) -> str:
-    """The GROUP BY of groups in short."""
+    """Returns the GROUP BY of groups in short."""
     if stage.grouping_sets is not None:
         return f"by {grouping_sets(stage)}"
     return f"by {', '.join(text.tidy(key.sql) for key in stage.keys)}" if stage.keys else "all rows"
 
 
 def key_of(stage: GroupStage) -> tuple[str, ...]:
-    """What tells groups apart, in the author's words."""
+    """Returns the keys that identify a group, as the author wrote them."""
     sets = (f"{GROUPING_ID}()",) if stage.grouping_sets is not None else ()
     return (*(text.tidy(key.sql) for key in stage.keys), *sets)

@@ -1,4 +1,4 @@
-"""One operator of the tree that is shown, and what there is to know of it."""
+"""One operator of the displayed tree, with its properties."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FROM_CHANGES, PARTITIONS, EVERYTHING = (
 
 @dataclass(frozen=True)
 class Changelog:
-    """What flows out of an operator."""
+    """Kind of changes that an operator emits."""
 
     kind: str
-    """`APPEND`: rows that never change; `UPSERT`: rows that replace those of their key; `RETRACT`: rows that are added
-    and taken back; `TABLE`: no stream, read again in each micro-batch."""
+    """`APPEND`: inserted rows that never change; `UPSERT`: rows that replace those of their key; `RETRACT`:
+    inserted and retracted rows; `TABLE`: a static table, read again in each micro-batch."""
     key: tuple[str, ...] = ()
-    """Of `UPSERT`; none: there is one row."""
+    """Key of `UPSERT`; empty if there is a single row."""
 
     def __str__(self) -> str:
         if self.kind != UPSERT:
@@ -34,18 +34,18 @@ class Changelog:
 
 @dataclass(frozen=True)
 class Computing:
-    """How an operator's result is brought up to date."""
+    """Method that updates an operator's result."""
 
     how: str = FROM_CHANGES
     """`FROM_CHANGES`, `PARTITIONS` or `EVERYTHING`."""
     by: tuple[str, ...] = ()
-    """What partitions the rows of `PARTITIONS`."""
+    """Partition keys of `PARTITIONS`."""
     cost: str = ""
-    """What is read for it, where it isn't what changed alone."""
+    """Rows that are read, if more than the changes."""
 
     @property
     def recomputes(self) -> bool:
-        """Whether rows that were computed before are computed again."""
+        """Whether existing results are computed again."""
         return self.how != FROM_CHANGES
 
     def __str__(self) -> str:
@@ -56,47 +56,47 @@ class Computing:
 
 @dataclass(frozen=True)
 class State:
-    """A part of the state table that an operator keeps."""
+    """A state table of an operator."""
 
     part: str
     rows: str
-    """What one of its rows is."""
+    """Description of one of its rows."""
     clears: str
-    """What clears it."""
+    """Event or condition that clears a row."""
     columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class KeptMetric:
-    """An aggregate call, and where it is kept."""
+    """An aggregate call, with the state columns that store it."""
 
     sql: str
-    """As its author wrote it."""
+    """Text as written by the author."""
     function: str
     columns: tuple[str, ...]
-    """Of the state; none: it is computed from the rows that are kept."""
+    """Columns of the state; empty if it is computed from the stored rows."""
     how: str
 
 
 @dataclass(frozen=True)
 class Node:
-    """An operator over its inputs."""
+    """An operator with its inputs."""
 
     operator: str
-    """Its name in the field's terms."""
+    """Standard name of the operator."""
     description: str
-    """What it does, in the words of the model's text."""
+    """Description in terms of the model's text."""
     changelog: Changelog
     identity: str
-    """A digest: equal operators over equal inputs are one."""
+    """Digest; equal operators over equal inputs have the same."""
     inputs: tuple[Node, ...] = ()
     key: tuple[str, ...] | None = None
-    """The columns that identify a row; None: nothing does, as far as is known."""
+    """Columns that identify a row; None if none are known."""
     event_time: str | None = None
-    """The column that carries event time, and what is known of it."""
+    """Column with the event time, and its properties."""
     state: tuple[State, ...] = ()
     shares: tuple[str, ...] = ()
-    """Parts of the state that it reads, too, and another operator keeps."""
+    """State tables of other operators that it also reads."""
     computing: Computing = Computing()
     metrics: tuple[KeptMetric, ...] = ()
     notes: tuple[str, ...] = ()
@@ -111,14 +111,14 @@ def make(
     identity: str = "",
     **known: Any,
 ) -> Node:
-    """A node; without an identity of its own it has that of what it is made of."""
+    """Returns a node; without an `identity` that is computed from its parts."""
     computing = known.get("computing", Computing())
     made_of = (operator, description, str(computing), *(each.identity for each in inputs))
     return Node(operator, description, changelog, identity or digest(*made_of), inputs, **known)
 
 
 def in_order(root: Node) -> Iterator[Node]:
-    """A node and all below it, the node first, each once."""
+    """Yields a node and all nodes below it, the node first, each once."""
     seen: set[str] = set()
     waiting = [root]
     while waiting:
@@ -130,7 +130,7 @@ def in_order(root: Node) -> Iterator[Node]:
 
 
 def as_dict(root: Node) -> dict[str, Any]:
-    """The tree as plain JSON; what is read a second time is there by its identity alone."""
+    """Returns the tree as plain JSON; a repeated node is replaced by its identity."""
     seen: set[str] = set()
 
     def shown(node: Node) -> dict[str, Any]:

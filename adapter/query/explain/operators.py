@@ -1,4 +1,4 @@
-"""Operators of a dataflow as they are shown."""
+"""Displays the operators of a dataflow."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ _WINDOW_END = "window end + allowed lateness"
 
 
 class Operators:
-    """The operators of a dataflow, as nodes.
+    """Operators of a dataflow, as nodes.
 
     Args:
         flow: the dataflow.
-        bounds: what clears state.
-        columns: of the parts of the state.
-        source: the node of a stream, by its view.
-        table: the node of a table outside, by what its answer is under; None: it is no such.
-        within: the node of a query that stays within windows.
-        emission: when results of windows come.
+        bounds: describes what clears state.
+        columns: returns the columns of a state table.
+        source: returns the node of a stream, by its view.
+        table: returns the node of an external table, by the view of its rows; None for other views.
+        within: returns the node of a query over windows.
+        emission: when results of windows are emitted.
     """
 
     def __init__(
@@ -71,7 +71,8 @@ class Operators:
         self.source, self.table, self.within = source, table, within
         result = replaced(flow)
         self.upserted: set[str] = set()
-        """The operator that is the result, if it puts its rows out as they are, and what is done with these row by row."""
+        """Names of the operator that is the result and emits upserts, and of the row-by-row operators above
+        it."""
         if result is not None and result.key is not None:
             self.upserted = {each.name for each in (result.operator, *result.path)}
         self.key = None if result is None else result.key
@@ -88,7 +89,7 @@ class Operators:
             taken.update(mine)
 
     def root(self) -> Node:
-        """The node of the whole query."""
+        """Returns the node of the whole query."""
         for operator in self.flow.operators:
             if not isinstance(operator, base.WindowAggregate | base.WindowBuffer):
                 self.read[operator.name] = self._read(operator)
@@ -191,7 +192,7 @@ class Operators:
         return Changelog(RETRACT if operator.relation.changes else APPEND)
 
     def _after(self, operator: base.Operator, last: str) -> str | None:
-        """What the TTL says of an operator's state; None: nothing."""
+        """Returns the TTL of an operator's state as a phrase; None if there is none."""
         if base.keeps(operator) or (after := self.bounds.after(last)) is None:
             return None
         if isinstance(operator, base.Recompute | base.SetOperation) and base.is_mixed(operator.inputs):
@@ -237,7 +238,7 @@ class Operators:
         return Read(node, written_of(stage), stage.keys)
 
     def _clears_groups(self, operator: base.GroupAggregate, stage: GroupStage) -> str:
-        """What clears the groups' state."""
+        """Returns the phrase for what clears the groups' state."""
         if operator.ends:
             return f"window end + {intervals.format(operator.lasts)}" if operator.lasts else _WINDOW_END
         if stage.keys and base.keeps(operator):
@@ -249,7 +250,8 @@ class Operators:
         return self.bounds.of_keys(keys, select_of(stage.written), below.relation.bounded)
 
     def _aliases(self, operator: base.Operator, column: str) -> set[str]:
-        """What the queries right above an operator call one of its columns, in lower case."""
+        """Returns the aliases, in lower case, that the queries directly above an operator give one of its
+        columns."""
         return {
             item.alias.lower()
             for each in self.flow.operators
@@ -290,7 +292,7 @@ class Operators:
         return self._node(operator, name, what, inputs, state)
 
     def _inputs(self, operator: base.Operator) -> Callable[[str], Read | None]:
-        """What stands for a name in an operator's text."""
+        """Returns a function that resolves a name in an operator's text."""
         found = {base.input_name(n): self.read[each.name] for n, each in enumerate(operator.inputs)}
         return lambda name: found.get(name) or self.table(name)
 
@@ -441,7 +443,7 @@ class Operators:
         return Read(project(node, without_joins(select)))
 
     def _for_good(self, operator: base.Join, state: tuple[State, ...]) -> tuple[State, ...]:
-        """The rows of a join's sides that nothing but a TTL clears, each of them by itself."""
+        """Returns the state of a regular join: a row of a side is cleared by the TTL only, each on its own."""
         clears = {}
         for each in operator.inputs:
             last = "its last change" if each.relation.changes else "it came"
@@ -451,7 +453,7 @@ class Operators:
     def _of_sides(
         self, operator: base.Join | base.OuterIntervalJoin | base.Recompute, state: tuple[State, ...]
     ) -> tuple[State, ...]:
-        """The rows of a join's sides, each called after the side that it is of."""
+        """Returns the state of a join, with each side's rows named after the side's alias."""
         aliases: dict[str, list[str]] = {}
         for node, _ in joined(select_of(operator.sql)):
             for number, each in enumerate(operator.inputs):
@@ -477,7 +479,7 @@ class Operators:
         state: tuple[State, ...],
         until: tuple[base.Until, ...],
     ) -> tuple[State, ...]:
-        """The rows of a join's sides, each with what clears it."""
+        """Returns the state of an interval join, with the watermark that clears each side's rows."""
         ends = {
             kept_until(each, last).part: f"when the watermark has passed {text.until(last)}"
             for each, last in zip(operator.inputs, until, strict=True)
@@ -494,7 +496,7 @@ class Operators:
         return Read(project(node, without_joins(select)))
 
     def _ended(self, operator: base.Operator, column: str) -> int | None:
-        """Where the queries above end a ranking."""
+        """Returns the number of rows to which the queries above limit a ranking; None if they don't."""
         found = []
         for each in self.flow.operators:
             if any(below.name == operator.name for below in each.inputs) and isinstance(each, base.Project):
@@ -504,7 +506,7 @@ class Operators:
 
 
 def _key(relation: Relation) -> tuple[str, ...] | None:
-    """The author's columns that identify a row; None: there are none."""
+    """Returns the author's columns that identify a row; None if there are none."""
     shown = replace(relation, keys=tuple(each for each in relation.keys if not text.is_hidden_key(each)))
     return None if shown.key is None else tuple(sorted(shown.key))
 
@@ -518,5 +520,5 @@ def _time(relation: Relation) -> str | None:
 
 
 def _at(node: Node, relation: Relation) -> Node:
-    """A node with what is known of the relation that comes out of it."""
+    """Returns a node with the properties of its output relation."""
     return replace(node, key=node.key or _key(relation), event_time=_time(relation) or node.event_time)

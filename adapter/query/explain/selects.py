@@ -1,6 +1,6 @@
-"""A SELECT over relations whose operators are known → its own operators: join, group, rank, project.
+"""Splits a SELECT over known relations into operators: join, group, rank, project.
 
-The text is one of a plan: its author's, with the results of stages in the place of what made them.
+The text is part of a plan: the author's, with subqueries replaced by the results of stages.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Read:
 
     node: Node
     written: Mapping[str, str] = field(default_factory=dict)
-    """Of groups: the author's expression for each column."""
+    """For groups: the author's expression for each column."""
     keys: Sequence[Key] = ()
-    """Of groups, in order."""
+    """Keys of groups, in order."""
     rank: tuple[str, int] | None = None
-    """Of a ranking: its column, and the last place that is in it."""
+    """For a ranking: its column, and the last rank it includes."""
     time: str = ""
-    """The column of the event time, where a row of it is a row of a stream."""
+    """Column of the event time, if its rows are rows of a stream."""
 
 
 Resolve = Callable[[str], Read | None]
@@ -42,19 +42,19 @@ class Selects:
     """Reads texts.
 
     Args:
-        resolve: what a name in FROM stands for; None: it is a table that is no stream.
-        windows: whether rows are of windows that have closed, so that joins, groups and rankings stay within one.
+        resolve: returns the relation of a name in FROM; None for a static table.
+        windows: whether rows belong to closed windows, so that joins, groups and rankings stay within one.
     """
 
     def __init__(self, resolve: Resolve, windows: bool = False) -> None:
         self.resolve, self.windows = resolve, windows
 
     def read(self, sql: str) -> Read:
-        """The operators of a text."""
+        """Returns the operators of a text."""
         return self.relation(parse(sql))
 
     def relation(self, node: exp.Expr) -> Read:
-        """The operators of a query, or of something in FROM."""
+        """Returns the operators of a query, or of an item in FROM."""
         while isinstance(node, exp.Subquery):
             node = node.this
         if isinstance(node, exp.Table) and (found := self.resolve(node.name)) is not None:
@@ -67,7 +67,7 @@ class Selects:
         return self._select(node)
 
     def _moves(self, node: exp.Expr) -> bool:
-        """Whether something changes from one micro-batch to the next but for tables."""
+        """Whether the query reads anything other than static tables."""
         found = (self.resolve(table.name) for table in every(node, exp.Table))
         return any(each is not None and each.node.changelog.kind != TABLE for each in found)
 
@@ -99,7 +99,7 @@ class Selects:
             select = text.put_back(select, first.written, first.keys)
         rows = _without_end(filters(select), first.rank)
         if first.written and rows:
-            # What its author wrote over the groups is a query around them.
+            # Conditions over a group's columns are the query around it, shown as HAVING.
             rows = [f"HAVING {' AND '.join(rows)}"]
         node = first.node
         if len(read) > 1:
@@ -130,7 +130,7 @@ class Selects:
 
     @staticmethod
     def _list(select: exp.Select) -> list[str]:
-        """The select list, if it isn't just columns; a ranking or other OVER stands in it by its name."""
+        """Returns the select list, if it has more than plain columns; an OVER in it is shown by its alias."""
         if text.hands_on(select):
             return []
         copy = select.copy()
@@ -181,7 +181,7 @@ class Selects:
 
 
 def _grouped(below: Node, key: tuple[str, ...]) -> Changelog:
-    """The mode of what a GROUP BY gives."""
+    """Returns the changelog of a GROUP BY."""
     return below.changelog if below.changelog.kind == APPEND else Changelog(UPSERT, key)
 
 
@@ -193,15 +193,16 @@ def ranking(
     time: str = "",
     operator: str = "RetractableTopN",
 ) -> tuple[str, str]:
-    """The name and description of a ranking: one that ends with its first row by the event time is a deduplication.
+    """Returns the name and description of a ranking. One that keeps only the first row by event time is a
+    deduplication.
 
     Args:
-        select: with it.
-        rank: in its select list.
-        last: the last place that is asked for; None: nothing says.
-        windows: whether it is within windows.
-        time: the column of the event time below it.
-        operator: what it is called where it is no deduplication, and not within windows.
+        select: SELECT with the ranking.
+        rank: the ranking, in its select list.
+        last: the last rank that is used; None if unknown.
+        windows: whether the ranking is within windows.
+        time: column of the event time below it.
+        operator: its name if it is neither a deduplication nor within windows.
     """
     within = [text.shown(key) for key in rank.args.get("partition_by") or ()]
     if windows:
@@ -223,7 +224,7 @@ def ranking(
 
 
 def _without_end(tests: Sequence[exp.Expr], rank: tuple[str, int] | None) -> list[str]:
-    """Conditions, but for that which says where a ranking below ends."""
+    """Returns conditions without the one that limits a ranking below."""
     return [text.shown(test) for test in tests if rank is None or not _ends(test, *rank)]
 
 
@@ -252,7 +253,7 @@ def _project(
     columns: Sequence[str] = (),
     select: exp.Select | None = None,
 ) -> Node:
-    """Row by row: filter, LATERAL VIEW, select list. What does nothing is left out."""
+    """Returns a node for filter, LATERAL VIEW and select list; the node below if there are none."""
     words = [*([", ".join(columns)] if columns else []), *laterals]
     wheres = [each for each in rows if not each.startswith("HAVING")]
     words += [f"WHERE {' AND '.join(wheres)}"] if wheres else []
@@ -266,7 +267,7 @@ def _project(
 
 
 def project(below: Node, select: exp.Select, tables: Sequence[Node] = ()) -> Node:
-    """The same of a SELECT over one input, joined with tables."""
+    """Returns a node for a SELECT over one input that joins static tables."""
     if tables:
         below = make(
             "LookupJoin", text.joins(select), below.changelog, (below, *tables), event_time=below.event_time
@@ -276,7 +277,7 @@ def project(below: Node, select: exp.Select, tables: Sequence[Node] = ()) -> Nod
 
 
 def _renamed(key: str, select: exp.Select) -> str:
-    """What a SELECT calls a column or expression."""
+    """Returns a SELECT's alias for a column or expression; the text itself if it has none."""
     for item in select.expressions:
         if isinstance(item, exp.Alias) and text.shown(item.this).lower() == key.lower():
             return str(item.alias)
@@ -300,7 +301,7 @@ def _passes_on(select: exp.Select) -> bool:
 
 
 def _passed(select: exp.Select, time: str) -> str:
-    """What a SELECT calls a column that it hands on; empty: it doesn't, as far as is known."""
+    """Returns the name of a column after a SELECT; empty if the column isn't known to pass through."""
     for item in select.expressions:
         if item.is_star or (isinstance(item, exp.Column) and item.name.lower() == time.lower()):
             return time
@@ -314,7 +315,7 @@ def _passed(select: exp.Select, time: str) -> str:
 
 
 def _together(inputs: Sequence[Node]) -> Changelog:
-    """The mode of what comes out of inputs put together."""
+    """Returns the changelog of several inputs combined."""
     modes = [each.changelog for each in inputs if each.changelog.kind != TABLE]
     if len(modes) == 1 or all(mode.kind == APPEND for mode in modes):
         return modes[0]
@@ -324,7 +325,7 @@ def _together(inputs: Sequence[Node]) -> Changelog:
 
 
 def _table(node: exp.Expr) -> Node:
-    """A table that is no stream, or a query over such."""
+    """Returns the node of a static table, or of a query over static tables."""
     what = node.copy()
     what.set("alias", None)
     if isinstance(node, exp.Values):

@@ -1,4 +1,4 @@
-"""The parts of the state that a program writes, and their columns."""
+"""Lists the state tables that a program writes, and their columns."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ..program import Program, StatePart
 from ..sql.dialect import parse
 
 Columns = Callable[[str], tuple[str, ...]]
-"""The columns of a part, by its name."""
+"""Returns the columns of a state table, by its name."""
 
 
 def columns_of(program: Program) -> Columns:
-    """The columns of each part that a program writes."""
+    """Returns a function for the columns of each state table that a program writes."""
     parts = {part.name: part for part in program.parts}
 
     def columns(name: str) -> tuple[str, ...]:
@@ -23,8 +23,8 @@ def columns_of(program: Program) -> Columns:
 
 
 def _columns(part: StatePart) -> tuple[str, ...]:
-    """Its columns, as the text that folds it names them; that of rows nobody folds has a star, and the text that adds
-    to it names them."""
+    """Returns the columns named by the text that compacts a state table; if that has a star, those of the
+    text that appends to it."""
     for made in (part.fold, part.append):
         names = tuple(parse(made).named_selects)
         if "*" not in names and "" not in names:

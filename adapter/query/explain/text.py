@@ -1,4 +1,5 @@
-"""SQL trees as short lines in the author's words: no needless quotes, no column or tie-breaker of ours.
+"""Formats SQL trees as short lines in the author's words: without needless quotes, generated columns and
+tie-breakers.
 
 >>> from ..sql.dialect import parse
 >>> select = parse("select `a`, b + 1 as c, `t`.`__stream_weight` as `__stream_weight` from `__input_0` as t where a > 1")
@@ -35,7 +36,7 @@ from ..sql.nodes import every
 
 
 def shown(node: exp.Expr) -> str:
-    """An expression or query, as its author would write it."""
+    """Returns an expression or query as its author would write it."""
     holder = exp.Paren(this=node.copy())
     clock = None
     for each in list(holder.walk()):
@@ -43,7 +44,7 @@ def shown(node: exp.Expr) -> str:
         if isinstance(each, exp.Identifier):
             each.set("quoted", not each.this.isidentifier())
         elif isinstance(each, exp.Table) and each.name.startswith(INPUT):
-            # What is below an operator stands below it in the tree.
+            # The input is displayed below the operator in the tree.
             each.set("this", exp.Var(this="(…)"))
             if each.alias.startswith("__") or each.alias == "one_row":
                 each.set("alias", None)
@@ -60,12 +61,12 @@ def shown(node: exp.Expr) -> str:
 
 
 def tidy(text: str) -> str:
-    """The same of a text of a plan."""
+    """Returns an expression of a plan as its author would write it."""
     return shown(parse(f"select {text}").expressions[0])
 
 
 def until(lasts: Until) -> str:
-    """Until when a row may find others.
+    """Returns the watermark until which a row may find matches, as a phrase.
 
     >>> until((("ts", 60_000_000), ("window_end", 0)))
     'ts + 1 minute and window_end'
@@ -79,7 +80,7 @@ def until(lasts: Until) -> str:
 
 
 def relation(name: str) -> str:
-    """The name of a relation without needless quotes.
+    """Returns the name of a relation without needless quotes.
 
     >>> relation("`lake`.`raw`.`my bids`")
     'lake.raw.`my bids`'
@@ -97,22 +98,22 @@ def _is_hidden(item: exp.Expr) -> bool:
 
 
 def is_hidden_key(names: Collection[str]) -> bool:
-    """Whether columns that identify a row aren't all its author's: what became of LIMIT has a rank."""
+    """Whether columns that identify a row include generated ones: a rewritten LIMIT has a rank."""
     return RANK in names
 
 
 def is_own_alias(alias: str) -> bool:
-    """Whether the planner gave it to a relation without one."""
+    """Whether the planner generated the alias, for a relation without one."""
     return alias.startswith(OWN_ALIAS)
 
 
 def is_lifted(name: str) -> bool:
-    """Whether it is a column that takes a key or aggregate up to a query that had to be put above its GROUP BY."""
+    """Whether it is a generated column that passes a key or aggregate to a query moved above its GROUP BY."""
     return name.startswith(("__aggregate_", "__key_"))
 
 
 def items(select: exp.Select) -> list[exp.Expr]:
-    """A select list without columns that its author didn't write."""
+    """Returns a select list without generated columns."""
     found = []
     for item in select.expressions:
         if _is_hidden(item):
@@ -132,14 +133,14 @@ def items(select: exp.Select) -> list[exp.Expr]:
 
 
 def listed(select: exp.Select) -> list[str]:
-    """The same as texts."""
+    """Returns `items` as texts."""
     if on_change.is_told(select):
         return ["emit on_change: which rows are new at a step"]
     return [shown(item) for item in items(select)]
 
 
 def hands_on(select: exp.Select) -> bool:
-    """Whether a select list has columns as they are and nothing else."""
+    """Whether a select list only has plain columns."""
     return all(
         (isinstance(item, exp.Star) and not any(item.args.values()))
         or (isinstance(item, exp.Column) and not any(star.args.get("except_") for star in every(item, exp.Star)))
@@ -148,17 +149,17 @@ def hands_on(select: exp.Select) -> bool:
 
 
 def conditions(select: exp.Select) -> list[str]:
-    """The conditions of its WHERE."""
+    """Returns the conditions of WHERE."""
     return [shown(test) for test in filters(select)]
 
 
 def laterals(select: exp.Select) -> list[str]:
-    """Its LATERAL VIEWs."""
+    """Returns the LATERAL VIEWs."""
     return [shown(each).strip() for each in select.args.get("laterals") or ()]
 
 
 def joins(select: exp.Select) -> str:
-    """How its relations are joined, without the queries that they are."""
+    """Returns the joins of a SELECT, without the text of joined subqueries."""
     found = []
     for join in select.args.get("joins") or ():
         words = " ".join(word for word in (join.method, join.side, join.kind) if word).upper()
@@ -173,12 +174,12 @@ def joins(select: exp.Select) -> str:
 
 
 def keys(select: exp.Select) -> list[str]:
-    """What a SELECT groups by."""
+    """Returns the GROUP BY keys of a SELECT."""
     return [shown(key) for key in grouping(select).keys] if select.args.get("group") else []
 
 
 def grouped_by(select: exp.Select) -> str:
-    """Its GROUP BY in short: `` by a, b``."""
+    """Returns the GROUP BY in short: ``by a, b``."""
     found = grouping(select) if select.args.get("group") else None
     if found is None:
         return "all rows"
@@ -188,7 +189,7 @@ def grouped_by(select: exp.Select) -> str:
 
 
 def is_grouped(select: exp.Select) -> bool:
-    """Whether it puts rows together, but for DISTINCT."""
+    """Whether a SELECT aggregates rows, other than by DISTINCT."""
     return (
         bool(select.args.get("group") or select.args.get("having"))
         or aggregate(select) is not None
@@ -196,7 +197,7 @@ def is_grouped(select: exp.Select) -> bool:
 
 
 def aggregates(select: exp.Select) -> list[tuple[str, str]]:
-    """The aggregate calls of its select list and HAVING, and their functions."""
+    """Returns the aggregate calls of the select list and HAVING, with their functions."""
     found: dict[str, str] = {}
     having = select.args.get("having")
     for item in [*select.expressions, *([having.this] if having else [])]:
@@ -210,7 +211,7 @@ def aggregates(select: exp.Select) -> list[tuple[str, str]]:
 
 
 def ordered(window: exp.Expr, select: exp.Select) -> str:
-    """The ORDER BY of an OVER, without what breaks ties."""
+    """Returns the ORDER BY of an OVER, without tie-breakers."""
     order = window.args.get("order")
     found = list(order.expressions) if order else []
     if len(found) > 1 and _breaks_ties(found[-1].this, select):
@@ -219,14 +220,14 @@ def ordered(window: exp.Expr, select: exp.Select) -> str:
 
 
 def _breaks_ties(node: exp.Expr, select: exp.Select) -> bool:
-    """Whether it is all columns of a SELECT, or of a relation of it, as the planner adds them."""
+    """Whether it is a struct of all columns of a SELECT or of one of its relations, as the planner adds it."""
     if function_name(node) != "struct":
         return False
     star = node.expressions[0] if len(node.expressions) == 1 else None
     if isinstance(star, exp.Column) and isinstance(star.this, exp.Star):
         return True
     rest = [sql(item.unalias()) for item in select.expressions if not item.find(exp.Window)]
-    # The parser names fields after columns, in whose place expressions may stand by now.
+    # The parser names the struct's fields after columns, which may have been replaced by expressions.
     values = [
         each.expression if isinstance(each, exp.PropertyEQ) else each.unalias() for each in node.expressions
     ]
@@ -234,14 +235,14 @@ def _breaks_ties(node: exp.Expr, select: exp.Select) -> bool:
 
 
 def over(select: exp.Select) -> list[exp.Window]:
-    """The OVER clauses of its select list."""
+    """Returns the OVER clauses of the select list."""
     return [
         node for item in select.expressions for node in walk_same_query(item) if isinstance(node, exp.Window)
     ]
 
 
 def over_text(window: exp.Window, select: exp.Select) -> str:
-    """An OVER in short: ``LAG(n) by ts per item``."""
+    """Returns an OVER in short: ``LAG(n) by ts per item``."""
     within = [
         shown(each)
         for each in window.args.get("partition_by") or ()
@@ -252,12 +253,12 @@ def over_text(window: exp.Window, select: exp.Select) -> str:
 
 
 def per(within: Sequence[str]) -> str:
-    """What a ranking or OVER is within: `` per a, b``."""
+    """Returns the partition keys of a ranking or OVER: `` per a, b``."""
     return f" per {', '.join(within)}" if within else ""
 
 
 def first_rows(function: str, last: int | None, order: str, within: Sequence[str]) -> str:
-    """A ranking in short.
+    """Returns a ranking in short.
 
     >>> first_rows("row_number", 10, "n DESC", ["day"]), first_rows("rank", 1, "n", []), first_rows("rank", None, "n", [])
     ('first 10 by n DESC per day', 'first place by n, ties included', 'places by n, ties included')
@@ -272,12 +273,12 @@ def first_rows(function: str, last: int | None, order: str, within: Sequence[str
 
 
 def put_back(select: exp.Select, written: Mapping[str, str], group_keys: Sequence[Key]) -> exp.Select:
-    """A SELECT over groups with the author's keys and aggregates in the place of the state's columns.
+    """Returns a SELECT over groups with the state's columns replaced by the author's keys and aggregates.
 
     Args:
-        select: it stays as it is.
+        select: the SELECT; it isn't changed.
         written: the author's expression for each column.
-        group_keys: of the groups, in order.
+        group_keys: keys of the groups, in order.
     """
     made = select.copy()
     holder = exp.Subquery(this=made)

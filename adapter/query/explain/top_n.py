@@ -1,4 +1,4 @@
-"""The first rows of a ranking: what the operator that keeps them is called, and what clears its state."""
+"""Describes Top-N operators: the name, and what clears the state."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ IN_ITS_ORDER = "A row is emitted when the watermark has passed it, so that none 
 
 @dataclass(frozen=True)
 class Ranked:
-    """What is said of a `TopN`."""
+    """Description of a `TopN`."""
 
     name: str
     what: str
     rows: str
-    """What a row of its state is."""
+    """Description of a row of its state."""
     clears: str
     notes: tuple[str, ...]
 
 
 def ranked(operator: base.TopN, select: exp.Select, bounds: Bounds) -> Ranked:
-    """What is said of a ranking's operator, in Flink's terms.
+    """Returns the description of a ranking's operator, in Flink's terms.
 
     Args:
         operator: the operator.
-        select: its ranking, in its author's words.
-        bounds: what clears state.
+        select: its ranking, as the author wrote it.
+        bounds: describes what clears state.
     """
     (below,) = operator.inputs
     ((_, placed),) = ranks.ranks(select).items()

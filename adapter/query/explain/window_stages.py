@@ -1,4 +1,5 @@
-"""Stages with windows as operators: aggregates per slice, and rows that are kept until their windows close."""
+"""Displays stages with windows as operators: aggregates per slice, and rows buffered until their windows
+close."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from .state import Columns
 
 
 def aggregate(stage: AggregateStage, emission: Emission, columns: Columns, below: Node) -> Read:
-    """The operator of a GROUP BY over windows."""
+    """Returns the operator of a GROUP BY over windows."""
     pieces = operator_of(stage, emission)
     assert isinstance(pieces, SlicedStage)
     window, of = stage.window, _unit(stage.window)
@@ -75,7 +76,7 @@ def aggregate(stage: AggregateStage, emission: Emission, columns: Columns, below
 
 
 def rows(stage: RowsStage, emission: Emission, columns: Columns, below: Node, time: str) -> Read:
-    """The operator of rows that are kept until their windows close."""
+    """Returns the operator of rows that are buffered until their windows close."""
     top = stage.top
     part = f"{stage.name}_rows"
     what = "a row of open windows, once however many it is in"
@@ -88,7 +89,7 @@ def rows(stage: RowsStage, emission: Emission, columns: Columns, below: Node, ti
     node = make(
         "WindowBuffer",
         str(stage.window),
-        # A window has many rows, and nothing tells them apart.
+        # A window has many rows, and nothing identifies them.
         Changelog(RETRACT if emission.changes else APPEND),
         (below,),
         identity=stage.name,
@@ -105,7 +106,7 @@ def _of_each(partition: tuple[str, ...]) -> str:
 
 
 def grouping_sets(stage: AggregateStage | GroupStage) -> str:
-    """Grouping sets, written out, in the author's keys."""
+    """Returns the grouping sets, written out with the author's keys."""
     named = {key.name: text.tidy(key.sql) for key in stage.keys}
     sets = (", ".join(named[name] for name in members) for members in stage.grouping_sets or ())
     return f"GROUPING SETS ({', '.join(f'({each})' for each in sets)})"
@@ -139,7 +140,7 @@ def _how(metric: PlanMetric, stage: AggregateStage, of: str) -> str:
 
 
 def clears_at(window: Window, emission: Emission) -> str:
-    """What clears the state of a window."""
+    """Returns the phrase for what clears the state of a window."""
     end = {
         "tumble": "window end",
         "hop": "end of its last window",
@@ -154,7 +155,7 @@ def clears_at(window: Window, emission: Emission) -> str:
 
 
 def bounds(window: Window) -> Iterator[str]:
-    """How windows are cut, in sentences."""
+    """Yields sentences on the bounds of windows."""
     if not window.merges:
         yield f"Slices of {intervals.format(window.slice)}; a window closes every {intervals.format(window.step)}."
     else:

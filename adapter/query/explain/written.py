@@ -1,4 +1,5 @@
-"""Texts of a plan → what their author wrote: what the planner named, or took out of its place, is put back."""
+"""Restores the author's text from texts of a plan: generated names are removed, and moved expressions put
+back."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ from .groups import written_of
 from .selects import Read
 
 _DISTINCT = "own"
-"""What the planner calls the rows of a DISTINCT."""
+"""Alias that the planner gives the rows of a DISTINCT."""
 
 
 def select_of(sql: str) -> exp.Select:
-    """The outermost SELECT of a text."""
+    """Returns the outermost SELECT of a text."""
     made = parse(sql)
     select = made if isinstance(made, exp.Select) else made.find(exp.Select)
     assert select is not None
@@ -29,7 +30,8 @@ def select_of(sql: str) -> exp.Select:
 
 
 def lifted(sql: str, below: Read) -> Mapping[str, str]:
-    """What stands for columns that were made to take subqueries out of a GROUP BY (`operators.above_groups`)."""
+    """Returns the expressions of generated columns that move subqueries out of a GROUP BY
+    (`normalize.above_groups`), by column."""
     select = select_of(sql)
     if below.written:
         select = text.put_back(select, below.written, below.keys)
@@ -38,7 +40,7 @@ def lifted(sql: str, below: Read) -> Mapping[str, str]:
 
 
 def lifted_in_windows(results: WindowResults) -> Mapping[str, str]:
-    """The same of groups within windows."""
+    """Returns the expressions of such columns in groups within windows."""
     found: dict[str, str] = {}
     for stage in results.stages:
         if isinstance(stage, AggregateStage):
@@ -49,13 +51,13 @@ def lifted_in_windows(results: WindowResults) -> Mapping[str, str]:
 
 
 def expression(sql: str) -> exp.Expr:
-    """An expression as a tree."""
+    """Returns the tree of an expression."""
     made: exp.Expr = parse(f"select {sql} as made").expressions[0].unalias()
     return made
 
 
 def in_authors_words(stage: GroupStage) -> GroupStage:
-    """A stage whose keys and aggregates have no alias that the planner gave the rows below."""
+    """Returns a stage whose keys and aggregates have no generated alias."""
     alias = relations(select_of(stage.written))[0].alias_or_name
     if alias != _DISTINCT and not text.is_own_alias(alias):
         return stage
@@ -75,7 +77,7 @@ def in_authors_words(stage: GroupStage) -> GroupStage:
 
 
 def without_joins(select: exp.Select) -> exp.Select:
-    """A SELECT that joins without the joins."""
+    """Returns a SELECT without its joins."""
     made = select.copy()
     made.set("joins", None)
     return made
