@@ -70,7 +70,7 @@ class StreamConfig:
     """Rows that an aggregate added to an existing state starts from: only new ones (`FROM_NOW`), or its sources'
     history (`BACKFILL`)."""
     on_running: str = SKIP
-    """What `dbt run` does with a model that ``dbt-stream run`` keeps up to date: `SKIP` it, or `FAIL`."""
+    """Action of `dbt run` on a model that ``dbt-stream run`` keeps up to date: `SKIP`, or `FAIL`."""
 
 
 def _is_name(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The model's table: each step's rows come into it once."""
+"""Writes each micro-batch's output to the model's table, exactly once."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DECIDED = "decided_changes"
-"""The view of changes that the changelog has and the table lacks."""
+"""View of changes that are in the changelog and not yet in the table."""
 
 
 class Sink(ABC):
-    """A model's table, and its changelog where the model keeps one."""
+    """A model's table, and its changelog if the model keeps one."""
 
     def __init__(self, spark: SparkSession, model: StreamModel, key: Sequence[str] | None = None) -> None:
         self.model = model
         self._table = load(spark, model.target)
         self._columns: Columns | None = None
         self._followed: int | None = None
-        """The snapshot up to which the changelog follows the table, where others have changed that since."""
+        """The snapshot up to which the changelog includes other writers' changes; None if there are none."""
         self._maintenance: Maintenance | None = None
         self._changes = changes_of(spark, model, key)
 
@@ -51,35 +51,35 @@ class Sink(ABC):
 
     @property
     def table(self) -> IcebergTable:
-        """The table, once it was made."""
+        """The table, which must exist."""
         assert self._table is not None
         return self._table
 
     @property
     def rows(self) -> int:
-        """Rows in the table, as its newest snapshot counts them."""
+        """Number of rows in the table, from its newest snapshot."""
         if self._table is None:
             return 0
-        # After others' compactions there may be deletes of rows that are no longer there.
+        # After another writer's compaction, deletes of removed rows may remain.
         return max(0, self._table.count(RECORDS) - self._table.count(DELETED))
 
     @property
     def written(self) -> bool:
-        """Whether anything was ever written to the table as it is now."""
+        """Whether the current table was ever written."""
         return self._table is not None and self._table.known is not None
 
     @property
     def has_past(self) -> bool:
-        """Whether all snapshots that led to the table as it is are there."""
+        """Whether the table has all snapshots that led to its current one."""
         return self.written and EXPIRED not in self.table.past()
 
     @property
     def incremental(self) -> bool:
-        """Whether the table, as it is now, came about from what an incremental run wrote."""
+        """Whether incremental runs have written to the current table since the stream ran."""
         return self._table is not None and incremental_runs.have_written(self._table)
 
     def position(self) -> Position | None:
-        """The last step in the table, its own rows counted in; None if there is none."""
+        """Position of the last micro-batch in the table, including its own rows; None if there is none."""
         if self._table is None:
             return None
         summary = self._table.last_summary()
@@ -89,36 +89,36 @@ class Sink(ABC):
         return replace(found, rows_out=found.rows_out + self.own_rows(summary))
 
     def own_rows(self, summary: Mapping[str, str]) -> int:
-        """The rows of the step that a commit is of, where the position in it doesn't count them."""
+        """Rows that a commit added, if its position doesn't count them."""
         return int(summary.get("added-records", 0))
 
     @property
     def changes(self) -> Changes | None:
-        """Its changelog; None: the model keeps none."""
+        """The changelog; None if the model keeps none."""
         return self._changes
 
     def changes_ahead(self) -> int:
-        """How many steps are in the changelog and not in the table."""
+        """Number of micro-batches that are in the changelog and not in the table."""
         position = self.position()
         if self._changes is None or (position is None and self.written):
             return 0
         return self._changes.commits_after(position.step if position is not None else (-1, 0))
 
     def begin(self, spark: SparkSession) -> None:
-        """Get ready for the first step of a run: table and changelog say the same from here on.
+        """Reconciles table and changelog before the first micro-batch of a run.
 
-        A step that a crash left in the changelog alone comes into the table as it was decided then. What others
-        changed in the table comes into the changelog.
+        A micro-batch that a crash left in the changelog only is written to the table, as it was decided then. Other
+        writers' changes of the table are appended to the changelog.
         """
         incremental_runs.forget(self.table)
         if self._changes is None:
             return
-        # A run may have ended after the table's columns were changed.
+        # A run may have ended after changing the table's columns.
         self._changes.follow_columns(spark)
         others = self.table.changed_by_others()
         decided, position = self._changes.position(), self.position()
         if decided is not None and self._lacks(decided, position):
-            # On top of others' changes, which would be looked for in vain after a crash in between.
+            # Applied after other writers' changes, which a crash in between would otherwise hide.
             self._followed = None if others is None else self.table.followed()
             with Kept() as kept:
                 rows = self._changes.last(spark)
@@ -130,12 +130,12 @@ class Sink(ABC):
         self._followed = None
 
     def catch_up(self, spark: SparkSession) -> None:
-        """Get ready for a step. Others may have written the table since the last one; the changelog follows them."""
+        """Appends to the changelog what other writers changed in the table since the last micro-batch."""
         if commit.check(self.model, self.table) and self._changes is not None:
             self._changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
 
     def maintain(self, spark: SparkSession) -> int:
-        """Keep table and changelog small; how many commits that took."""
+        """Maintains table and changelog. Returns the number of commits."""
         if self._maintenance is None:
             self._maintenance = of_read_table("table", self.model, self.table, lambda: self.catch_up(spark))
         commits = self._maintenance.after_commit(spark)
@@ -143,7 +143,7 @@ class Sink(ABC):
 
     def _lacks(self, decided: Position, position: Position | None) -> bool:
         if position is None:
-            # Of a table whose snapshots expired nothing tells its step; it has been looked at that none is missing.
+            # A table whose snapshots expired has no position; an earlier check found that no micro-batch is missing.
             return not self.written
         return decided.is_after(position)
 
@@ -158,24 +158,24 @@ class Sink(ABC):
         Args:
             spark: the session of the micro-batch.
             query: the program's output.
-            position: the step they belong to.
-            few: they fit into one file.
-            kept: holds rows until the end of the micro-batch.
+            position: position of the micro-batch.
+            few: whether the rows fit into one file.
+            kept: caches rows until the end of the micro-batch.
 
         Returns:
-            How many rows of the table changed.
+            Number of rows changed in the table.
 
         Raises:
             StreamError: the table has other columns.
         """
 
     def _append(self, rows: DataFrame, position: Position) -> None:
-        # What others change goes into the changelog before the next step.
+        # With a changelog, other writers' changes are appended to it before the next micro-batch.
         kept = self._changes is not None
         commit.append("table.append", self.model, self.table, rows, self._notes(position), by_anyone=kept)
 
     def _notes(self, position: Position) -> dict[str, str]:
-        """What a commit to the table says."""
+        """Snapshot properties of a commit to the table."""
         followed = {} if self._followed is None else {FOLLOWED: str(self._followed)}
         return {**position.properties(), **followed}
 
@@ -183,7 +183,7 @@ class Sink(ABC):
         """The table's columns.
 
         Raises:
-            StreamError: they aren't those of the query.
+            StreamError: they differ from those of the query.
         """
         if self._columns is None:
             self._columns = self.columns_of_table(spark)
@@ -191,21 +191,21 @@ class Sink(ABC):
         return self._columns
 
     def checked(self, spark: SparkSession, query: str) -> str:
-        """The rows of a query with the table's columns, which meet the constraints of the model's contract.
+        """SQL for the rows of a query with the table's columns, checked against the contract's constraints.
 
         Raises:
-            StreamError: the columns aren't those of the query.
+            StreamError: the columns differ from those of the query.
         """
         columns = self.columns(spark, query)
         return checked(self.model, columns.select(spark, query), columns.names)
 
     def columns_of_table(self, spark: SparkSession) -> Columns:
-        """The table's columns, whatever the query's are."""
+        """The table's columns, without a comparison to the query's."""
         schema = spark.table(self.model.target).schema
         return Columns(schema, passes_over=self.model.on_schema_change == IGNORE, rebuild=self.model.rebuild)
 
     def change_columns(self, spark: SparkSession, add: Mapping[str, str], drop: Sequence[str]) -> None:
-        """Add columns to the table and its changelog, and drop others. Rows that are there have NULL in new ones."""
+        """Adds and drops columns of the table and its changelog. Existing rows are NULL in new ones."""
         if not add and not drop:
             return
         check_held(self.model, add)
@@ -216,7 +216,7 @@ class Sink(ABC):
             self._changes.follow_columns(spark)
 
     def widen_columns(self, spark: SparkSession, wider: Widening) -> None:
-        """Make columns of the table and its changelog wider. A snapshot has the columns of its time: one is made."""
+        """Widens columns of the table and its changelog, in a new snapshot: a snapshot has the columns of its time."""
         if not wider:
             return
         position = self.position()
@@ -244,7 +244,7 @@ class AppendSink(Sink):
     """A table whose rows never change."""
 
     def begin(self, spark: SparkSession) -> None:
-        """See `Sink.begin`. A table that was made in the place of one whose rows were replaced still says so."""
+        """See `Sink.begin`. Removes the upsert property that a table may keep when it replaces an upsert table."""
         super().begin(spark)
         if self.table.property(REPLACED_PROPERTY) is not None:
             with around("table.property", self.model.name):

@@ -1,4 +1,4 @@
-"""The kinds of changes that a changelog has, and the number that each of its commits carries."""
+"""Change types of a changelog, and the number that each of its commits carries."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from ..progress.position import PREFIX
 
 INSERT, BEFORE, AFTER, DELETE = "insert", "update_before", "update_after", "delete"
 ADDS = f"{CHANGE_TYPE} in ('{INSERT}', '{AFTER}')"
-"""Whether a change is of a row that is in the table from then on."""
+"""SQL condition for changes whose row is in the table afterwards."""
 CHANGES_ID = f"{PREFIX}changes-id"
-"""The property of a commit with its `BATCH_ID`."""
+"""Snapshot property with the `BATCH_ID` of the commit."""

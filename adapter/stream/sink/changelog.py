@@ -1,12 +1,12 @@
-"""``<model>__changes``: every change of a model's table as rows that are only ever added.
+"""``<model>__changes``: every change of a model's table, as append-only rows.
 
-The changelog is the write-ahead log of the table. A step's changes are appended to it in one commit before they are
-written to the table, so that what the table lost and gained is still known then. That commit decides: after a crash
-between the two, the table gets what the changelog has, and the query isn't asked again, which might answer otherwise
-the second time (lookups, static tables, ``uuid()``).
+The changelog is the write-ahead log of the table. A micro-batch appends its changes in one commit before it writes
+the table, so that inserted and deleted rows are still known. That commit decides: after a crash between the two, the
+table gets the changes of the changelog. The query doesn't run again, since its result might differ (lookups, static
+tables, ``uuid()``).
 
-A table that has a changelog keeps it, whoever writes the table. Where others have changed the table (a backfill, a
-DELETE by hand), or the changelog begins later than the table, the next writer appends what the two differ in.
+A table with a changelog keeps it, whoever writes the table. Where other writers have changed the table (a backfill, a
+DELETE by hand), or the changelog is newer than the table, the next writer appends the differences.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 REPLACED_PROPERTY = f"{PREFIX}rows-are-replaced"
-"""The property of a model's table whose rows change."""
+"""Table property that marks a model's table as updating."""
 KEY_PROPERTY = f"{PREFIX}key"
-"""The property of a changelog with the columns that identify a row, as JSON. Only where rows change."""
+"""Property of an updating table's changelog with its key columns, as JSON."""
 
 
 class Changes:
@@ -48,8 +48,8 @@ class Changes:
 
     Args:
         model: the model.
-        key: the columns that identify a row of its table; None: nothing does, or its rows don't change.
-        table: where it is kept; None: it has to be made yet.
+        key: the key columns of its table; None if it has no key or is append-only.
+        table: the changelog's table; None if it doesn't exist yet.
     """
 
     def __init__(self, model: StreamModel, key: Sequence[str] | None, table: IcebergTable | None) -> None:
@@ -63,11 +63,11 @@ class Changes:
         return self._table is not None
 
     def position(self) -> Position | None:
-        """The last step in it; None if there is none."""
+        """Position of its last commit; None if there is none."""
         return None if self._table is None else read_position(self._table.last_summary())
 
     def commits_after(self, step: tuple[int, int]) -> int:
-        """How many of its commits are of later steps than one."""
+        """Number of commits after a micro-batch."""
         count = 0
         for summary in self._table.summaries() if self._table is not None else ():
             position = read_position(summary)
@@ -79,28 +79,28 @@ class Changes:
     def append(
         self, spark: SparkSession, query: str, position: Position, notes: Mapping[str, str] | None = None
     ) -> None:
-        """Add a step's changes in one commit.
+        """Appends a micro-batch's changes in one commit.
 
         Args:
             spark: the session of the micro-batch.
-            query: the rows of the table and ``_change_type``.
-            position: the step.
-            notes: what else the commit says.
+            query: a query for the table's columns and ``_change_type``.
+            position: position of the micro-batch.
+            notes: additional snapshot properties.
         """
         table = self._table or self._create(spark)
         last = table.last_summary()
         done = read_position(last)
         number = max(position.number, int(last.get(CHANGES_ID, done.number if done else -1)) + 1)
         columns = ", ".join(map(quoted, spark.table(self._model.changes).columns[:-1]))
-        # One file: the two rows of an update are stored together. The number as in `program.now`: a plain one Spark would
-        # compile into its code, anew for each step.
+        # One file, so that the two rows of an update are stored together. The number is no literal (as in
+        # `program.now`): Spark would compile new code for each micro-batch.
         step = f"(select struct(*) from values ({number}L) as step(number)).number"
         rows = one_file(f"select {columns}, {step} as {BATCH_ID} from (\n{query}\n)")
         properties = {**position.properties(), CHANGES_ID: str(number), **(notes or {})}
         commit.append("changelog.append", self._model, table, sql(spark, rows), properties)
 
     def last(self, spark: SparkSession) -> DataFrame:
-        """The rows of its last step."""
+        """The changes of its last micro-batch."""
         assert self._table is not None
         snapshot, before = self._table.last_step()
         if before is None:
@@ -111,21 +111,21 @@ class Changes:
     def follow(
         self, spark: SparkSession, table: IcebergTable, position: Position | None, others: int | None
     ) -> None:
-        """Append what the changelog and the table differ in, if others than steps have written one of the two.
+        """Appends the differences between table and changelog, if another writer has changed either.
 
         Args:
             spark: a session.
             table: the model's table.
-            position: its last step.
-            others: the newest snapshot in which others changed rows of it; None: there is none.
+            position: position of its last micro-batch.
+            others: the newest snapshot in which another writer changed rows; None if there is none.
         """
         done = self.position()
         if position is None and others is None:
-            # Of what step the table is nobody knows any more, if it has rows: its snapshots expired.
+            # The position of the table's rows is unknown because its snapshots expired.
             others = table.known
             if others is None:
                 if self._table is None and self._key is not None:
-                    # Who reads the model needs to know that its rows will change, before it has any.
+                    # Readers of the model need to know that its rows are updated before it has any.
                     self._create(spark)
                 return
         is_even = done is not None and position is not None and done.is_of(position)
@@ -149,7 +149,7 @@ class Changes:
         self.append(spark, query, step, {FOLLOWS: str(others)} if others is not None else None)
 
     def follow_columns(self, spark: SparkSession) -> None:
-        """Have the columns of the model's table."""
+        """Adds, drops and widens columns as in the model's table."""
         if self._table is None:
             return
         table = {field.name.lower(): field for field in spark.table(self._model.target).schema.fields}
@@ -169,14 +169,14 @@ class Changes:
                 self._table.widen_columns(spark, wider)
 
     def maintain(self, spark: SparkSession, rows: int) -> int:
-        """Keep the changelog small.
+        """Maintains the changelog.
 
         Args:
             spark: a session.
-            rows: how many rows the model's table has.
+            rows: number of rows in the model's table.
 
         Returns:
-            How many commits that took.
+            The number of commits.
         """
         table = self._table
         if table is None:
@@ -208,11 +208,12 @@ def _as_it_is(table: IcebergTable) -> str:
 
 
 def each_change(differences: str, columns: str) -> str:
-    """A query with a row for every change.
+    """Returns a query with one row per change.
 
     Args:
-        differences: a relation with how often a row came (less than 0: went) as `__stream_times`.
-        columns: its other columns, as a list.
+        differences: a relation whose column `__stream_times` has the number of inserted rows, negative for deleted
+            ones.
+        columns: its other columns, as a SQL list.
     """
     return (
         f"select {columns}, if(__stream_times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE}\n"
@@ -221,10 +222,10 @@ def each_change(differences: str, columns: str) -> str:
 
 
 def changes_of(spark: SparkSession, model: StreamModel, key: Sequence[str] | None) -> Changes | None:
-    """The changelog that a model keeps: one that was asked for, or that is there. None if there is neither.
+    """Returns a model's changelog if it exists or the model requires one; else None.
 
     Raises:
-        StreamError: a changelog is asked for, and its name is another table's.
+        StreamError: a changelog is required, and another table has its name.
     """
     table = owned(spark, model, CHANGELOG)
     if table is None and model.changelog and spark.catalog.tableExists(model.changes):

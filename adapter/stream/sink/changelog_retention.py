@@ -1,11 +1,10 @@
-"""Old changes of a changelog are compacted: those older than the config `changelog_retention` become their net effect.
+"""Compacts changes older than the config `changelog_retention` to their net effect.
 
-What is left of them is an insert for each row that the table had then, with the ``_batch_id`` of the row's last change. The
-commit is one of Iceberg's *replace* operations: streams pass over it, and one that hasn't read the old changes yet reads
-them from their own snapshots, which the maintenance keeps for it. A stream that begins reads the net effect, which makes the
-same table.
+An insert remains for each row that the table had then, with the ``_batch_id`` of the row's last change. The commit is
+an Iceberg *replace*: streams skip it, and a stream that hasn't read the old changes yet reads them from their own
+snapshots, which the maintenance keeps for it. A new stream reads the net effect, which gives the same table.
 
-A changelog has numbers and no times, so the property `_TIMES` notes now and then how far it was when.
+A changelog has numbers and no times, so the property `_TIMES` records from time to time its last number.
 """
 
 from __future__ import annotations
@@ -30,9 +29,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COMPACTED_UNTIL = f"{PREFIX}changes-compacted-until"
-"""The property of a changelog with the ``_batch_id`` up to which it has changes only by their net effect."""
+"""Property of a changelog with the last ``_batch_id`` that is compacted."""
 _TIMES = f"{PREFIX}changes-times"
-"""The property of a changelog with pairs of a ``_batch_id`` and the time (milliseconds since 1970) when it was the last."""
+"""Property of a changelog with pairs of a ``_batch_id`` and the time (milliseconds since 1970) at which it was the
+last."""
 _VIEW = "old_changes"
 _MINUTE = 60_000
 
@@ -49,17 +49,17 @@ class OldChanges:
         self._model, self._table = model, table
         self._times: list[list[int]] = json.loads(table.property(_TIMES) or "[]")
         self._rows = 0
-        """From so many rows on it is looked again whether there is enough to compact."""
+        """Minimum number of rows before compaction is considered again."""
 
     def compact(self, spark: SparkSession, live: int) -> int:
-        """Compact old changes if that takes away enough of the changelog.
+        """Compacts old changes if that removes enough rows.
 
         Args:
             spark: a session.
-            live: how many rows the model's table has.
+            live: number of rows in the model's table.
 
         Returns:
-            How many commits it took.
+            The number of commits.
         """
         retention, table = self._model.changelog_retention, self._table
         if retention is None or table.known is None:
@@ -92,7 +92,7 @@ class OldChanges:
         return 1
 
     def _note_time(self, retention: int) -> None:
-        """Notes now and then up to which change the changelog is."""
+        """Records the last number and the time, if the previous record is old enough."""
         now = int(time.time() * 1000)
         if self._times and now - self._times[-1][1] < max(_MINUTE, retention // 10_000):
             return
@@ -102,7 +102,7 @@ class OldChanges:
             self._table.set_properties({_TIMES: json.dumps(self._times)})
 
     def _until(self, before: int) -> int | None:
-        """The last change that was there at a time; None: it isn't known, or there was none."""
+        """The last ``_batch_id`` at a time (milliseconds since 1970); None if it is unknown or there was none."""
         numbers = [number for number, made in self._times if made <= before]
         for snapshot in self._table.snapshots():
             number = snapshot.summary().get(CHANGES_ID)
@@ -113,17 +113,16 @@ class OldChanges:
 
 
 def _pays(old: int, live: int, rows: int) -> bool:
-    """Whether it takes away enough to compact so many changes of all that are there: as many as the table has rows, and a
-    quarter of the changelog."""
+    """Whether compaction removes enough rows: as many as the table has, and a quarter of the changelog."""
     return old - live >= max(maintenance.EVERY, live, rows // 4)
 
 
 def _net(rows: DataFrame, until: int, few: bool) -> DataFrame:
-    """Rows of a changelog, of which changes up to one are replaced by their net effect.
+    """Replaces changes up to a ``_batch_id`` by their net effect.
 
     Args:
-        rows: all of its rows up to that change, and maybe later ones.
-        until: the ``_batch_id`` of the change.
+        rows: all changes up to it, and maybe later ones.
+        until: the last ``_batch_id`` to compact.
         few: whether they fit into one file.
     """
     spark = rows.sparkSession

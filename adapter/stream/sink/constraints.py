@@ -1,5 +1,5 @@
-"""The constraints of a model's contract, asked of each micro-batch's rows and, where they are others than before, of those
-that the table has."""
+"""Checks the constraints of a model's contract, for the rows of each micro-batch and, after an edit of the contract,
+for the rows of the table."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ if TYPE_CHECKING:
     from ..common.model import Constraint, StreamModel
 
 _ASKED = f"{PREFIX}constraints"
-"""The property of a table that says which constraints all of its rows meet."""
+"""Table property with a digest of the constraints that all its rows meet."""
 _MARK = "breaks its contract: "
 _RAISED = re.compile(
     rf"(Model [^\n]{{1,300}}?: its query gives a row that {_MARK}.*?)\s*SQLSTATE: P0001", re.DOTALL
 )
 _SHOWN = 500
-"""Letters of a row that a message shows."""
+"""Maximum characters of a row in a message."""
 
 
 def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
-    """The rows of a query; Spark stops with a sentence at one that breaks a constraint.
+    """Adds constraint checks to a query. Spark raises an error at a row that breaks one.
+
+    The checks are in the select list, where no optimizer moves them below a join or a filter.
 
     They are asked in the select list, where no optimizer moves them below a join or a filter.
 
     Args:
         model: the model.
-        rows: a query.
+        rows: the query.
         names: its columns.
     """
     if not model.constraints:
@@ -57,21 +59,21 @@ def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
 
 
 def broken(problem: BaseException) -> StreamError | None:
-    """The sentence about a row that breaks a constraint, where that is what ended a query."""
+    """Returns the error about a row that breaks a constraint, if that ended a query; else None."""
     found = _RAISED.search(cause_text(problem))
     return None if found is None else StreamError(found[1])
 
 
 def check_table(spark: SparkSession, model: StreamModel, comes: Mapping[str, str]) -> None:
-    """Asks a table's rows where the contract has other constraints than the table was last asked for, and notes that it was.
+    """Checks a table's rows if the constraints have changed since its last check, and records the check.
 
     Args:
         spark: a session.
         model: the model.
-        comes: the columns that the table is about to get, with their types: rows that are there have NULL in them.
+        comes: columns to be added to the table, with their types; existing rows are NULL in them.
 
     Raises:
-        StreamError: a row breaks one.
+        StreamError: a row breaks a constraint.
     """
     rows = dict(map(tuple, spark.sql(f"show tblproperties {model.target}").collect()))
     asked = _digest(model.constraints)
@@ -89,7 +91,7 @@ def check_table(spark: SparkSession, model: StreamModel, comes: Mapping[str, str
 
 
 def _digest(constraints: Sequence[Constraint]) -> str:
-    """A text that tells constraints from others; empty: there are none."""
+    """Digest of the constraints; empty if there are none."""
     listed = sorted(each.broken for each in constraints)
     return hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:16] if listed else ""
 

@@ -1,7 +1,7 @@
-"""Incremental runs of a model whose table a stream wrote: the stream would put its rows on top of theirs.
+"""Detects incremental runs of a model whose table a stream wrote: the stream's rows would duplicate theirs.
 
-Before it writes, such a run notes in the table which snapshot it found, so that nothing is missed where it is killed. A
-stream that begins looks what has come since.
+Before it writes, such a run records the table's snapshot in a table property, so that an interrupted run is detected,
+too. A starting stream checks the snapshots since then.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from ..iceberg.table import IcebergTable
 
 NOTE = f"{PREFIX}incremental-after"
-"""The property of a table with the newest snapshot that the first incremental run found since the stream ran."""
+"""Table property with the newest snapshot at the first incremental run since the stream ran."""
 _WRITES = ("added-data-files", "deleted-data-files", "added-delete-files", "removed-delete-files")
 
 
 def have_written(table: IcebergTable) -> bool:
-    """Whether the table, as it is now, came about from what incremental runs wrote since the stream ran.
+    """Whether incremental runs have written to the current table since the stream ran.
 
-    Also where that can't be told any more, since the snapshot they found is expired.
+    Also true if that is unknown because the recorded snapshot has expired.
     """
     noted = table.property(NOTE)
     if noted is None:
         return False
     if not table.follows(int(noted)):
-        # A table that was made anew begins with a snapshot that has none before it.
+        # A rebuilt table begins with a snapshot that has no parent.
         return not table.has(int(noted)) and EXPIRED in table.past()
     since = takewhile(lambda each: str(each.snapshotId()) != noted, table.snapshots())
     return any(
@@ -41,6 +41,6 @@ def have_written(table: IcebergTable) -> bool:
 
 
 def forget(table: IcebergTable) -> None:
-    """The stream goes on: what the table is from here on is its own."""
+    """Removes the record of incremental runs: the stream continues with the table as it is."""
     if table.property(NOTE) is not None:
         table.set_properties({NOTE: None})

@@ -1,4 +1,4 @@
-"""The rows of two queries compared as multisets, in one pass of Spark's."""
+"""Compares the rows of two queries as multisets, in one Spark query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 _SCALE = 0.7390851332151607
-"""Numbers are rounded at places where nobody's do: 2.5 and 2.4999999999999996 are one number then."""
+"""Factor that moves rounding boundaries away from common decimals: 2.5 and 2.4999999999999996 round to one number."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,17 @@ class Difference:
     theirs: int
     equal: int
     only_ours: Sequence[dict[str, Any]] = ()
-    """Some of the rows that ours has, or has more often."""
+    """Sample of the rows that only ours has, or has more often."""
     only_theirs: Sequence[dict[str, Any]] = ()
 
 
 def compare(ours: DataFrame, theirs: DataFrame, sample: int) -> Difference:
-    """Compare rows, however often each comes.
+    """Compares rows as multisets.
 
     Args:
-        ours: with the same columns and types as
-        theirs: those of the other query.
-        sample: how many rows are given of each that the other one lacks.
+        ours: rows of one query.
+        theirs: rows of the other query, with the same columns and types.
+        sample: maximum rows to return of each side's surplus.
     """
     from pyspark.sql import functions as F
 
@@ -77,17 +77,17 @@ def compare(ours: DataFrame, theirs: DataFrame, sample: int) -> Difference:
 
 
 def compared(column: Column, kind: DataType) -> Column:
-    """What two values have to have in common to be the same.
+    """Returns a column to compare instead of a value.
 
-    Of floating-point numbers the first digits: sums differ in the last ones by the order of their rows. Of what Spark
-    doesn't compare the text.
+    Floating-point numbers are compared by their first digits: the last ones of a sum depend on the order of its rows.
+    Types that Spark can't compare are compared as text.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
 
     if isinstance(kind, DoubleType | FloatType):
         digits = 6 if isinstance(kind, DoubleType) else 4
-        # -0.0 + 0.0 is 0.0.
+        # Adding 0.0 turns -0.0 into 0.0.
         return F.format_string(f"%.{digits}e", column.cast("double") * _SCALE + F.lit(0.0))
     if isinstance(kind, MapType) and not _has_text(kind.valueType):
         entries = StructType().add("key", kind.keyType).add("value", kind.valueType)
@@ -106,7 +106,7 @@ def compared(column: Column, kind: DataType) -> Column:
 
 
 def _has_floats(kind: DataType) -> bool:
-    """Whether there are floating-point numbers in values of a type."""
+    """Whether values of a type contain floating-point numbers."""
     from pyspark.sql.types import ArrayType, DoubleType, FloatType, StructType
 
     if isinstance(kind, ArrayType):
@@ -117,7 +117,7 @@ def _has_floats(kind: DataType) -> bool:
 
 
 def _has_text(kind: DataType) -> bool:
-    """Whether values of a type are compared by their text."""
+    """Whether values of a type are compared as text."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, MapType) or kind.typeName() == "variant":

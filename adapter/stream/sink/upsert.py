@@ -1,4 +1,4 @@
-"""The model's table where rows change: what a step's results differ in is written to it once."""
+"""Writes each micro-batch's changes to the model's updating table, exactly once."""
 
 from __future__ import annotations
 
@@ -30,66 +30,66 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _SMALL = 100_000
-"""A table of so many rows is written anew, which costs no more than files of what changed."""
+"""Maximum rows of a table that is rewritten as a whole: that costs no more than writing delete files."""
 _TINY = 20_000
-"""A table of so many rows is written anew by the job that compares it, though it may turn out to stay as it is."""
+"""Maximum rows of a table that the comparing job rewrites, even if no row turns out to change."""
 _LARGE = 5_000_000
-"""A table of more rows isn't written anew by a micro-batch; it is compacted."""
+"""Maximum rows of a table that a micro-batch may rewrite because of its deletes; a larger one is compacted."""
 _FIRED, _CHANGED, _COMPARED, _NEW = "fired_windows", "changed_rows", "compared_rows", "new_rows"
 _FOUND_AGAIN = "old_rows_found_again"
 _KINDS = (INSERT, AFTER, DELETE)
 _WORN = 3
-"""So often its rows that are gone make more than a table's rows: it is written anew."""
+"""The table is rewritten when this many times its deleted rows exceed its rows."""
 _LARGE_FILE = 1_000_000
-"""So many rows that go are written by one task."""
+"""Maximum deleted rows that one task writes."""
 _FOUND_IN, _FOUND_AT = "__stream_file", "__stream_place"
-"""Where the table has the old row of a change, and the paths of all such files, as they are observed."""
+"""Columns with the file and position of a change's old row. The observed set of file paths has the first name."""
 _TIMES = "__stream_times_of_key"
-"""The column that says how many rows have a key."""
+"""Column with the number of result rows that share a key."""
 
 
 @dataclass(frozen=True)
 class _Found:
-    """What a step's results differ in from the table."""
+    """Difference between a micro-batch's result and the table."""
 
     changed: DataFrame
-    """Held, and shown as `_CHANGED`."""
+    """Cached changes, registered as `_CHANGED`."""
     counts: Mapping[str, int]
-    """Changes by their kind, where there are any."""
+    """Change type → number of changes, without zeros."""
     twice: int
-    """How many of them have a key that another row of the result has."""
+    """Number of changes whose key another result row has."""
     files: Sequence[str]
-    """The paths of the files in which old rows are; none where they don't go by their places."""
+    """Paths of the files that contain old rows; empty if rows are deleted by key."""
 
     @property
     def total(self) -> int:
-        """How many changes there are."""
+        """Number of changes."""
         return sum(self.counts.values())
 
     @property
     def gone(self) -> int:
-        """How many rows of the table are replaced or go."""
+        """Number of table rows that are updated or deleted."""
         return self.counts.get(AFTER, 0) + self.counts.get(DELETE, 0)
 
 
 class UpsertSink(Sink):
-    """A table with one row per key. Every step compares its results with the rows of the same windows, and
-    writes what differs in one commit, so no reader sees an old row gone and the new one not there yet."""
+    """A table with one row per key. Each micro-batch compares its result with the table's rows of the affected
+    windows and writes the differences in one commit, so that readers never see half an update."""
 
     def __init__(self, spark: SparkSession, model: StreamModel, upsert: Upsert) -> None:
         super().__init__(spark, model, upsert.key)
         self._upsert = upsert
         self._keys = upsert.key or ()
         self._has_places = False
-        """Whether old rows go by where they are in the table (`position_deletes`), as it is in this step."""
+        """Whether this micro-batch deletes old rows by file and position (`position_deletes`)."""
         of_scope = {
             unquote(name).lower() for name in re.findall(r"\bold\.(`(?:[^`]|``)+`|\w+)", upsert.scope)
         }
         self._key_has_scope = of_scope <= {name.lower() for name in self._keys}
-        """Whether rows of other windows (groups, rankings) than those that fired have other keys, too."""
+        """Whether rows of unaffected windows (groups, rankings) always have other keys."""
 
     def begin(self, spark: SparkSession) -> None:
-        """See `Sink.begin`. The table says that its rows are replaced: who streams it needs the feed."""
+        """See `Sink.begin`. Marks the table as updating: a stream that reads it needs the changelog."""
         self._check_keys(spark)
         super().begin(spark)
         if self.table.property(REPLACED_PROPERTY) is None:
@@ -105,7 +105,8 @@ class UpsertSink(Sink):
             self._check_keys(spark)
 
     def _check_keys(self, spark: SparkSession) -> None:
-        """Passes a table that others have changed, if each key has one row: a change would be written for each of several.
+        """Raises unless each key has one row, in a table that another writer has changed: an update would affect
+        several.
 
         Raises:
             StreamError: two rows have the same key.
@@ -124,15 +125,15 @@ class UpsertSink(Sink):
             )
 
     def own_rows(self, summary: Mapping[str, str]) -> int:
-        """See `Sink.own_rows`. A merge also writes rows again that stay what they are, so the position counts
-        those that changed."""
+        """See `Sink.own_rows`. Returns 0: a merge also rewrites unchanged rows, so the position counts the changed
+        ones."""
         return 0
 
     def put(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
-        """See `Sink.put`: rows inserted, updated and deleted."""
+        """See `Sink.put`. Counts rows inserted, updated and deleted."""
         self.catch_up(spark)
         if self._upsert.key is None:
-            # The rows may be made from the table: from the same ones that they are compared with then.
+            # The query may read the table: from the same snapshot that its result is compared with.
             columns = self._columns or self.columns_of_table(spark)
             listed = self._as_in_change(spark, columns)
             show(spark.sql(f"select {listed} from {self._as_it_is(columns)}"), TABLE_BEFORE)
@@ -143,8 +144,7 @@ class UpsertSink(Sink):
         return self.rows <= _SMALL
 
     def _shuffled(self, alias: str) -> str:
-        """A hint for a join of the table with a relation. To send that around takes a job of its own; where the table is
-        small, to shuffle both is nothing beside it."""
+        """A join hint for the table and a relation. A broadcast takes a job; shuffling a small table costs less."""
         return f"/*+ merge({alias}) */ " if self._is_small else ""
 
     def _merge(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
@@ -180,13 +180,13 @@ class UpsertSink(Sink):
         return found.total
 
     def _changed(self, spark: SparkSession, compared: str, twice: str, kept: Kept) -> _Found:
-        """What differs, held, and shown as `_CHANGED`.
+        """Computes the changes, caches them and registers them as `_CHANGED`.
 
         Args:
             spark: the session of the micro-batch.
-            compared: as in `_compared`.
-            twice: whether one of it has a key that another one has.
-            kept: holds it.
+            compared: SQL of `_compared`.
+            twice: SQL condition for a row whose key another result row has.
+            kept: caches the changes.
         """
         from pyspark.sql import functions as F
 
@@ -213,8 +213,8 @@ class UpsertSink(Sink):
         position: Position,
         few: bool,
     ) -> int | None:
-        """Put results in the place of old rows by one job that writes all of the table and counts what differs; how many
-        rows do. If none does, or a key has two rows, or Spark doesn't say (None), what it wrote goes again."""
+        """Rewrites the table in one job that also counts the changes. Returns their number; None if a key has two
+        rows or Spark doesn't report the count. The commit is abandoned then, and also if no row changes."""
         spark, observed = compared.sparkSession, Observed(compared, *_counts(twice))
         show(observed.rows, _COMPARED)
         parts = [
@@ -238,14 +238,14 @@ class UpsertSink(Sink):
         return changed
 
     def _of_fired(self, join: str, rows: str) -> str:
-        """Rows of the table of windows (groups, rankings) that fired, or that did not."""
+        """SQL for the table's rows of affected windows (groups, rankings), or of unaffected ones."""
         hint = self._shuffled("fired") if "=" in self._upsert.scope else ""
         return f"select {hint}old.* from {rows} as old\n{join} {_FIRED} as fired on {self._upsert.scope}"
 
     def _replace(
         self, spark: SparkSession, query: str, columns: Columns, position: Position, few: bool, kept: Kept
     ) -> int:
-        """Put the rows of a query in the place of all, if they differ; some may be there more than once."""
+        """Replaces all rows of the table by those of a query, if they differ as multisets."""
         from pyspark.sql import functions as F
 
         rows = sql(spark, self.checked(spark, query))
@@ -310,12 +310,12 @@ class UpsertSink(Sink):
         return ", ".join(has[name] for name in names if name in has)
 
     def _as_it_is(self, columns: Columns, with_places: bool = False) -> str:
-        """The table before the step, by its snapshot: what is kept of rows of the table itself, Spark would compute
-        anew after the commit, and keep for ever under a plan that nobody can give back.
+        """SQL for the table before the micro-batch, by its snapshot. Rows cached from the table's name would be
+        recomputed by Spark after the commit, and could never be released.
 
         Args:
-            columns: of the table.
-            with_places: with where its rows are, if they go by that.
+            columns: the table's columns.
+            with_places: whether to add file and position of each row, if rows are deleted by them.
         """
         snapshot = self.table.known
         if not with_places or not self._has_places:
@@ -326,12 +326,12 @@ class UpsertSink(Sink):
         return self.table.at(snapshot, f"{FILE} as {_FOUND_IN}, {PLACE} as {_FOUND_AT}")
 
     def _counted(self, new: str) -> str:
-        """Results with how many of them have their key."""
+        """Adds the number of rows with the same key to the result."""
         by = ", ".join(map(quoted, self._keys))
         return f"select *, count(*) over ({f'partition by {by}' if by else ''}) as {_TIMES} from (\n{new}\n)"
 
     def _elsewhere(self, columns: Columns, recent: str) -> str | None:
-        """The keys of rows of the table that no result takes the place of; None: no result can have one of them."""
+        """SQL for the keys of table rows that aren't replaced; None if no result row can have such a key."""
         if self._key_has_scope:
             return None
         listed = ", ".join(map(quoted, self._keys))
@@ -341,7 +341,7 @@ class UpsertSink(Sink):
         )
 
     def _refuse_keys(self, spark: SparkSession) -> None:
-        """Say which key more than one row has."""
+        """Raises an error that names a key with more than one row."""
         found = self._shown(spark.table(_CHANGED).where(f"{_TIMES} > 1"), "new ")
         raise StreamError(
             f"Model {self.model.name}: two rows of its result have the same key ({found}), so a change couldn't "
@@ -351,11 +351,11 @@ class UpsertSink(Sink):
         )
 
     def _shown(self, rows: DataFrame, which: str) -> str:
-        """The key of the first of some rows, for a message; `which`: what its columns' names begin with."""
+        """The key of the first row, for a message; `which` is the prefix of its column names."""
         if not self._keys:
             return "of all rows"
         kinds = dict(rows.dtypes)
-        # Times as text: Python's end with the year 9999.
+        # Times are shown as text: Python's datetime ends with the year 9999.
         shown = [
             f"string({quoted(name)})"
             if kinds.get(name, "").startswith(("timestamp", "date"))
@@ -366,7 +366,7 @@ class UpsertSink(Sink):
         return ", ".join(f"{name} {value!r}" for name, value in zip(self._keys, first, strict=True))
 
     def _recent(self, spark: SparkSession, kept: Kept) -> str | None:
-        """What rows of the table may be among the old ones; None: no result is new."""
+        """SQL condition for the table rows that may be replaced; None if the result has no new rows."""
         from pyspark.sql import functions as F
 
         fired = sql(spark, self._upsert.fired)
@@ -378,7 +378,7 @@ class UpsertSink(Sink):
         kept.keep(fired)
         show(leaf(fired), _FIRED)
         (since,) = kept.observed(_FIRED)
-        # As a literal, so that Iceberg reads only files that may hold such rows.
+        # A literal, so that Iceberg skips files without such rows.
         return None if since is None else f"{quoted(bound)} >= timestamp_micros({since}L)"
 
     def _same_key(self, left: str, right: str) -> str:
@@ -387,16 +387,17 @@ class UpsertSink(Sink):
 
     @property
     def _is_old_row(self) -> str:
-        """Whether a row of the table, ``old``, is that of a change, ``changed``."""
+        """SQL condition that joins a table row, ``old``, to its change, ``changed``."""
         same = (f"old.{quoted(name)} <=> changed.{quoted('old ' + name)}" for name in self._keys)
         return " and ".join([f"{CHANGE_TYPE} <> '{INSERT}'", *same])
 
     def _compared(
         self, old: str, new: str, columns: Columns, counted: bool = False, elsewhere: str | None = None
     ) -> str:
-        """One row per key with its old row, its new one, and what becomes of it: NULL where nothing does.
+        """SQL for one row per key with its old row, its new row and the change type, which is NULL for an unchanged
+        row.
 
-        Where new rows are `_counted`, also how many have its key, in `new` or `elsewhere`.
+        With `counted`, also has the number of rows with its key, in `new` or `elsewhere`.
         """
         names = columns.names
         whole = " and ".join(
@@ -429,7 +430,7 @@ class UpsertSink(Sink):
         rows = f"select {_from_change('new', names)} from {_CHANGED} where {CHANGE_TYPE} <> '{DELETE}'"
         if found.counts.keys() == {INSERT}:
             self._append(sql(spark, one_file(rows) if few else rows), position)
-        # A MERGE would take a column called as one of Iceberg's for that.
+        # MERGE would mistake a column with a reserved name for Iceberg's metadata column.
         elif (
             self._is_small or has_names_of_iceberg(names) or (self._has_places and self._is_worn(found.gone))
         ):
@@ -448,14 +449,14 @@ class UpsertSink(Sink):
             self._merge_by_key(found.changed, recent, names, position)
 
     def _is_worn(self, gone: int) -> bool:
-        """Whether so many of the table's rows are gone, and still in its files, once `gone` more are, that to write it anew
-        costs no more than they do. Of a large table it has to be the step itself."""
+        """Whether the table has so many deleted rows, including `gone` new ones, that rewriting it costs no more than
+        they do. For a large table only the new ones count."""
         rows = self.rows
         before = self.table.count(DELETED) if rows <= _LARGE else 0
         return _WORN * (before + gone) > rows
 
     def _change(self, found: _Found, rows: DataFrame | None, position: Position) -> None:
-        """Add rows, and take away by their places those that others come for."""
+        """Adds rows and deletes the old ones by file and position."""
         spark = found.changed.sparkSession
         where = f"select {_FOUND_IN} as {PATH}, {_FOUND_AT} as {POSITION} from {{}}"
         gone, files = f"{where.format(_CHANGED)} where {CHANGE_TYPE} <> '{INSERT}'", found.files
@@ -471,7 +472,7 @@ class UpsertSink(Sink):
                     )
                     return
                 except commit.Moved as moved:
-                    # The rows are the same ones, in other files.
+                    # A compaction has moved the rows to other files.
                     commit.check(self.model, self.table, by_anyone=True)
                     columns = self.columns_of_table(spark)
                     if last or not are_possible(self.table, columns.names):
@@ -494,7 +495,7 @@ class UpsertSink(Sink):
                 ]
 
     def _merge_by_key(self, changed: DataFrame, recent: str, names: list[str], position: Position) -> None:
-        """The same by Spark's MERGE, which finds old rows by their keys once more."""
+        """Writes the changes with Spark's MERGE, which finds old rows by key."""
         from pyspark.sql import functions as F
 
         spark, target = changed.sparkSession, self.model.target
@@ -503,14 +504,14 @@ class UpsertSink(Sink):
             for name in self._keys
         ]
         values = {name: F.col(quoted("new " + name)) for name in names}
-        # Not by SQL: Spark 4.1 finds no plan for a MERGE whose source is a view of a table.
+        # Uses the DataFrame API: Spark 4.1 can't plan a SQL MERGE whose source is a view of a table.
         recently = recent if recent == "true" else f"{target}.{recent}"
         merge = leaf(changed).mergeInto(target, F.expr(" and ".join([*matching, recently])))
         merge = merge.whenMatched(F.expr(f"{CHANGE_TYPE} = '{DELETE}'")).delete()
         merge = merge.whenMatched().update(values)
-        # What others have deleted already is neither there nor to be put there.
+        # A row that another writer has deleted already isn't inserted.
         merge = merge.whenNotMatched(F.expr(f"{CHANGE_TYPE} <> '{DELETE}'")).insert(values)
-        # Others' commits are looked at before and after: Spark commits a MERGE itself.
+        # Spark commits a MERGE itself, so other writers' commits are checked before and after.
         commit.check(self.model, self.table, by_anyone=True)
         name = str(uuid.uuid4())
         notes = {FOLLOWED: str(self.table.known), **self._notes(position), COMMIT: name}
@@ -522,10 +523,10 @@ class UpsertSink(Sink):
 
 
 def _counts(twice: str) -> list[Column]:
-    """Changes by their kind, in the order of `_KINDS`, and those of a key that several rows have.
+    """Metrics: number of changes by type, in the order of `_KINDS`, and of those whose key several rows have.
 
     Args:
-        twice: whether one is of such a key.
+        twice: SQL condition for such a key.
     """
     from pyspark.sql import functions as F
 
@@ -534,17 +535,17 @@ def _counts(twice: str) -> list[Column]:
 
 
 def _counting(position: Position, rows: int) -> Position:
-    """The position with so many more rows put out."""
+    """Returns the position with so many more emitted rows."""
     return replace(position, rows_out=position.rows_out + rows)
 
 
 def _from_change(which: str, names: Sequence[str]) -> str:
-    """The table's columns out of a change, of the ``old`` row or of the ``new`` one."""
+    """Select list of the table's columns from a change's ``old`` or ``new`` row."""
     return ", ".join(f"{quoted(f'{which} {name}')} as {quoted(name)}" for name in names)
 
 
 def _with_retractions(names: list[str]) -> str:
-    """The changes one after the other: what an update takes away, and what it puts there."""
+    """SQL for the changes as changelog rows; an update has one row before it and one after it."""
     old, new = (_from_change(which, names) for which in ("old", "new"))
     return (
         f"select {old}, case {CHANGE_TYPE} when '{DELETE}' then '{DELETE}' else '{BEFORE}' end as {CHANGE_TYPE}\n"
@@ -555,7 +556,7 @@ def _with_retractions(names: list[str]) -> str:
 
 @contextmanager
 def _carrying(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
-    """Commits inside carry properties: MERGE has no options of its own."""
+    """Sets snapshot properties for commits within the block, since MERGE has no options."""
     settings = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in properties.items()}
     for key, value in settings.items():
         spark.conf.set(key, value)

@@ -1,10 +1,10 @@
-"""One name of several types: which column of the state it is in each part.
+"""Maps logical columns of state tables to physical columns of the Iceberg table, where one name has several types.
 
-A state has the columns of all its parts, and rows of one part leave those of the others NULL. So parts share a column
-where name and type are the same. Where one name is of several types, each has a column of its own, called after the
-name and the type: which one a part has depends on nothing else in the query. So has a name that is one of
-Iceberg's own. What a state has keeps its column, whatever comes to it, and the table notes what isn't called by its own
-name. No Spark in here.
+The Iceberg table has the columns of all state tables, and a row is NULL in those of the others. State tables share a
+column of the same name and type. Where a name has several types, each type has a physical column named after both, so
+that the mapping depends on nothing else in the query. A name that Iceberg reserves is mapped, too. Existing columns
+keep their physical names, whatever columns are added, and a table property records the names that differ. This module
+doesn't use Spark.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ...query.program import EXPIRES_AT, STEP
 from ...util.metadata_columns import METADATA_COLUMNS
 
 Called: TypeAlias = Mapping[str, Mapping[str, str]]
-"""By part its columns, in lower case, and what they are called in the table."""
+"""State table → logical column in lower case → physical column."""
 
 
 class TwoTypesError(ValueError):
-    """A name is of two types where only one can be."""
+    """A name has two types where only one is possible."""
 
 
 _PROTOCOL = {STEP: "bigint", "since": "bigint", EXPIRES_AT: "timestamp"}
-"""Columns that have their names in every state."""
+"""Columns with the same physical name in every state."""
 _WORD = re.compile(r"[a-z][a-z0-9_(),]{0,30}\Z")
 
 
@@ -36,16 +36,16 @@ def called(
     goes_on: Called | None = None,
     has: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, str]]:
-    """What the columns of parts are called in the table.
+    """Returns the physical names of the columns of state tables.
 
     Args:
-        wants: by part its columns, in lower case, with their types; None: it is always NULL.
-        together: parts that are read in one text.
-        goes_on: what columns of the state that go on are called.
-        has: the state's columns, with their types.
+        wants: state table → column in lower case → type; the type is None if the column is always NULL.
+        together: groups of state tables that one text reads.
+        goes_on: physical names of the columns that continue from the existing state.
+        has: physical column → type of the existing state.
 
     Raises:
-        TwoTypesError: a name is of two types in one text, or what goes on would be of another type than its column.
+        TwoTypesError: a name has two types in one text, or a continued column would change its type.
 
     >>> called({"a": {"k": "date", "n": "int"}, "b": {"k": "timestamp", "n": "int"}})
     {'a': {'k': 'k__date', 'n': 'n'}, 'b': {'k': 'k__timestamp', 'n': 'n'}}
@@ -75,7 +75,7 @@ def called(
         *((n, k.lower()) for cs in wants.values() for n, k in cs.items() if k is not None),
     ]:
         kinds.setdefault(name, set()).add(kind)
-    # Names that something is called by, or may be.
+    # Names in use, or reserved.
     taken |= kinds.keys() | {name for columns in wants.values() for name in columns}
     for name in sorted(kinds):
         for kind in sorted(kinds[name]):
@@ -92,7 +92,7 @@ def called(
     beside = [[*each] for each in together]
     for part, listed in wants.items():
         for name in listed.keys() - found[part].keys():
-            # NULL is of any type: of that which is read with it.
+            # A NULL column takes the type of a state table that is read with it.
             near = {
                 found[other][name]
                 for each in beside
@@ -150,7 +150,7 @@ def _check_types(
 
 
 def apart(columns: Called) -> dict[str, dict[str, str]]:
-    """Those that aren't called by their own names."""
+    """Returns the columns whose physical names differ."""
     found = {
         part: {name: column for name, column in of_part.items() if column.lower() != name}
         for part, of_part in columns.items()
@@ -159,7 +159,9 @@ def apart(columns: Called) -> dict[str, dict[str, str]]:
 
 
 def seen_by(names: Iterable[str], apart: Called, parts: Collection[str]) -> list[tuple[str, str]]:
-    """The columns of a table as texts see them that read some parts: what each is called there, and by them.
+    """Returns (physical name, visible name) of the columns that a text sees which reads these state tables.
+
+    A name with several types is hidden unless one of these state tables has it: it would be ambiguous.
 
     A name that isn't one of these parts', and of several types, can't be seen: it would be one of them.
 
@@ -183,12 +185,12 @@ def seen_by(names: Iterable[str], apart: Called, parts: Collection[str]) -> list
 
 
 def as_in_table(signature: Mapping[str, Any], apart: Called, keys: bool = False) -> dict[str, Any]:
-    """A signature whose aggregates and distinct values name their columns as the table does.
+    """Returns a signature whose aggregates and distinct values use physical column names.
 
     Args:
-        signature: of a program, or of a state.
-        apart: the columns that aren't called by their own names.
-        keys: whether its keys do, too.
+        signature: signature of a program or a state.
+        apart: the columns whose physical names differ.
+        keys: whether keys use physical names, too.
     """
 
     def of_stage(name: str, stage: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,5 +231,5 @@ def as_in_table(signature: Mapping[str, Any], apart: Called, keys: bool = False)
 
 
 def is_of(part: str, stage: str) -> bool:
-    """Whether a part of the state is one of a stage, or of a GROUP BY among operators."""
+    """Whether a state table belongs to a stage, or to a GROUP BY among operators."""
     return part.startswith(f"{stage}_")

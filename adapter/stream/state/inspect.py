@@ -1,4 +1,4 @@
-"""What is in a model's state: parts, columns and rows, read without a lock and without changing anything."""
+"""Reads the state tables, columns and rows of a model's state without a lock and without changing anything."""
 
 from __future__ import annotations
 
@@ -45,43 +45,43 @@ class PartOfState:
 
 @dataclass(frozen=True)
 class ColumnOfState:
-    """A column of the state table."""
+    """A column of the state."""
 
     name: str
     type: str
     what: str
-    """What is in it, as the query writes it."""
+    """Its content, as the query writes it."""
 
 
 @dataclass(frozen=True)
 class Inspected:
-    """A state, as it is."""
+    """Content of a state."""
 
     table: str
     position: Position | None
-    """Its last step."""
+    """The last committed position."""
     made: int
-    """When it was written last, in milliseconds since 1970."""
+    """Time of the last commit, in milliseconds since 1970."""
     snapshots: int
     parts: Sequence[PartOfState]
     columns: Sequence[ColumnOfState]
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
-    """Rows of each part that were asked for, with the columns that have values."""
+    """State table → requested rows, with the columns that aren't NULL."""
 
 
 def inspect(
     spark: SparkSession, model: StreamModel, sample: int = 0, keys: Mapping[str, str] | None = None
 ) -> Inspected | None:
-    """Look into a state; None: there is none.
+    """Reads a state; None if there is none.
 
     Args:
         spark: the project's session.
         model: the model.
-        sample: how many rows of each part are given at most; with `keys` and 0, all.
-        keys: only rows with these values, by column.
+        sample: maximum rows of each state table; 0 for none, or for all if `keys` is given.
+        keys: column → value; only rows with these values are returned.
 
     Raises:
-        StreamError: it was made by a newer version of this package, or has no such column.
+        StreamError: a newer version of this package created the state, or it has no such column.
     """
     session = working_session(spark)
     state = StateTable(session, model)
@@ -134,7 +134,7 @@ def inspect(
 
 
 def _told(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What a signature says of columns."""
+    """Descriptions of columns from a state's signature."""
     stages = [*signature.get("stages", ()), *(signature.get("groups") or {}).values()]
     for stage in stages:
         for name, text in (stage.get("keys") or {}).items():

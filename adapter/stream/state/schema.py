@@ -1,4 +1,4 @@
-"""Which columns the state has: those of all its parts."""
+"""Derives the columns of the state, which has those of all state tables."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ class Layout:
     """The columns of a state."""
 
     schema: StructType
-    """``part`` first."""
+    """Columns of the Iceberg table, ``part`` first."""
     called: Called
-    """By part its columns, in lower case, and what they are called in the table."""
+    """State table → logical column in lower case → physical column."""
 
     @property
     def apart(self) -> Called:
-        """By part the columns that aren't called by their own names, as these are of several types."""
+        """State table → logical column → physical column, where the names differ because the name has several types."""
         return apart(self.called)
 
 
 @dataclass(frozen=True)
 class KnownColumns:
-    """The columns of a state that is there."""
+    """The columns of an existing state."""
 
     types: Mapping[str, str]
-    """The table's columns and their types."""
+    """Physical column → type."""
     apart: Called
-    """As in `Layout`."""
+    """Physical columns that differ from the logical ones, as in `Layout`."""
     begins: Callable[[str], Collection[str] | None]
-    """Of a part the columns that begin; None: all do."""
+    """Returns the new columns of a state table; None if all are new."""
 
     def goes_on(self, parts: Mapping[str, Collection[str]]) -> Called:
-        """What columns of parts are called that go on."""
+        """Physical names of the columns that continue from the existing state."""
         there = {name.lower() for name in self.types}
         found: dict[str, dict[str, str]] = {}
         for part, names in parts.items():
@@ -58,16 +58,16 @@ def layout_of(
     stored: Callable[[Sequence[str]], Sequence[str]],
     known: KnownColumns | None = None,
 ) -> Layout:
-    """The columns of parts. What is NULL in one part has the type another gives it.
+    """Returns the columns of the state tables. A column that is NULL in one gets its type from another.
 
     Args:
-        parts: the columns of each.
-        together: parts that are read in one text.
-        stored: of types, as SQL writes them, those that they are once they are in a table.
-        known: of a state that is there.
+        parts: state table → columns.
+        together: groups of state tables that one text reads.
+        stored: converts SQL types to the types that a table stores.
+        known: columns of the existing state; None if there is none.
 
     Raises:
-        ValueError: a name is of two types where only one can be, or a column of none.
+        ValueError: a name has two types where only one is possible, or a column has no type.
     """
     names = {
         part: {each.name.lower(): each.name.lower() for each in schema.fields}
@@ -94,7 +94,7 @@ def layout_of(
 
 
 def is_plain(schemas: Iterable[StructType]) -> bool:
-    """Whether no name is of two types."""
+    """Whether every column name has one type only."""
     known: dict[str, str] = {}
     return all(
         kind is None or known.setdefault(each.name.lower(), kind) == kind
@@ -105,7 +105,7 @@ def is_plain(schemas: Iterable[StructType]) -> bool:
 
 
 def schema_of(schemas: Iterable[StructType]) -> StructType:
-    """The columns of all, ``part`` first.
+    """Merges the columns of several schemas, ``part`` first.
 
     Raises:
         ValueError: a column has no type.
@@ -135,7 +135,7 @@ def _renamed(schema: StructType, names: Mapping[str, str]) -> StructType:
 
 
 def _text(kind: DataType) -> str | None:
-    # Unlike the type itself, its text doesn't say whether elements may be NULL, which is no difference.
+    # Compares types as text, which ignores whether elements may be NULL.
     from pyspark.sql.types import NullType
 
     return None if isinstance(kind, NullType) else type_text(kind)

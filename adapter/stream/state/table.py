@@ -1,8 +1,8 @@
-"""The state table: what a model remembers between micro-batches, as an Iceberg table anyone can query.
+"""A model's state between micro-batches, as an Iceberg table that anyone can query.
 
-One partition per part. A micro-batch appends to it in one commit, whose snapshot carries the
-`Position`; now and then it is folded, which writes the same state in fewer rows and carries the
-position forward.
+Each state table of the query is one partition. A micro-batch appends in one commit, whose snapshot carries the
+`Position`. From time to time the state is compacted, which writes the same state in fewer rows and keeps the
+position.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ if TYPE_CHECKING:
     from ...query.program import StatePart
 
 VERSION = 2
-"""Of the table's layout: what this code writes, and reads."""
+"""Layout version that this code reads and writes."""
 APART_VERSION = 3
-"""Of a table in which a name has several columns: code that knows nothing of that would take one for another."""
+"""Layout version of a state in which a name has several columns. Older code would confuse them, so it refuses it."""
 
-# When to fold a part: it has doubled since, and not only through one large micro-batch.
+# A state table is compacted when it has doubled, over several commits.
 _COMMITS = 4
 _ROWS = 10_000
-# A small file costs a millisecond or two in each micro-batch, putting them together about as much as
-# the micro-batch itself.
+# Reading a small file costs a millisecond or two in each micro-batch; merging the files costs about as much as a
+# micro-batch.
 _LOOSE_FILES = 48
 _FILE_SIZE = 32 << 20
-# Nobody reads the state as it was, but who looks at it needs its files for a while.
+# No stream reads old snapshots of the state, but a user who queries it needs its files for a while.
 _RETENTION = Retention(max_snapshot_age=5 * 60 * 1_000_000, max_snapshots=100, target_file_size=_FILE_SIZE)
 
 _SIGNATURE = f"{PREFIX}signature"
@@ -76,31 +76,31 @@ _APART = f"{PREFIX}columns"
 
 _PROPERTIES = {
     "format-version": "2",
-    # Rows lie where they were made; a shuffle before the write costs more than a small file.
+    # No shuffle before the write: it would cost more than a small file.
     "write.distribution-mode": "none",
     "write.spark.fanout.enabled": "true",
-    # Of all columns only times are ever used to skip files.
+    # Only time columns are used to skip files.
     "write.metadata.metrics.default": "none",
-    # How much each part grew is read from the summary.
+    # The summary reports the rows added to each partition.
     "write.summary.partition-limit": "1000",
     **PROPERTIES,
 }
 
 
 _LOCAL = {
-    # What a file costs besides its bytes. By Iceberg's 4 MB a task reads four of the small ones that micro-batches leave.
+    # Iceberg's default of 4 MB per file would put only four of a micro-batch's small files into one read task.
     "read.split.open-file-cost": str(512 << 10),
 }
-"""Of a state on this machine's disk."""
+"""Additional properties of a state on a local disk."""
 
 
 class Widened(Exception):
-    """Columns of the state have become wider with those of a source. What the step has computed is of their types before: it
-    looked up values by a hash, which is another one then. So it is to be done again."""
+    """Columns of the state were widened for a source's new types. The micro-batch has to be repeated: its results
+    have the old types, and hashes that it looked up differ between types."""
 
 
 class StateTable:
-    """The state of one model. Reads and writes go through the session of the micro-batch."""
+    """The state of one model. Reads and writes use the session of the micro-batch."""
 
     def __init__(self, spark: SparkSession, model: StreamModel) -> None:
         self._model = model
@@ -115,14 +115,14 @@ class StateTable:
 
     @property
     def exists(self) -> bool:
-        """Whether the table was made."""
+        """Whether the table exists."""
         return self._table is not None
 
     def position(self) -> Position | None:
-        """The last step in the state.
+        """The position of the last committed micro-batch.
 
         Raises:
-            StreamError: rows are there, but no snapshot says which step they are of.
+            StreamError: the table has rows, but no snapshot carries a position.
         """
         if self._table is None:
             return None
@@ -142,10 +142,10 @@ class StateTable:
         return found
 
     def signature(self) -> Mapping[str, object] | None:
-        """What the state was made for; None if there is none.
+        """The signature that the state was created for; None if there is no state.
 
         Raises:
-            StreamError: the table was made by another version of this package.
+            StreamError: another version of this package created the table.
         """
         if self._table is None:
             return None
@@ -154,12 +154,12 @@ class StateTable:
 
     @property
     def notes_inputs(self) -> bool:
-        """Whether it says which columns a micro-batch has: a step without rows needs them."""
+        """Whether the state records the input columns, which a micro-batch without input needs."""
         return self._table is not None and self._table.property(_INPUTS) is not None
 
     def sign(self, spark: SparkSession, signature: Mapping[str, object], inputs: StructType | None) -> None:
-        """Note what the state is of, where that is known more exactly than before, or its author says that it goes on; and
-        the columns of a micro-batch from then on, as of `migrate`."""
+        """Stores a more exact signature, or one whose state the author declares reusable, and the input columns from
+        now on (as in `migrate`)."""
         assert self._table is not None
         notes = {_SIGNATURE: json.dumps(signature, sort_keys=True), **self._with_inputs(inputs)}
         self._set(spark, notes)
@@ -171,7 +171,7 @@ class StateTable:
         self._table.refresh()
 
     def _with_inputs(self, inputs: StructType | None) -> dict[str, str]:
-        """The property with the columns of a micro-batch, where it has one."""
+        """The property that records the input columns, if this state has it."""
         return {_INPUTS: inputs.json()} if inputs is not None and self.notes_inputs else {}
 
     def create(
@@ -181,16 +181,16 @@ class StateTable:
         signature: Mapping[str, object],
         inputs: StructType | None = None,
     ) -> None:
-        """Make the table.
+        """Creates the table.
 
         Args:
             spark: the session of the micro-batch.
-            layout: its columns.
+            layout: the columns of the state.
             signature: what the state depends on.
-            inputs: the columns of a micro-batch, where a step without rows needs them.
+            inputs: columns of a micro-batch, if one without input needs them; else None.
 
         Raises:
-            StreamError: a column is of a type that an Iceberg table can't hold.
+            StreamError: Iceberg doesn't support the type of a column.
         """
         schema = layout.schema
         for field in schema.fields:
@@ -216,24 +216,24 @@ class StateTable:
     def begin_with(
         self, spark: SparkSession, rows: DataFrame, properties: Mapping[str, str], position: Position
     ) -> None:
-        """Make the table with the rows of another model's state, all of whose last step is out.
+        """Creates the table with the rows of another model's state, whose last micro-batch is fully emitted.
 
         Args:
             spark: a session.
-            rows: all columns of that state.
-            properties: of its table, which go with its columns.
-            position: its last step, as this model's.
+            rows: all columns of the other state.
+            properties: properties of the other table that belong to its columns.
+            position: the last position of the other state, under this model's name.
 
         Raises:
-            StreamError: another run has made the table.
+            StreamError: another run created the table.
         """
         table = self._make(spark, rows.schema, properties)
-        # What is folded is what comes to each part from here on counted from.
+        # Growth is counted from here, as after a compaction.
         notes = replace(position, folded=True, growth={}).properties()
         commit.append("state.clone", self._model, table, rows, notes)
 
     def _make(self, spark: SparkSession, schema: StructType, properties: Mapping[str, str]) -> IcebergTable:
-        """Make the table, with properties besides those that each has."""
+        """Creates the table, with properties in addition to the default ones."""
         settings = {
             **_PROPERTIES,
             **(_LOCAL if self._model.storage.is_local else {}),
@@ -249,11 +249,11 @@ class StateTable:
         return table
 
     def take_back(self, spark: SparkSession, position: Position) -> None:
-        """Make the state what it was before a step, whose rows can't come into the table.
+        """Rolls the state back to before a micro-batch whose output the table can't accept.
 
         Args:
             spark: the session of the micro-batch.
-            position: the step.
+            position: position of the micro-batch.
         """
         assert self._table is not None
         with around("state.take_back", self._model.name):
@@ -262,14 +262,14 @@ class StateTable:
 
     @property
     def apart(self) -> Called:
-        """By part the columns that aren't called by their own names, as these are of several types."""
+        """State table → logical column → physical column, where the names differ because the name has several types."""
         if self._known_apart is None:
             noted = None if self._table is None else self._table.property(_APART)
             self._known_apart = json.loads(noted or "{}")
         return self._known_apart
 
     def types(self, spark: SparkSession) -> dict[str, str]:
-        """Its columns and their types, as in CREATE TABLE."""
+        """Physical columns of the state and their types, as in CREATE TABLE."""
         fields = spark.table(self._model.state).schema.fields
         return {field.name: type_text(field.dataType) for field in fields}
 
@@ -283,19 +283,19 @@ class StateTable:
         apart: Called,
         added: Callable[[StructType], DataFrame] | None = None,
     ) -> None:
-        """Make it the state of another query, in one commit.
+        """Migrates the state to another query, in one commit.
 
         Args:
             spark: a session.
-            change: what becomes of its columns and parts.
-            signature: what it depends on from then on.
-            position: its last step, which stays what it is.
-            inputs: the columns of a micro-batch from then on.
-            apart: by part the columns that aren't called by their own names from then on.
-            added: rows that come to it, in the columns that it has then; None: none do.
+            change: columns to add and drop, and state tables to rewrite.
+            signature: signature of the new query.
+            position: the last position, which stays the same.
+            inputs: columns of a micro-batch of the new query.
+            apart: physical columns of the new query that differ from the logical ones.
+            added: returns rows to add, for a table of the new schema; None to add none.
 
         Raises:
-            StreamError: another run of the model has written it.
+            StreamError: another run of the model has written the state.
         """
         assert self._table is not None
         self._growth = self._growth_but_of(change.emptied)
@@ -316,7 +316,7 @@ class StateTable:
         self._columns = self._shown = self._known_apart = None
 
     def input_schema(self) -> StructType:
-        """The columns of a micro-batch, as they were when the table was made."""
+        """The columns of a micro-batch, as recorded in the table."""
         from pyspark.sql.types import StructType
 
         assert self._table is not None
@@ -324,25 +324,25 @@ class StateTable:
 
     @property
     def relation(self) -> str:
-        """The table as it is now, as a relation."""
+        """The current table as a relation in SQL."""
         assert self._table is not None
         snapshot = self._table.known
         return f"{self._model.state}{'' if snapshot is None else f' version as of {snapshot}'}"
 
     def show(self, spark: SparkSession) -> None:
-        """Make the view ``state``: the table as it is now."""
+        """Registers the view ``state`` over the current table."""
         assert self._table is not None
         snapshot = self._table.known
         now = (spark._jsparkSession.sessionUUID(), snapshot)
         if self._shown != now:
-            # By its snapshot: a commit would have Spark compute anew what is kept of rows made from it.
+            # Reads by snapshot: after a commit Spark would recompute cached rows that derive from the table's name.
             self._relation = f"select * from {self.relation}"
             show(sql(spark, self._relation), "state")
             self._shown = now
 
     def show_to(self, spark: SparkSession, parts: Collection[str]) -> None:
-        """Make the view ``state``, as it was shown last, what a text sees that reads some parts: where a name is of several
-        types, it is the column of these parts."""
+        """Registers the view ``state`` for a text that reads these state tables, with their columns where a name has
+        several types."""
         if not self.apart or not self._relation:
             return
         names = seen_by(self._columns_of(spark).names, self.apart, parts)
@@ -351,11 +351,11 @@ class StateTable:
         self._shown = None
 
     def show_with(self, spark: SparkSession, parts: Mapping[str, str]) -> None:
-        """Make the view ``state``: the table together with rows that are about to be added.
+        """Registers the view ``state`` over the table and the rows that are about to be appended.
 
         Args:
             spark: the session of the micro-batch.
-            parts: as in `append`.
+            parts: state table → query, as in `append`.
         """
         assert self._table is not None
         self.show(spark)
@@ -379,14 +379,14 @@ class StateTable:
         few: bool,
         rewritten: Sequence[str] = (),
     ) -> None:
-        """Add rows in one commit that carries `position`.
+        """Appends rows in one commit that carries `position`.
 
         Args:
             spark: the session of the micro-batch.
-            parts: queries by the name of their part; columns they lack are NULL.
-            position: the step they belong to.
-            few: they fit into one file.
-            rewritten: parts whose rows come in the place of all that are there.
+            parts: state table → query. Columns that a query lacks are NULL.
+            position: position of the micro-batch.
+            few: whether the rows fit into one file.
+            rewritten: state tables whose existing rows are replaced.
         """
         assert self._table is not None
         rows = self._rows(spark, self._selected(spark, parts), few) if parts else None
@@ -399,8 +399,7 @@ class StateTable:
         self._committed(rewritten, replace(position, folded=True))
 
     def fold(self, spark: SparkSession, parts: Mapping[str, str], position: Position) -> None:
-        """Put the rows of queries in the place of all rows of their parts, in one commit that carries
-        `position` on."""
+        """Compacts state tables: replaces their rows by those of the queries, in one commit that carries `position`."""
         assert self._table is not None
         rows = self._rows(spark, self._texts(spark, parts), few=False)
         properties = replace(position, growth=self._growth_but_of(parts)).properties()
@@ -409,14 +408,14 @@ class StateTable:
         self._folded = True
 
     def edit(self, rows: DataFrame, parts: Sequence[str], position: Position) -> None:
-        """Put rows in the place of all rows of some parts, in one commit that carries `position`."""
+        """Replaces all rows of these state tables, in one commit that carries `position`."""
         assert self._table is not None
         properties = replace(position, growth=self._growth_but_of(parts)).properties()
         commit.overwrite("state.edit", self._model, self._table, rows, properties, parts)
 
     def compact(self, spark: SparkSession) -> None:
-        """Put small files together, in one commit. It carries no position: Iceberg makes it without a condition, and
-        another run may have gone on meanwhile."""
+        """Merges small files in one commit. It carries no position: Iceberg commits it without a condition, and
+        another run may have continued in the meantime."""
         assert self._table is not None
         self._growth = {part: replace(growth, loose=0) for part, growth in self._growth.items()}
         with around("state.compact", self._model.name):
@@ -424,15 +423,15 @@ class StateTable:
         commit.check(self._model, self._table)
 
     def last_expiry(self, spark: SparkSession, closing: Mapping[str, tuple[str, str | None]]) -> int | None:
-        """The last instant at which a result comes out; None if there is none to come.
+        """The last instant at which a window closes, in microseconds since 1970; None if no window is open.
 
         Args:
             spark: a session.
-            closing: of each part the column that says so, and its time zone.
+            closing: state table → column with the closing time, and its time zone.
         """
         if not closing:
             return None
-        # A query per part: Iceberg answers it from its metadata, without reading a row.
+        # One query per state table: Iceberg answers it from metadata, without reading a row.
         of_parts = {
             part: self.apart.get(part, {}).get(column, column) for part, (column, _) in closing.items()
         }
@@ -449,17 +448,17 @@ class StateTable:
         return max(times, default=None)
 
     def drop(self, spark: SparkSession) -> None:
-        """Forget it all."""
+        """Drops the table."""
         with around("state.drop", self._model.name):
             drop(spark, self._model, STATE)
         self._table = self._columns = self._known_apart = None
 
     def is_small(self, part: str) -> bool:
-        """Whether to read all rows of a part is no more work than to find some of them."""
+        """Whether reading all rows of a state table costs no more than finding some of them."""
         return self._rows_of(part) <= _ROWS
 
     def is_renewed_by(self, part: str, rows: int) -> bool:
-        """Whether so many new rows touch so much of a part that to write it as a whole is no more work."""
+        """Whether so many new rows affect so much of a state table that rewriting it costs no more than appending."""
         return rows >= _ROWS and 0 < self._rows_of(part) <= 2 * rows and self.rows > 0
 
     def _rows_of(self, part: str) -> int:
@@ -468,11 +467,11 @@ class StateTable:
 
     @property
     def rows(self) -> int:
-        """Rows in the table, as the newest snapshot counts them."""
+        """Number of rows in the table, from the newest snapshot."""
         return self._count("total-records")
 
     def size(self) -> dict[str, int]:
-        """Rows, bytes and files, as the newest snapshot counts them."""
+        """Number of rows, bytes and files, from the newest snapshot."""
         return {
             "rows": self.rows,
             "bytes": self._count("total-files-size"),
@@ -481,29 +480,29 @@ class StateTable:
 
     @property
     def snapshot(self) -> int | None:
-        """The snapshot that is known; None if nothing was ever written."""
+        """The known snapshot; None if nothing was ever written."""
         return None if self._table is None else self._table.known
 
     @property
     def name_in_iceberg(self) -> str:
-        """What Iceberg calls the table."""
+        """The table's name in Iceberg."""
         return "" if self._table is None else str(self._table.java.name())
 
     def written_since(self, snapshot: int | None) -> dict[str, PartFigures] | None:
-        """What was written to each part since a snapshot; None: that isn't known any more."""
+        """Figures of what was written to each state table since a snapshot; None if they are unknown."""
         if self._table is None:
             return {}
         summaries = self._table.summaries_since(snapshot)
         return None if summaries is None else written(summaries)
 
     def sizes(self) -> dict[str, Size]:
-        """How large each part is, from Iceberg's metadata."""
+        """Size of each state table, from Iceberg's metadata."""
         return (
             {} if self._table is None else {part: Size(*size) for part, size in self._table.sizes().items()}
         )
 
     def parts_to_fold(self, parts: Iterable[StatePart], watermark: int | None) -> list[str]:
-        """Those of the parts that have grown so much that folding them pays."""
+        """Names of the state tables for which compaction pays: they have grown enough, or have expired rows."""
         found = []
         for part in parts:
             growth = self._growth.get(part.name, Growth())
@@ -515,17 +514,17 @@ class StateTable:
         return found
 
     def is_scattered(self) -> bool:
-        """Whether it lies in so many small files that putting them together pays."""
+        """Whether the table has so many small files that merging them pays."""
         return sum(growth.loose for growth in self._growth.values()) >= _LOOSE_FILES
 
     def maintain(self, spark: SparkSession) -> int:
-        """Keep its metadata small; how many commits that took."""
+        """Expires old snapshots and metadata. Returns the number of commits."""
         if self._table is None:
             return 0
         if self._maintenance is None:
             self._maintenance = Maintenance("state", self._model, self._table, _RETENTION, is_read=False)
         if self._folded:
-            # What was folded is on the disk twice.
+            # The rows from before the compaction are still on disk.
             self._folded = False
             self._maintenance.look_again()
         return self._maintenance.after_commit(spark)
@@ -539,7 +538,7 @@ class StateTable:
             self._grow(part, self._table.added_rows(part), position)
 
     def _growth_but_of(self, parts: Collection[str]) -> dict[str, Growth]:
-        """What came to parts, without those whose rows go with the commit."""
+        """Growth of the state tables, without those that the commit rewrites."""
         return {part: growth for part, growth in self._growth.items() if part not in parts}
 
     def _grow_by(self, summary: Mapping[str, str], position: Position) -> None:
@@ -569,15 +568,15 @@ class StateTable:
         parts: Mapping[str, str],
         check: Callable[[str, str, str], None] | None = None,
     ) -> list[str]:
-        """The rows of parts with the table's columns; `check` as of `Columns.select`."""
+        """SQL for the rows of state tables with the table's columns; `check` is that of `Columns.select`."""
         columns = self._columns_of(spark)
         return [columns.select(spark, query, name, check) for name, query in parts.items()]
 
     def _selected(self, spark: SparkSession, parts: Mapping[str, str]) -> list[str]:
-        """What comes to parts, as it goes into the table.
+        """SQL for the rows to append to state tables.
 
         Raises:
-            Widened: its columns are wider now.
+            Widened: columns of the state were widened for them.
         """
         wider: list[Widening] = []
         found = self._texts(spark, parts, partial(self._check_type, wider))
@@ -587,11 +586,11 @@ class StateTable:
         raise Widened
 
     def widen(self, spark: SparkSession, schema: StructType) -> bool:
-        """Makes columns as wide as a program keeps them by now; returns whether any was less wide.
+        """Widens columns to those of a program; returns whether any was narrower.
 
         Args:
             spark: the session of the micro-batch.
-            schema: the columns that the program keeps.
+            schema: the columns of the program's state.
         """
         has = {name.lower(): (name, kind) for name, kind in self.types(spark).items()}
         wider = Widening()
@@ -613,13 +612,13 @@ class StateTable:
         self._columns = self._shown = None
 
     def note_inputs(self, spark: SparkSession, inputs: StructType) -> None:
-        """Notes the columns of a micro-batch from now on, where a step without rows needs them."""
+        """Stores the input columns from now on, if this state records them."""
         if notes := self._with_inputs(inputs):
             self._set(spark, notes)
 
     def _check_type(self, wider: list[Widening], name: str, given: str, kind: str) -> None:
-        """Passes values that a column can hold, or can once it is made `wider`. Where a column of a source has become of
-        another type, they would be rounded, without a word."""
+        """Raises unless a column can hold the values, or can once it is `wider`. After a type change in a source,
+        Spark would round them silently."""
         more = widening((name,), kind, given)
         if more and not more.fields:
             wider.append(more)
@@ -636,15 +635,15 @@ class StateTable:
 def read_signature(
     model: StreamModel, properties: Mapping[str, str], what: str = "its state"
 ) -> Mapping[str, object]:
-    """What a state was made for, by the properties of its table.
+    """Reads the signature of a state from the properties of its table.
 
     Args:
-        model: whose state it is.
-        properties: of the table.
-        what: how it is called in a sentence.
+        model: the model that owns the state.
+        properties: the table properties.
+        what: name of the state in messages.
 
     Raises:
-        StreamError: the table was made by another version of this package.
+        StreamError: another version of this package created the table.
     """
     version = int(properties.get(_VERSION) or VERSION)
     if version < VERSION:
@@ -662,7 +661,7 @@ def read_signature(
 
 
 def _noted(apart: Called) -> dict[str, str]:
-    """Properties of a table whose columns aren't all called by their own names, or weren't."""
+    """The properties that record the physical columns."""
     return {
         _VERSION: str(APART_VERSION if apart else VERSION),
         _APART: json.dumps(apart, sort_keys=True),
@@ -670,5 +669,5 @@ def _noted(apart: Called) -> dict[str, str]:
 
 
 def digest(signature: Mapping[str, object]) -> str:
-    """A signature in a few letters."""
+    """Returns a short hash of a signature."""
     return hashlib.sha256(json.dumps(signature, sort_keys=True).encode()).hexdigest()[:16]
