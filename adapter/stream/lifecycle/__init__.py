@@ -1,1 +1,1 @@
-"""Commands on a model besides its run: savepoints, clones, promotion, edits, verification, clean-up."""
+"""Commands for a model other than its run: restore, clone, promotion, edit, verification, backfill, clean-up."""

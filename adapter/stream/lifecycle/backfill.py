@@ -1,7 +1,7 @@
-"""A stream's table repaired in batch: closed windows are computed anew, and replaced in one commit.
+"""Recomputes closed windows of a stream's table in batch, and replaces them in one commit.
 
-The commit is no step of the stream: it carries no position, so the stream goes on from the last one
-that does. Windows that are still open are left to the state. A changelog gets what the commit changed.
+The commit is not an epoch of the stream: it carries no position, so the stream continues from the last commit that has
+one. Windows that are still open are left to the state. The commit's changes go into the changelog.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows computed anew."""
+    """Recomputed windows."""
 
     sql: str
-    """Their rows."""
+    """Query for their rows."""
     condition: str
-    """Which rows of the table they replace."""
+    """Predicate on the rows of the table that they replace."""
     divided: str | None
-    """A query for how many files of the table hold such rows beside others; None: unknown."""
+    """Query for the number of the table's files that contain both such rows and others; None if unknown."""
     notes: Mapping[str, str]
-    """What the snapshot's summary says of them."""
+    """Properties for the summary of the snapshot."""
 
 
 def backfill(
@@ -43,19 +43,19 @@ def backfill(
     program: Program,
     find: Callable[[SparkSession, int], Windows],
 ) -> int:
-    """Compute closed windows anew, and replace them.
+    """Recomputes closed windows, and replaces them in the table.
 
     Args:
         spark: the project's session.
         model: the model.
-        program: what a micro-batch does.
-        find: gives the windows, from a session and the instant up to which windows have closed.
+        program: the model's program.
+        find: returns the windows, from a session and the instant up to which windows have closed.
 
     Returns:
-        How many rows they have now.
+        Number of rows of the windows afterwards.
 
     Raises:
-        StreamError: they can't be computed, or the stream is running.
+        StreamError: the query has no windows or none has closed, or the stream is running.
     """
     if not program.keeps_state:
         raise StreamError(
@@ -66,7 +66,7 @@ def backfill(
         session, position = stream.session, stream.position
         if position.after is None:
             raise StreamError(f"Model {model.name} has no closed windows yet: it has no watermark.")
-        # Many rows may come, unlike in a micro-batch.
+        # Unlike a micro-batch, a backfill may read many rows.
         session.conf.set("spark.sql.adaptive.enabled", "true")
         windows = find(session, position.after - program.kept_for)
         types = {field.name: type_text(field.dataType) for field in session.table(model.target).schema.fields}
@@ -75,7 +75,7 @@ def backfill(
         rows = stream.sink.checked(session, windows.sql)
         counted = session.sql(windows.divided).first() if windows.divided else None
         statement = replace_files if counted is not None and counted[0] == 0 else replace_where
-        commit.check(model, stream.sink.table)  # a run on another machine may have gone on meanwhile
+        commit.check(model, stream.sink.table)  # a run on another machine may have written meanwhile
         with around("table.backfill", model.name):
             session.sql(statement(model.target, f"(\n{rows}\n)", types, windows.condition))
         stream.sink.table.follow()

@@ -1,7 +1,7 @@
-"""The tables that batch nodes build: which of them this package made, and what was left of a stream of their name.
+"""Tables that batch nodes build: marks them as made by this package, and removes leftovers of a stream of their name.
 
-A table that a node has made carries the properties of `ownership`. Only such a table's files are deleted, with old snapshots
-or in a full refresh: what was there before under the node's name may be all that somebody has of it.
+A table that a node has made has the properties of `ownership`. Only the files of such a table are deleted, with old
+snapshots or in a full refresh: another table of that name may be its owner's only copy.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 logger = AdapterLogger("Spark")
 
 BATCH = "batch"
-"""As what a table is made that is no stream's."""
+"""Role of a table that a batch node makes."""
 
 
 @dataclass(frozen=True)
 class Before:
-    """What had a node's name before it was built."""
+    """The table that had a node's name before the node was built."""
 
     model: StreamModel
-    """The node, as if it were a stream."""
+    """The node, in the form of a streaming model."""
     uuid: str | None = None
-    """Of the table; None: there was none."""
+    """UUID of the table; None if there was none."""
     snapshot: int | None = None
-    """Its newest; None: nothing was ever written to it."""
+    """Id of its current snapshot; None if nothing was ever written to it."""
     is_stream: bool = False
-    """Whether it was a streaming model's."""
+    """Whether it was the table of a streaming model."""
 
     def is_replaced(self, now: IcebergTable | None) -> bool:
-        """Returns whether another table, or none, has the name now."""
+        """Returns whether the table was replaced or dropped since. `now` is the table that has the name now."""
         if now is None or now.uuid != self.uuid:
             return True
         if self.snapshot is None:
@@ -51,20 +51,20 @@ class Before:
 
 
 def is_ours(table: IcebergTable, target: str) -> bool:
-    """Returns whether a table was made by this package for the model of its name, a stream or not."""
+    """Returns whether this package made a table for the model of its name, streaming or batch."""
     return is_made_as(table, BATCH, target) or is_made_as(table, TABLE, target)
 
 
 def before(spark: SparkSession, model: StreamModel, replaces: bool) -> Before:
-    """Looks at what has the name of a node that is going to be built.
+    """Returns the table that has the name of a node before the node is built.
 
     Args:
         spark: a session.
-        model: the node, as if it were a stream.
-        replaces: whether it puts another table in the place of one that is there.
+        model: the node, in the form of a streaming model.
+        replaces: whether the node replaces an existing table by another one.
 
     Raises:
-        StreamError: it is a streaming model's table, and a run of that is going on.
+        StreamError: the table is that of a streaming model that is running.
     """
     table = find(spark, model.target)
     if table is None:
@@ -77,17 +77,17 @@ def before(spark: SparkSession, model: StreamModel, replaces: bool) -> Before:
 
 
 def settle(spark: SparkSession, was: Before) -> IcebergTable | None:
-    """Notes that a table is ours if a node has made it, and forgets what is left of a stream in whose place it was made.
+    """Marks the table that a node has made, and removes the leftovers of a stream whose table it replaced.
 
     Args:
         spark: a session.
-        was: what had the node's name before.
+        was: the table that had the node's name before.
 
     Returns:
-        The node's table; None: there is none, or somebody else made it.
+        The node's table, or None if there is none or this package didn't make it.
 
     Raises:
-        StreamError: what is left of the stream can't be removed.
+        StreamError: the leftovers of the stream can't be removed.
     """
     model = was.model
     table = find(spark, model.target)

@@ -1,7 +1,7 @@
-"""A model that goes on from where another one is, or was at a savepoint: with its state, its rows and its positions.
+"""Clones a model, or one of its savepoints, into another model: its state, rows and progress.
 
-The rows are copied, for no two tables can share files that each of them lets go by itself. The checkpoint comes last, and
-its id at the very end: until then a run of the model finds a state without a checkpoint, and stops.
+Rows are copied, because two tables that each delete expired files can't share files. The checkpoint is copied last, and
+its id at the very end: until then a run of the model finds a state without a checkpoint and stops.
 """
 
 from __future__ import annotations
@@ -48,31 +48,31 @@ _WHAT = {STATE: "state", TABLE: "table"}
 
 @dataclass(frozen=True)
 class Cloned:
-    """What came of it."""
+    """Result of a clone."""
 
     batch: int
     watermark: str | None
     state_rows: int | None
-    """None: it keeps no state."""
+    """Number of rows in the state; None if the model has no state."""
     table_rows: int
     next_run: str | None
-    """What the next run makes of the state, where the query is another one."""
+    """Effect of the next run on the state in words, if the clone's query differs; otherwise None."""
 
 
 @dataclass(frozen=True)
 class _Original:
-    """What is copied."""
+    """The model or savepoint to copy."""
 
     model: StreamModel
     what: str
-    """How it is called in a sentence."""
+    """Description for messages."""
     path: str
-    """Of its checkpoint."""
+    """Path of its checkpoint."""
     checkpoint: Checkpoint
     tables: Mapping[str, tuple[IcebergTable, Picture]]
 
     def position(self, kind: str) -> Position | None:
-        """The last step in one of its tables."""
+        """Returns the last epoch in its table of a kind, or None."""
         if kind not in self.tables:
             return None
         table, was = self.tables[kind]
@@ -80,7 +80,7 @@ class _Original:
         return read_position(table.last_summary())
 
     def rows(self, spark: SparkSession, kind: str) -> DataFrame:
-        """The rows of one of its tables, in the columns that it had."""
+        """Returns the rows of its table of a kind, with the columns at that time."""
         table, was = self.tables[kind]
         if was.snapshot is None:
             return spark.sql(f"select * from {table.name} where false")
@@ -91,17 +91,17 @@ class _Original:
 def check(
     spark: SparkSession, model: StreamModel, program: Program, source: StreamModel, name: str | None
 ) -> None:
-    """Return if a model can go on from where another one is. Nothing is changed.
+    """Raises unless a model can be a clone of another one. Changes nothing.
 
     Args:
         spark: the project's session.
-        model: the model that is to go on, with its sources.
-        program: of its query.
-        source: the model that it goes on from.
-        name: a savepoint of that; None: as it is now.
+        model: the clone, with its sources.
+        program: program of the clone's query.
+        source: the original model.
+        name: name of a savepoint of the original; None for its current state.
 
     Raises:
-        StreamError: it can't.
+        StreamError: the model can't be a clone of the original.
     """
     with sentences(model):
         session = working_session(spark)
@@ -113,17 +113,17 @@ def check(
 def clone(
     spark: SparkSession, model: StreamModel, program: Program, source: StreamModel, name: str | None
 ) -> Cloned:
-    """Have a model go on from where another one is.
+    """Copies state, rows and progress of a model into another one.
 
     Args:
         spark: the project's session.
-        model: the model that is to go on, with its sources. Its table is there, and empty.
-        program: of its query.
-        source: the model that it goes on from. Nothing of it is changed.
-        name: a savepoint of that; None: as it is now.
+        model: the clone, with its sources. Its table exists and is empty.
+        program: program of the clone's query.
+        source: the original model, which is not changed.
+        name: name of a savepoint of the original; None for its current state.
 
     Raises:
-        StreamError: it can't, or one of both is running; nothing was changed.
+        StreamError: the model can't be a clone of the original, or one of them is running; nothing was changed.
     """
     with sentences(model), locked(spark, model):
         session = working_session(spark)
@@ -136,7 +136,7 @@ def clone(
 
 
 def _check_new(spark: SparkSession, model: StreamModel, source: StreamModel) -> None:
-    """Passes a model that has nothing yet, and isn't the one that it goes on from."""
+    """Raises unless the model is empty and is not the original itself."""
     if source.target == model.target:
         raise StreamError(
             f"Model {model.name}: it can't be a clone of itself. Name another model, or another target."
@@ -161,10 +161,10 @@ def _check_new(spark: SparkSession, model: StreamModel, source: StreamModel) -> 
 
 @contextmanager
 def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iterator[_Original]:
-    """What is to be copied: of a model as it is, which no run may write meanwhile, or of one of its savepoints.
+    """Yields the current state of a model, whose lock is held in the block, or one of its savepoints.
 
     Raises:
-        StreamError: it isn't whole.
+        StreamError: a part of it is missing.
     """
     with ExitStack() as stack:
         if name is None:
@@ -205,8 +205,8 @@ def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iter
 def _check(
     spark: SparkSession, model: StreamModel, program: Program, original: _Original
 ) -> tuple[Order, str | None]:
-    """Passes what the model's query can go on with; in which order it reads its sources, and what the next run makes of the
-    state, if the query is another one."""
+    """Raises unless the model can continue from the original. Returns the order of its sources in the checkpoint, and the
+    effect of the next run on the state, if the query differs."""
     source, what = original.model, original.what
     found = Found(
         checkpoint=original.checkpoint,
@@ -273,7 +273,7 @@ def _copy(
     state, out = original.position(STATE), original.position(TABLE)
     sink = UpsertSink(spark, model, program.upsert) if program.upsert else AppendSink(spark, model)
     made = StateTable(spark, model)
-    # Made by a clone that was killed, and never written.
+    # A killed clone may have left an empty state table.
     made.drop(spark)
     copied = _as_in(spark, model, original.rows(spark, TABLE))
     rows = copied.count()
@@ -281,7 +281,7 @@ def _copy(
         position = replace(state, model=model.name, query_id=query_id)
         made.begin_with(spark, original.rows(spark, STATE), original.tables[STATE][1].properties, position)
     if out is not None:
-        # Rows that come with a commit count as put out by it, or not: either way as many were.
+        # An append's position doesn't count the rows of its own commit (`own_rows`), so they are subtracted from the total.
         summary = original.tables[TABLE][0].last_summary()
         total = out.rows_out + sink.own_rows(summary)
         own = sink.own_rows({"added-records": str(rows)})
@@ -294,7 +294,7 @@ def _copy(
         write_order(order.model)
     with around("clone.metadata", model.name):
         model.storage.write_text(f"{model.checkpoint}/{METADATA}", json.dumps({"id": query_id}))
-    # What the table alone doesn't say yet.
+    # The progress file doesn't exist yet.
     last = state or (None if out is None else caught_up(original.model, out))
     assert last is not None
     size = made.size() if state is not None else None
@@ -303,10 +303,10 @@ def _copy(
 
 
 def _as_in(spark: SparkSession, model: StreamModel, rows: DataFrame) -> DataFrame:
-    """Rows in the columns of the model's table.
+    """Returns rows with the columns of the model's table.
 
     Raises:
-        StreamError: a column is of another type there.
+        StreamError: a column has another type in the table.
     """
     has = {field.name.lower(): field for field in rows.schema.fields}
     listed = []

@@ -1,12 +1,12 @@
-"""Rows of a state changed by hand: what is to be there is checked against the protocol, and written in one commit.
+"""Edits rows of a state by hand: checks the new rows against the state's invariants, and writes them in one commit.
 
-Only states are taken whose rows are facts that add up: partial aggregates of windows, sessions and groups, and the distinct
-values that some of them are counted from. Other states (rankings, rows that replace each other, operators on top of each
-other) say in several places what belongs together, which isn't looked at here.
+Only states with additive rows are accepted: partial aggregates of windows, sessions and groups, and the distinct values
+that some of them count. Other states (rankings, updating rows, several operators) store related rows in several state
+partitions, which are not checked here.
 
-Where rows of state carry a step, an edit is a step of its own, as a flush is: the rows that it changes come with it, so
-what they are of goes into the table, as after any step. Elsewhere it carries the position on, as a fold does, and windows
-have it when they close.
+If state rows carry an epoch, an edit is a separate epoch, as a flush is: its rows carry it, so their groups are emitted to
+the table as after any epoch. Otherwise the edit keeps the position, as a compaction does, and windows include the edited
+rows when they close.
 """
 
 from __future__ import annotations
@@ -44,19 +44,20 @@ _PARTS = re.compile(
 _WINDOW = (EXPIRES_AT, "window_start", "slice_end", "session_start", "session_end", "grouping_id")
 _LIFE = "since"
 ROWS = "new_rows"
-"""The view of rows that an edit takes from a file or a table."""
+"""Name of the view with rows from the user's file or table."""
 _CHANGES, _TIMES, _ONE = "changed_state", "__times", "__one"
 
 
 @dataclass(frozen=True)
 class Edited:
-    """What an edit did, or would do."""
+    """Result of an edit or a dry run."""
 
     removed: Mapping[str, int]
-    """Rows, by part."""
+    """Number of removed rows by state partition."""
     added: Mapping[str, int]
+    """Number of added rows by state partition."""
     kept_as: str | None
-    """The savepoint of what was there; None: nothing was changed."""
+    """Name of the savepoint from before the edit; None if nothing was changed."""
 
 
 def edit(
@@ -67,21 +68,22 @@ def edit(
     more: str | None,
     dry: bool,
 ) -> Edited:
-    """Change rows of a state.
+    """Replaces the rows of a state.
 
     Args:
         spark: the project's session.
         model: the model.
-        program: what a micro-batch does.
-        rows: a query for the rows that the state is to have, over the view ``state``.
-        more: a query for rows that are added to those; None: none are.
-        dry: whether it is only told what would change.
+        program: the model's program.
+        rows: a query over the view ``state`` for the new rows of the state.
+        more: a query for additional rows; None if there are none.
+        dry: whether to return the result without changing the state.
 
     Raises:
-        StreamError: it can't be; nothing was changed. Or the model is running.
+        StreamError: the state can't be edited, the new rows are invalid, or the model is running. Nothing was changed.
     """
     _check_program(model, program)
-    # An edited query is for a run to go on with: the rows are checked against the one that the state is of.
+    # Without columns, an edited query is refused here: only a run migrates the state, and rows are checked against the
+    # query of the state.
     model = replace(model, columns=None)
     with at_rest(spark, model, program) as stream:
         session, position = stream.session, stream.position
@@ -108,16 +110,16 @@ def edit(
 
 
 def show_rows(spark: SparkSession, model: StreamModel, source: str) -> None:
-    """Make rows of somebody's the view `ROWS`, which an edit can read.
+    """Registers rows of the user as the view `ROWS`, which the queries of an edit can read.
 
     Args:
         spark: the project's session.
-        model: whose state is edited.
-        source: a CSV file with a line of names, a Parquet file, or a relation. A CSV's columns become of the types
-            that the state's columns of those names have.
+        model: the model whose state is edited.
+        source: a CSV file with a header, a Parquet file, or a relation. Columns of a CSV file are cast to the types of the
+            state's columns of the same names.
 
     Raises:
-        StreamError: it isn't there, or something in it is none of its type.
+        StreamError: the source doesn't exist, or a value doesn't have the column's type.
     """
     with sentences(model):
         kind = source.rpartition(".")[2].lower()
@@ -156,7 +158,7 @@ def _check_program(model: StreamModel, program: Program) -> None:
         raise StreamError(f"Model {model.name}: its query keeps no state, so there is nothing to edit.")
     parts = [part.name for part in program.parts]
     other = [name for name in parts if not _PARTS.fullmatch(name)]
-    # A tree of operators in which groups alone have a state; `kept` says so.
+    # In a tree of operators, an entry `kept` means that only one operator has a state.
     in_a_tree = OPERATORS in program.signature and KEPT not in program.signature
     if other or in_a_tree or len(program.levels) > 1:
         what = f"its state has {', '.join(other)}" if other else "its state is of several operators"
@@ -167,12 +169,12 @@ def _check_program(model: StreamModel, program: Program) -> None:
 
 
 class _Edit:
-    """The rows that a state has, and is to have.
+    """Compares, checks and commits the new rows of a state.
 
     Args:
-        spark: the session of it.
-        work: of the model.
-        position: the last step.
+        spark: session of the stream.
+        work: context of the model.
+        position: the last epoch of the stream.
     """
 
     def __init__(self, spark: SparkSession, work: Work, position: Position) -> None:
@@ -199,10 +201,10 @@ class _Edit:
         work.state.show(spark)
 
     def compare(self, rows: str, more: str | None, kept: Kept) -> tuple[dict[str, int], dict[str, int]]:
-        """How many rows of each part go and come.
+        """Returns the numbers of removed and of added rows by state partition.
 
         Raises:
-            StreamError: what is to be there breaks what the protocol promises.
+            StreamError: the new rows violate an invariant of the state.
         """
         listed = ", ".join(map(quoted, self._names))
         wanted = self._typed(rows, is_whole=True)
@@ -229,7 +231,7 @@ class _Edit:
         )
 
     def commit(self, parts: set[str]) -> None:
-        """Write it, in one commit."""
+        """Commits the new rows of some state partitions."""
         listed = ", ".join(map(quoted, self._names))
         of_parts = f"part in ({', '.join(map(literal, sorted(parts)))})"
         come = [
@@ -249,10 +251,10 @@ class _Edit:
         self._work.state.edit(self._spark.sql(rows), sorted(parts), self._position)
 
     def _typed(self, query: str, is_whole: bool) -> str:
-        """A query with the state's columns, in their types.
+        """Returns a query with the columns and types of the state. With `is_whole`, it must give all columns.
 
         Raises:
-            StreamError: it gives other columns, or values that would be cut off.
+            StreamError: the query gives other columns, or types that don't fit.
         """
         given = {field.name.lower(): field for field in self._spark.sql(query).schema.fields}
         has = {field.name.lower(): field for field in self._schema.fields}
@@ -278,7 +280,7 @@ class _Edit:
         return f"select {', '.join(columns)} from (\n{query}\n)"
 
     def _called(self, part: str, column: str) -> str:
-        """What a column of a part is called in the table."""
+        """Returns the physical name of a column of a state partition."""
         return self._apart.get(part, {}).get(column.lower(), column)
 
     def _refused(self, why: str) -> StreamError:
@@ -286,7 +288,7 @@ class _Edit:
             f"Model {self._model.name}: its state can't be edited so: {why} Nothing was changed."
         )
 
-    # What the protocol promises.
+    # Invariants of a state. Each method yields violations, in words.
 
     def _problems(self) -> Iterator[str]:
         yield from self._of_parts()
@@ -309,7 +311,7 @@ class _Edit:
             yield f"it has no part {row[0]}; its parts are {', '.join(self._own)}."
 
     def _of_columns(self, part: str, own: set[str], added: str) -> Iterator[str]:
-        """A part leaves the columns of others NULL, and has what tells of what a row is."""
+        """Rows of a state partition have NULL in columns of other partitions, and no NULL in window columns."""
         for name in self._names:
             if name != "part" and name.lower() not in own:
                 if self._first(f"select 1 from {added} where {quoted(name)} is not null limit 1") is not None:
@@ -324,7 +326,7 @@ class _Edit:
         return self._first(f"select 1 from state where {where} limit 1") is not None
 
     def _of_windows(self, part: str, own: set[str], added: str) -> Iterator[str]:
-        """A window is one that the query has: those of rows that were there are."""
+        """Added rows belong to windows that the state has."""
         called = [self._called(part, name) for name in _WINDOW]
         bounds = [name for name in called if name in own and name in self._names]
         if not bounds:
@@ -350,7 +352,7 @@ class _Edit:
                     yield f"a row would be of step {row[0]}, and the last one is {self._last}."
 
     def _of_counts(self) -> Iterator[str]:
-        """No group has fewer rows than none."""
+        """The COUNT of a group is not negative."""
         for stage in self._stages():
             for entry in stage.get("metrics", {}).values():
                 if not str(entry["sql"]).upper().startswith("COUNT("):
@@ -371,7 +373,7 @@ class _Edit:
             yield f"{column} of {part} would be less than 0."
 
     def _of_sets(self) -> Iterator[str]:
-        """What is counted from distinct values is as many as there are."""
+        """A COUNT(DISTINCT) equals the number of distinct values in the state."""
         for stage in self._stages():
             sets, values = stage.get("sets") or {}, self._values(stage)
             for entry in stage.get("metrics", {}).values():
@@ -386,7 +388,7 @@ class _Edit:
     def _of_set(
         self, part: str, column: str, flag: str, of_set: Mapping[str, Any], values: set[str]
     ) -> Iterator[str]:
-        """Where they differ, they did so before: values of windows that have expired may be gone already."""
+        """Counts and values differ only where they differed before: values of expired windows may be deleted already."""
         other = str(of_set["part"])
         common = (self._own[part] & self._own[other]) - values - {STEP, _LIFE}
         by = [name for name in self._names if name.lower() in common]
@@ -394,7 +396,7 @@ class _Edit:
         distinct = ", ".join(quoted(name) for name in of_set["columns"])
 
         def difference(counts: str, members: str) -> str:
-            """By key how many more values there are than were counted."""
+            """Returns a query for the number of values minus the count, by key."""
             return (
                 f"select {keys}, sum(__n) as __n from (\n"
                 f"  select {keys}, -coalesce(sum({quoted(column)} * {_TIMES}), 0) as __n from ({counts}) group by {keys}\n"
@@ -414,12 +416,12 @@ class _Edit:
             )
 
     def _before(self, part: str) -> str:
-        """The rows of a part, each there once."""
+        """Returns a query for the existing rows of a state partition, each with the multiplicity 1."""
         listed = ", ".join(map(quoted, self._names))
         return f"select {listed}, 1L as {_TIMES}, 0 as {_ONE} from state where part = {literal(part)}"
 
     def _after(self, part: str) -> str:
-        """The rows of a part as they are to be, with how often each is there."""
+        """Returns a query for the existing rows and the changes of a state partition, with multiplicities."""
         where = f"part = {literal(part)}"
         listed = ", ".join(map(quoted, self._names))
         return f"{self._before(part)}\nunion all\nselect {listed}, {_TIMES}, 0 as {_ONE} from {_CHANGES} where {where}"
@@ -431,7 +433,7 @@ class _Edit:
 
     @staticmethod
     def _values(stage: Mapping[str, Any]) -> set[str]:
-        """The columns of a stage that are no keys."""
+        """Returns the columns of a stage that are not keys, in lower case."""
         columns = [name for entry in stage.get("metrics", {}).values() for name in entry["columns"]]
         columns += [name for entry in (stage.get("sets") or {}).values() for name in entry["columns"]]
         return {name.lower() for name in columns} | {"part", "rows_there"}

@@ -1,7 +1,7 @@
-"""What killed processes and models that are gone have left behind: files and tables that nothing refers to.
+"""Finds and removes orphans: files and tables left by killed processes and by models whose table was dropped.
 
-What a running stream writes is never touched: each model is looked at under its lock, and what may still be written by
-others only when it is older than any write takes.
+Files of a running stream are never touched: a model's files are examined under its lock, and files that other processes
+may be writing only if they are older than any write takes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..storage.savepoints import CHANGELOG, STATE, TABLE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Spark's checkpoint and our small files are written beside their place, and moved there in one step.
+# Spark's checkpoint files and our metadata files are written under a temporary name and then renamed.
 _PARTIAL = re.compile(
     r"(?:^|/)(?:\.[^/]*\.tmp(?:\.crc)?|[^/]*\.[0-9a-f]{32}\.partial(?:\.crc)?|\.probe-[0-9a-f]{32})$"
 )
@@ -37,24 +37,24 @@ _PARTIAL = re.compile(
 
 @dataclass(frozen=True)
 class Orphans:
-    """The files of a model that no commit of it knows."""
+    """Files of a model that no snapshot or checkpoint refers to."""
 
     files: list[str]
     left_alone: list[str]
-    """Why files of a table aren't among them, as sentences."""
+    """Sentences that say why the files of a table were not examined."""
 
 
 def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool) -> Orphans:
-    """Looks for the files of a model that no commit of it knows.
+    """Finds files of a model that no snapshot or checkpoint refers to.
 
     Args:
         spark: the project's session.
-        model: the model; its sources don't matter.
-        before: milliseconds since 1970; files of tables that are younger are left out.
-        remove: whether they are removed.
+        model: the model, whose sources are not used.
+        before: milliseconds since 1970; younger files of tables are skipped.
+        remove: whether to remove the files.
 
     Raises:
-        StreamError: a run of the model is going on.
+        StreamError: the model is running.
     """
     with locked(spark, model):
         found, left_alone = [], []
@@ -66,7 +66,7 @@ def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool)
                     found += table.orphans(spark, before, remove)
                 except SharedFolder as problem:
                     left_alone.append(f"{problem}. Its files were left alone.")
-        # Under its lock nobody writes to a checkpoint, where there are locks.
+        # On local storage the lock excludes writers of the checkpoint, so files of any age are orphans.
         until = None if model.storage.is_local else before
         if model.storage.is_local:
             found += left_behind(spark, model, remove)
@@ -74,8 +74,8 @@ def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool)
 
 
 def _folders_beside(spark: SparkSession, model: StreamModel) -> set[str]:
-    """The folders of the version that is beside a model: a table keeps its own when it is renamed, and one that is made anew
-    under its name gets the same. What the one's snapshots don't know there may be the other's."""
+    """Returns the folders of the tables of a model's other version. A renamed table keeps its folder, and a new table of
+    its old name gets the same one, so a file unknown to one table may belong to the other."""
     found = deployment_of(model.storage, model.target)
     if found is None:
         return set()
@@ -84,7 +84,7 @@ def _folders_beside(spark: SparkSession, model: StreamModel) -> set[str]:
 
 
 def of_storage(storage: Storage, before: int, remove: bool) -> list[str]:
-    """Halves of small files that belong to no model."""
+    """Finds partially written metadata files that belong to no model. Removes them if `remove`."""
     found = []
     for folder in (storage.progress, storage.locks):
         found += _partial(storage, folder, before, remove)
@@ -105,21 +105,21 @@ def _partial(storage: Storage, folder: str, before: int | None, remove: bool) ->
 
 @dataclass(frozen=True)
 class DroppedModel:
-    """A model whose table is gone, and what is left of it."""
+    """A model whose table was dropped, and its leftovers."""
 
     model: StreamModel
     left: tuple[str, ...]
-    """Names of tables, and folders."""
+    """Names of its remaining tables, and paths of its folders."""
 
 
 def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> Iterator[DroppedModel | str]:
-    """Models whose table is gone, and of which a state, changes or a checkpoint are still there. A table is gone only if the
-    catalog that it was in says so. Where that can't be asked, a sentence says why.
+    """Yields models whose table was dropped, but whose state, changelog, checkpoint or savepoints still exist. A table
+    counts as dropped only if its own catalog says so; if the catalog can't be asked, yields a sentence that says why.
 
     Args:
         spark: the project's session.
-        storage: where checkpoints are.
-        schemas: those whose tables are looked at, in full.
+        storage: storage of the checkpoints.
+        schemas: full names of the schemas whose tables are examined.
     """
     between = in_between(storage)
     targets: set[str] = set()
@@ -172,7 +172,7 @@ def _left_of(spark: SparkSession, storage: Storage, target: str) -> DroppedModel
 
 
 def _unseen(spark: SparkSession, table: str) -> str | None:
-    """Why a catalog can't be asked whether it has a table; None if it can."""
+    """Returns the reason why a catalog can't be asked whether it has a table; None if it can."""
     from pyspark.errors import PySparkException
 
     schema = joined(parts(table)[:-1])
@@ -187,9 +187,9 @@ def _unseen(spark: SparkSession, table: str) -> str | None:
 
 
 def _kept_for(spark: SparkSession, name: str) -> str | None:
-    """The model's table that a table is the state or the changelog of; None if it is neither."""
+    """Returns the model's table if a table is a state table or changelog; None if it is neither."""
     if not may_be_kept(name):
-        return None  # not worth a look: ours are called so
+        return None  # saves loading the table: state tables and changelogs have these names
     table = find(spark, name)
     return table.property(OF) if table is not None and table.property(ROLE) in (STATE, CHANGELOG) else None
 
@@ -202,4 +202,4 @@ def _tables(spark: SparkSession, schema: str) -> list[str]:
     except AnalysisException as problem:
         if problem.getCondition() != "SCHEMA_NOT_FOUND":
             raise
-        return []  # none of its models was run yet
+        return []  # no model of the schema has run yet

@@ -1,10 +1,10 @@
-"""The names of a model and of the version beside it change places: table, changelog, state, checkpoint and savepoints.
+"""Swaps a model and its new version (blue-green deployment): table, changelog, state, checkpoint and savepoints.
 
-No catalog renames several tables in one commit. What is to happen is noted before the first change and forgotten after
-the last. A run that finds the note stops; who promotes again goes through all steps again, and who rolls back through those
-of the other way. Each gives the same when it is repeated, and whatever is done already: a table is known by its UUID, and
-what is copied is copied from beside the note. The model's own table comes last, so that it is missing for no longer than one
-rename takes.
+No catalog renames several tables in one commit. So the swap is written to a file before the first change, and deleted
+from it after the last. A run that finds an incomplete swap stops. Another promotion repeats all steps, and a rollback
+executes those of the opposite direction. Each step is idempotent: tables are identified by UUID, and checkpoints are
+copied from copies next to the file. The model's own table is renamed last, so it is missing only for the time of one
+rename.
 """
 
 from __future__ import annotations
@@ -42,44 +42,43 @@ if TYPE_CHECKING:
 
 _KINDS = (STATE, CHANGELOG, TABLE)
 _OLD, _NEW = "old", "new"
-"""The versions, as their copies are called."""
+"""Folder names of the copies of both versions."""
 
 
 @dataclass(frozen=True)
 class Swapped:
-    """What came of it."""
+    """Result of a swap."""
 
     deployment: Deployment
     readers: tuple[str, ...]
-    """Streams that have read rows of the version that had the name before."""
+    """Streams that have read rows of the version that had the model's name before."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where two versions of a model are."""
+    """Progress of both versions of a model."""
 
     deployment: Deployment
     new: StreamModel
     old: StreamModel
     begun: bool
-    """Whether the new one has a table."""
+    """Whether the new version has a table."""
     behind: tuple[Lag, ...] | None
-    """What the new one has not read yet and the old one has; None: that can't be told."""
+    """Input that the old version has read and the new one has not; None if unknown."""
     unknown: str | None
-    """Why it can't."""
+    """Reason why `behind` is unknown; None if it is known."""
 
 
 def stage(spark: SparkSession, model: StreamModel, again: bool) -> Deployment:
-    """Begin the deployment of a new version of a model, or go on with it. Its table is the materialization's to make.
+    """Begins or continues the deployment of a new version of a model. The materialization creates its table.
 
     Args:
         spark: the project's session.
         model: the model.
-        again: whether what there is of the new version goes first.
+        again: whether to drop an existing new version first.
 
     Raises:
-        StreamError: the model has no table that somebody could take over from, an old version is still kept, or the catalog
-            can't rename tables.
+        StreamError: the model has no table yet, its previous version still exists, or the catalog can't rename tables.
     """
     with _held(spark, model) as found:
         check_settled(model)
@@ -107,10 +106,10 @@ def stage(spark: SparkSession, model: StreamModel, again: bool) -> Deployment:
 
 
 def standing(spark: SparkSession, model: StreamModel) -> Standing:
-    """Where a model and its new version are. Nothing is changed, and no lock is taken.
+    """Returns the progress of a model and its new version, without changes or locks.
 
     Raises:
-        StreamError: there is no new version, or names are in the middle of changing.
+        StreamError: there is no new version, or a swap is incomplete.
     """
     with _held(spark, model) as found:
         check_settled(model)
@@ -141,24 +140,24 @@ def standing(spark: SparkSession, model: StreamModel) -> Standing:
 
 
 def promote(spark: SparkSession, model: StreamModel, force: bool = False) -> Swapped:
-    """Give a new version the name of its model. The old one is kept beside it.
+    """Gives the new version the name of its model, and keeps the old one as previous version.
 
     Args:
         spark: the project's session.
         model: the model.
-        force: whether it is promoted though the old one has read more, or nobody knows.
+        force: whether to promote the new version even if it is behind the old one, or if that is unknown.
 
     Raises:
-        StreamError: there is no new version, it hasn't caught up, or one of both is running. Nothing was changed.
+        StreamError: there is no new version, it hasn't caught up, or one of them is running. Nothing was changed.
     """
     return _change(spark, model, PROMOTED, "promote", partial(_ready_to_promote, force=force))
 
 
 def roll_back(spark: SparkSession, model: StreamModel) -> Swapped:
-    """Give the version before a deployment its name again. The new one is beside it then, as it was before.
+    """Gives the previous version its name back. The new version is then staged again, as before its promotion.
 
     Raises:
-        StreamError: there is none to go back to, it can't go on, or one of both is running. Nothing was changed.
+        StreamError: there is no previous version, it can't continue, or one of them is running. Nothing was changed.
     """
     return _change(spark, model, STAGED, "roll back", _ready_to_roll_back)
 
@@ -170,14 +169,14 @@ def _change(
     what: str,
     ready: Callable[[SparkSession, StreamModel, Deployment], StreamModel],
 ) -> Swapped:
-    """Have names change, or end what was cut short of it.
+    """Swaps the versions, or finishes an incomplete swap.
 
     Args:
         spark: the project's session.
         model: the model.
-        to: what is to come of it: `PROMOTED` or `STAGED`.
-        what: it is called, as in "nothing to …".
-        ready: passes a deployment in which they can, and says which version gets the model's name.
+        to: phase afterwards: `PROMOTED` or `STAGED`.
+        what: verb for messages, as in "nothing to …".
+        ready: raises unless the versions can be swapped; returns the version that gets the model's name.
     """
     with _held(spark, model, lock=True) as found:
         session = working_session(spark)
@@ -232,10 +231,10 @@ def _ready_to_roll_back(session: SparkSession, model: StreamModel, found: Deploy
 
 
 def clean_up(spark: SparkSession, model: StreamModel) -> Deployment:
-    """Drop the version that is beside a model, and forget the deployment.
+    """Drops the version that doesn't have the model's name, and ends the deployment.
 
     Raises:
-        StreamError: there is none, or it is running.
+        StreamError: there is no such version, or it is running.
     """
     with _held(spark, model) as found:
         check_settled(model)
@@ -247,7 +246,7 @@ def clean_up(spark: SparkSession, model: StreamModel) -> Deployment:
 
 
 def _drop(spark: SparkSession, beside: StreamModel) -> None:
-    """Drop a version that is beside its model, with all that it keeps. One that is cut short is done again."""
+    """Drops a version with all of its tables and files. Can be repeated if interrupted."""
     check_droppable(spark, beside)
     reset(spark, beside)
     with around("deploy.drop", beside.name):
@@ -256,7 +255,7 @@ def _drop(spark: SparkSession, beside: StreamModel) -> None:
 
 @contextmanager
 def _held(spark: SparkSession, model: StreamModel, lock: bool = False) -> Iterator[Deployment | None]:
-    """The deployment of a model. With `lock` the model and the versions beside it are held meanwhile."""
+    """Yields the deployment of a model, or None. With `lock`, holds the locks of the model and its versions meanwhile."""
     with sentences(model), ExitStack() as stack:
         if lock:
             stack.enter_context(locked(spark, model))
@@ -277,7 +276,7 @@ def _nothing(model: StreamModel, to_do: str) -> Deployment:
 
 
 def _check_catalog(spark: SparkSession, model: StreamModel) -> None:
-    """Passes a catalog that can rename tables."""
+    """Raises unless the catalog can rename tables."""
     prefix = f"spark.sql.catalog.{parts(model.target)[0]}"
     kinds = [str(spark.conf.get(f"{prefix}.{option}", None) or "") for option in ("type", "catalog-impl")]
     if kinds[0].lower() == "hadoop" or kinds[1].endswith("HadoopCatalog"):
@@ -305,7 +304,7 @@ def _check_caught_up(spark: SparkSession, model: StreamModel, new: StreamModel) 
 
 
 def _check_sources(spark: SparkSession, model: StreamModel, old: StreamModel) -> None:
-    """Passes a version that can be read on from where it stopped."""
+    """Raises unless a version's source tables can be read from where it stopped."""
     begins = next_snapshots(old.storage, old.checkpoint)
     for place, source in enumerate(noted_sources(old.storage, old.checkpoint)):
         snapshot = begins.get(place)
@@ -320,7 +319,7 @@ def _check_sources(spark: SparkSession, model: StreamModel, old: StreamModel) ->
 
 
 def _swap(spark: SparkSession, model: StreamModel, found: Deployment, takes: StreamModel, to: str) -> Swapped:
-    """Note what is to happen, and do it."""
+    """Writes the swap to the deployment's file, and executes it."""
     gives = {kind: _uuid(table) for kind, table in tables_of(spark, model).items()}
     comes = {kind: _uuid(table) for kind, table in tables_of(spark, takes).items()}
     for kind in (STATE, CHANGELOG):
@@ -328,7 +327,7 @@ def _swap(spark: SparkSession, model: StreamModel, found: Deployment, takes: Str
         if gives[kind] is None and comes[kind] is not None and spark.catalog.tableExists(name):
             raise foreign(spark, model, kind)
     found = replace(found, swap=Swap(to, gives, comes))
-    # What a process that was killed has left of another one.
+    # A killed process may have left copies for another swap.
     model.storage.delete(_copies(found, model.storage))
     with around("deploy.copy", model.name):
         for side, each in zip(_sides(to), (model, takes), strict=True):
@@ -339,7 +338,7 @@ def _swap(spark: SparkSession, model: StreamModel, found: Deployment, takes: Str
 
 
 def _finish(spark: SparkSession, model: StreamModel, found: Deployment, to: str) -> Swapped:
-    """End what was cut short, or undo it."""
+    """Finishes an incomplete swap, or undoes it if `to` is the other phase."""
     assert found.swap is not None
     if found.swap.to != to:
         found = replace(found, swap=found.swap.undone)
@@ -349,17 +348,17 @@ def _finish(spark: SparkSession, model: StreamModel, found: Deployment, to: str)
 
 
 def _sides(to: str) -> tuple[str, str]:
-    """The version that gives the model's name away, and the one that takes it."""
+    """Returns the folder names of the version that loses the model's name and of the one that gets it."""
     return (_OLD, _NEW) if to == PROMOTED else (_NEW, _OLD)
 
 
 def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Swapped:
-    """Do what is noted. To be repeated, whatever of it is done already."""
+    """Executes the swap in the deployment's file. Can be repeated, whichever steps are already done."""
     swap, storage = found.swap, model.storage
     assert swap is not None
     new, previous = version(model, found.new), version(model, found.previous)
     comes_from, goes_to = (new, previous) if swap.to == PROMOTED else (previous, new)
-    # In this order each of both has a checkpoint at any time, by which its sources keep what it has not read.
+    # In this order both versions have a checkpoint at any time, so that sources keep the snapshots they haven't read.
     for side, step, each in zip(_sides(swap.to), ("gives", "takes"), (goes_to, model), strict=True):
         with around(f"deploy.checkpoint.{step}", model.name):
             _put(storage, f"{_copies(found, storage)}/{side}", each)
@@ -392,12 +391,12 @@ def _uuid(table: IcebergTable | None) -> str | None:
 
 
 def _rename(spark: SparkSession, kind: str, uuid: str | None, was: StreamModel, to: StreamModel) -> None:
-    """Rename a table, unless it is already, and note whose it is from then on."""
+    """Renames a table unless it already has the new name, and sets its owner."""
     if uuid is None:
         return
     name, new = name_of(was, kind), name_of(to, kind)
     if _uuid(find(spark, name)) == uuid:
-        # The catalog is that of the table.
+        # RENAME TO takes the name without a catalog.
         spark.sql(
             f"alter table {name} rename to {joined(parts(new)[1:] if len(parts(new)) > 2 else parts(new))}"
         )
@@ -411,7 +410,7 @@ def _copies(found: Deployment, storage: Storage) -> str:
 
 
 def _copy(storage: Storage, model: StreamModel, to: str) -> None:
-    """Copy what a version keeps in small files."""
+    """Copies the checkpoint, the savepoints and the progress file of a version."""
     copy_checkpoint(storage, model.checkpoint, f"{to}/checkpoint")
     copy_savepoints(storage, model.savepoints, f"{to}/savepoints")
     progress = storage.read_text(model.progress)
@@ -420,7 +419,7 @@ def _copy(storage: Storage, model: StreamModel, to: str) -> None:
 
 
 def _put(storage: Storage, path: str, model: StreamModel) -> None:
-    """Have a version keep what was copied."""
+    """Replaces the checkpoint, the savepoints and the progress file of a version by copies."""
     for gone in (model.checkpoint, model.savepoints, model.progress, model.attempt):
         storage.delete(gone)
     copy_checkpoint(storage, f"{path}/checkpoint", model.checkpoint)

@@ -1,8 +1,8 @@
-"""A model put back to one of its savepoints: checkpoint, state, changelog and table.
+"""Restores a model from a savepoint: checkpoint, state, changelog and table.
 
-Each table goes back in one commit of its own, so a process may be killed in between. What is being restored is noted
-before the first change and forgotten after the last. A run that finds the note stops, and the same restore again goes
-through all steps again, of which each gives the same when it is repeated.
+Each table is restored in a separate commit, so a process may be killed in between. The file `StreamModel.restoring` is
+written before the first change and deleted after the last. A run that finds the file stops. Another restore of the same
+savepoint repeats all steps, which are idempotent.
 """
 
 from __future__ import annotations
@@ -53,30 +53,30 @@ _WHAT = {STATE: "state", CHANGELOG: "changelog", TABLE: "table"}
 
 @dataclass(frozen=True)
 class Restored:
-    """What came of a restore."""
+    """Result of a restore."""
 
     savepoint: Savepoint
     kept_as: str | None
-    """The savepoint of what was there before."""
+    """Name of the savepoint from before the restore; None if there is none."""
     not_kept: str | None
-    """Why there is none, if it was to be kept."""
+    """Reason why no savepoint could be created before the restore; None otherwise."""
     next_run: str | None
-    """What the next run makes of the state, where the query was edited since."""
+    """Effect of the next run on the state in words, if the query was edited since; otherwise None."""
     readers: tuple[str, ...]
-    """Streams that have read rows of it which it hasn't any more."""
+    """Streams that have read rows that the restored tables no longer contain."""
 
 
 def restore(spark: SparkSession, model: StreamModel, program: Program, name: str) -> Restored:
-    """Put a model back to a savepoint. What is there is kept as another one, if it belongs together.
+    """Restores a model from a savepoint. Creates a savepoint of the current state first, if its tables match.
 
     Args:
         spark: the project's session.
         model: the model, with its sources.
-        program: of its query as it is now.
-        name: of the savepoint.
+        program: program of its current query.
+        name: name of the savepoint.
 
     Raises:
-        StreamError: there is no such savepoint, or it can't be restored: nothing was changed. Or the model is running.
+        StreamError: there is no such savepoint, it can't be restored, or the model is running. Nothing was changed.
     """
     with sentences(model), locked(spark, model):
         check_settled(model)
@@ -84,10 +84,10 @@ def restore(spark: SparkSession, model: StreamModel, program: Program, name: str
 
 
 def undo(spark: SparkSession, model: StreamModel, program: Program) -> Restored:
-    """Put a model back to the newest savepoint that was taken by itself, and delete that.
+    """Restores a model from its newest automatic savepoint, and deletes that savepoint.
 
     Raises:
-        StreamError: there is none; and as in `restore`.
+        StreamError: there is no automatic savepoint, or as in `restore`.
     """
     with sentences(model), locked(spark, model):
         check_settled(model)
@@ -150,10 +150,10 @@ def _restore(
 def _pictures(
     spark: SparkSession, model: StreamModel, saved: Savepoint, tables: Mapping[str, IcebergTable | None]
 ) -> dict[str, Picture]:
-    """What each table is put back to.
+    """Returns the snapshot, as a `Picture`, to which each table is restored.
 
     Raises:
-        StreamError: something that the savepoint names is gone.
+        StreamError: a part of the savepoint is gone.
     """
     checkpoint = read_checkpoint(model.storage, checkpoint_of(model, saved.name))
     if checkpoint is None or checkpoint.missing or checkpoint.query_id != saved.query_id:
@@ -168,7 +168,7 @@ def _pictures(
                 raise _gone(model, saved, f"{problem} of its {_WHAT[kind]} {table.name}")
             found[kind] = was
         elif kind == CHANGELOG:
-            # One that was begun since, or ended since, begins again with the table's rows.
+            # A changelog that was created or replaced since is emptied, and starts again with the table's rows.
             if table is not None:
                 found[kind] = replace(picture(table), snapshot=None)
         elif was is not None:
@@ -184,7 +184,7 @@ def _pictures(
 def missing(
     spark: SparkSession, model: StreamModel, saved: Savepoint, table: IcebergTable, was: Picture
 ) -> str | None:
-    """What is gone of a table as it was; None: it is all there."""
+    """Returns the missing part of a table's snapshot in words; None if it is complete."""
     if not has_schema(table, was.schema):
         return "the columns that it had are no longer known"
     if was.snapshot is None:
@@ -207,10 +207,11 @@ def _gone(model: StreamModel, saved: Savepoint, what: str) -> StreamError:
 
 
 def _check_query(spark: SparkSession, model: StreamModel, program: Program, saved: Savepoint) -> str | None:
-    """Passes a query that the state of a savepoint can go on with; what the next run makes of it, if it is another.
+    """Raises unless the state of a savepoint can be used with the current query. Returns the effect of the next run on the
+    state, if the query differs.
 
     Raises:
-        StreamError: it can't.
+        StreamError: the state can't be used with the query.
     """
     was = saved.tables[STATE]
     if (was is not None) != program.keeps_state:
@@ -236,7 +237,7 @@ def _other_query(model: StreamModel, saved: Savepoint, problem: str) -> StreamEr
 def _of_sources(
     spark: SparkSession, model: StreamModel, program: Program, saved: Savepoint, again: bool
 ) -> Iterator[str]:
-    """Why what came since a savepoint can't be read again."""
+    """Yields reasons why the rows that arrived since a savepoint can't be read again."""
     path = checkpoint_of(model, saved.name)
     ordered = in_first_order(model, program.inputs, path).model
     begins = next_snapshots(model.storage, path)
@@ -266,14 +267,14 @@ def _of_table(spark: SparkSession, source: StreamSource, begins: int | None) -> 
 
 
 def _is_there(spark: SparkSession, file: str) -> bool:
-    """Whether a file is there, by its name as Spark's logs have it."""
+    """Returns whether a file exists, by its URI in Spark's logs."""
     java = jvm(spark)
     path = java.org.apache.hadoop.fs.Path(java.java.net.URI(file))
     return bool(path.getFileSystem(spark._jsc.hadoopConfiguration()).exists(path))
 
 
 def _report(spark: SparkSession, model: StreamModel, tables: Mapping[str, IcebergTable | None]) -> None:
-    """Tell of the step that the model is at now."""
+    """Writes the progress file for the model's last epoch after the restore."""
     position: Position | None = None
     for kind in (STATE, TABLE):
         table = tables[kind]

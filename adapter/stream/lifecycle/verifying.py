@@ -1,7 +1,7 @@
-"""A stream's table compared with a batch run of its query over the same input. Nothing is written.
+"""Compares a stream's table with a batch run of its query over the same input. Writes nothing.
 
-The stream is held between two runs meanwhile. What it has read of its tables is read in batch at the snapshot that it has
-come to (`pinned`), so that rows which came since are in neither. Windows that have not closed are left out on both sides.
+The stream's lock is held meanwhile. The batch run reads source tables as of the snapshots that the stream has read (`pin`),
+so rows that arrived since are on neither side. Windows that have not closed are left out on both sides.
 """
 
 from __future__ import annotations
@@ -39,73 +39,73 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SAMPLE = 5
-"""Rows that are shown of each kind."""
+"""Number of sample rows of each kind of difference."""
 
 
 @dataclass(frozen=True)
 class VerifyRequest:
-    """What is known of a model's query."""
+    """Properties of a model's query that a verification needs."""
 
     text: Callable[[Mapping[str, str]], str]
-    """Its text in batch, over views in the place of some of its streams."""
+    """Returns the query's SQL for batch, with views in place of some of its streams."""
     due: Due | None
-    """What tells of a row whether its window has closed."""
+    """Condition that tells whether the window of a row has closed; None if the columns don't show it."""
     emission: Emission
     has_windows: bool
-    """Whether it keeps windows until they close."""
+    """Whether the query keeps windows until they close."""
     is_append: bool
-    """Whether rows never change once they are out."""
+    """Whether emitted rows never change."""
     state_ttl: bool
-    """Whether it forgets keys."""
+    """Whether keys expire."""
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What came of it."""
+    """Result of a verification."""
 
     difference: Difference
     until: int | None
-    """Windows that end until then are compared, in microseconds since 1970; None: all rows."""
+    """Latest end of the compared windows, in microseconds since 1970; None if all rows are compared."""
     not_due: bool
-    """Whether rows may come yet that only batch has."""
+    """Whether the stream may still emit rows that only batch has now."""
     notes: Sequence[str] = field(default_factory=tuple)
-    """What to know of the comparison."""
+    """Sentences about the scope of the comparison."""
     hints: Sequence[str] = field(default_factory=tuple)
-    """What may explain a difference."""
+    """Sentences that may explain a difference."""
 
     @property
     def only_in_table(self) -> int:
-        """Rows of the table that batch lacks."""
+        """Number of rows of the table that batch lacks."""
         return self.difference.ours - self.difference.equal
 
     @property
     def only_in_batch(self) -> int:
-        """Rows of batch that the table lacks."""
+        """Number of rows of batch that the table lacks."""
         return self.difference.theirs - self.difference.equal
 
     @property
     def is_equal(self) -> bool:
-        """Whether the table has the rows it should have."""
+        """Whether the table has the expected rows."""
         return not self.only_in_table and (self.not_due or not self.only_in_batch)
 
 
 def verify(spark: SparkSession, model: StreamModel, program: Program, asked: VerifyRequest) -> Verified:
-    """Compare a model's table with a batch run.
+    """Compares a model's table with a batch run of its query.
 
     Args:
         spark: the project's session.
         model: the model.
-        program: what a micro-batch does.
-        asked: what is known of its query.
+        program: the model's program.
+        asked: properties of its query.
 
     Raises:
-        StreamError: they can't be compared, and why.
+        StreamError: the two can't be compared, with the reason.
     """
     with sentences(model), locked(spark, model):
         check_whole(model)
         checkpoint = read_checkpoint(model.storage, model.checkpoint)
         session = working_session(spark)
-        # Many rows may come, unlike in a micro-batch.
+        # Unlike a micro-batch, a verification may read many rows.
         session.conf.set("spark.sql.adaptive.enabled", "true")
         table, position, batch = _at_rest(session, model, program)
         _check_edited(spark, model, program)
@@ -120,14 +120,14 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ver
             assert asked.due is not None
             theirs = _until_then(model, theirs, asked.due, until)
             if asked.emission.first is not None:
-                # Early results are in the table, too, and were of the rows that were there.
+                # With early firing, the table also has results of windows that have not closed.
                 ours = _until_then(model, ours, asked.due, until)
             notes.append(
                 f"Windows that end after {ranges.text(until)} (UTC) aren't compared: they have not closed."
             )
         difference = compare(ours, theirs, SAMPLE)
         if read_checkpoint(model.storage, model.checkpoint) != checkpoint or _has_gone_on(session, table):
-            # The lock of another machine isn't always seen.
+            # On remote storage the lock doesn't exclude a run on another machine.
             raise StreamError(
                 f"Model {model.name}: another run of it, or somebody else, wrote it while it was compared. Do it once more."
             )
@@ -150,7 +150,8 @@ def _has_gone_on(session: SparkSession, table: IcebergTable) -> bool:
 def _at_rest(
     session: SparkSession, model: StreamModel, program: Program
 ) -> tuple[IcebergTable, Position, int]:
-    """The table, the last step, and the micro-batch it was of; all that was read is in."""
+    """Returns the table, the last epoch and the last micro-batch. Raises unless all input that was read is in the
+    table."""
     first = f"Run it first: `dbt run --select {model.name}`."
     checkpoint, table = read_checkpoint(model.storage, model.checkpoint), load(session, model.target)
     if checkpoint is None or checkpoint.done is None or table is None:
@@ -190,7 +191,7 @@ def _is_cut_short(
 
 
 def _check_edited(spark: SparkSession, model: StreamModel, program: Program) -> None:
-    """Passes a query that the table's rows are of."""
+    """Raises if the query was edited since the last run."""
     found = verdict(spark, model, program)
     if found.refused is not None:
         raise StreamError(f"Model {model.name}: {found.refused}")
@@ -204,7 +205,7 @@ def _check_edited(spark: SparkSession, model: StreamModel, program: Program) -> 
 def _until(
     session: SparkSession, model: StreamModel, program: Program, position: Position, asked: VerifyRequest
 ) -> tuple[int | None, bool]:
-    """Up to which end windows are compared (None: all rows), and whether rows may come yet that only batch has."""
+    """Returns the values of `Verified.until` and `Verified.not_due`."""
     work = Work(model, program, StateTable(session, model), AppendSink(session, model), Lookups(model))
     if not program.keeps_state or open_until(session, work, position) is None:
         return None, False
@@ -229,7 +230,7 @@ def _until(
 def _same_columns(
     model: StreamModel, ours: DataFrame, theirs: DataFrame
 ) -> tuple[DataFrame, DataFrame, list[str]]:
-    """The columns that both have, with the table's types, and what is said of others."""
+    """Returns both relations with their common columns in the table's types, and a sentence about the other columns."""
     from pyspark.sql import functions as F
 
     gives = {name.lower(): name for name in theirs.columns}
@@ -254,7 +255,7 @@ def _same_columns(
 
 
 def _until_then(model: StreamModel, rows: DataFrame, due: Due, until: int) -> DataFrame:
-    """The rows of windows that end until then."""
+    """Returns the rows of windows that end at `until` or before. Raises if a row belongs to no window."""
     message = (
         f"Model {model.name} has rows of no window (their {due.columns[0]} is NULL, as an outer join leaves it), of which "
         "nothing tells whether they are due. Write coalesce of the window_end of both sides, or close the windows first, "
@@ -266,7 +267,7 @@ def _until_then(model: StreamModel, rows: DataFrame, due: Due, until: int) -> Da
 
 
 def _hints(table: IcebergTable, position: Position, asked: VerifyRequest) -> Iterator[str]:
-    """What may explain a difference."""
+    """Yields possible explanations of a difference."""
     if position.late_rows:
         yield (
             f"{counted(position.late_rows, 'row')} came after all windows of that time had closed, and "

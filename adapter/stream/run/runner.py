@@ -219,7 +219,8 @@ class RunningStream:
         """Whether the micro-batch is an initial load: all rows of tables that can't be read from their first snapshot."""
         self._stopped = False
         self._blank: Sequence[IcebergTable] = ()
-        """Tables without a snapshot when a query with a trigger interval started, which doesn't see their first rows."""
+        """Tables that were blank (`IcebergTable.is_blank`) when a query with a trigger interval started: the query doesn't
+        see their first rows."""
         self.busy: tuple[str, float] | None = None
         """The micro-batch being processed, and its start in seconds of the monotonic clock."""
         with sentences(model), ExitStack() as stack:
