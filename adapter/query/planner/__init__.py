@@ -1,1 +1,1 @@
-"""From a normalized query to the tree of operators."""
+"""Plans a normalized query as a tree of operators."""

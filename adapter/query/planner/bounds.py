@@ -1,4 +1,4 @@
-"""What bounds how much is kept: sets of values that do not grow, and time."""
+"""Bounds of state: sets of values that don't grow, and time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from .context import Planner
 
 
 def passed_end(select: exp.Select, alias: str, relation: Relation, keys: Sequence[exp.Expr]) -> str | None:
-    """The column in which the end of the windows is handed on whose rows are put together by it."""
+    """Returns the output column with the end of the windows, if rows are grouped by that end and it is
+    selected; None otherwise."""
     end = relation.ends
     if end is None or not any(column_origins.carried(key, alias, {end: end}) for key in keys):
         return None
@@ -24,7 +25,7 @@ def passed_end(select: exp.Select, alias: str, relation: Relation, keys: Sequenc
 
 
 def fixed_keys(planner: Planner, keys: Sequence[exp.Expr], select: exp.Select) -> bool:
-    """Whether the sets of values of all keys don't grow, by what they are or what is said of them."""
+    """Whether the sets of values of all keys are bounded, by their expressions or by constant_domains."""
     return all(
         is_finite(key, select) or is_covered(planner, unbounded_state.names_of(Key("", sql(key)), select))
         for key in keys
@@ -32,6 +33,7 @@ def fixed_keys(planner: Planner, keys: Sequence[exp.Expr], select: exp.Select) -
 
 
 def is_covered(planner: Planner, names: tuple[str, ...]) -> bool:
-    """Whether the set of a key's values doesn't grow, by what is said of it or of all its columns (`names_of`)."""
+    """Whether constant_domains has a key's alias, or all columns that it is computed from. `names` is the
+    result of `names_of`."""
     alias, *columns = names or ("",)
     return alias in planner.domains or (bool(names) and all(column in planner.domains for column in columns))

@@ -1,4 +1,4 @@
-"""What is in open windows waits until they close; what comes later is counted."""
+"""Holds back changes of open windows until these close, and counts late rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .from_items import FromItem
 
 
 def closed(planner: Planner, operator: Operator) -> Operator:
-    """The same without what is in windows that are open."""
+    """Returns the operator without changes of open windows."""
     end, lasts = operator.relation.open_until, operator.relation.open_for
     if end is None:
         return operator
@@ -39,7 +39,8 @@ def closed(planner: Planner, operator: Operator) -> Operator:
 def closed_unless(
     planner: Planner, select: exp.Select, read: Sequence[FromItem], kept: bool
 ) -> list[FromItem]:
-    """What a SELECT reads, of windows that have closed, unless it hands on what is in open ones."""
+    """Returns the relations that a SELECT reads, without changes of open windows. With `kept`, a relation
+    whose window end the SELECT passes on isn't changed."""
     found = []
     for each in read:
         operator = each.operator
@@ -57,20 +58,22 @@ def closed_unless(
 def late_counted(
     planner: Planner, select: exp.Select, inputs: Sequence[Operator], streams: Sequence[FromItem]
 ) -> tuple[Operator, ...]:
-    """The inputs of a join with their late rows counted; `streams`: the same, as the SELECT reads them."""
+    """Returns the inputs of a join with their late rows counted; `streams` are the same relations in the
+    SELECT."""
     return tuple(
         counting_late(planner, each, select, item.alias) for each, item in zip(inputs, streams, strict=True)
     )
 
 
 def counting_late(planner: Planner, operator: Operator, select: exp.Select, alias: str) -> Operator:
-    """The same, with its late rows counted, if it has rows as they come: of itself, or of what it puts together.
+    """Returns the operator with its late rows counted, where it returns rows of a stream as they arrive, or
+    projects or unites such rows.
 
     Args:
-        planner: of the tree.
-        operator: what a SELECT reads.
+        planner: planner of the tree.
+        operator: an input of a SELECT.
         select: the SELECT.
-        alias: what it calls the relation.
+        alias: alias of the relation in the SELECT.
     """
     time = operator.relation.event_time
     if time is not None:
@@ -79,7 +82,7 @@ def counting_late(planner: Planner, operator: Operator, select: exp.Select, alia
         return planner.drops(found, select, time, alias)
     if not isinstance(operator, Project | UnionAll):
         return operator
-    # What a column below is called in the text isn't told.
+    # The name of the column in the input's text is unknown.
     inputs = tuple(counting_late(planner, each, exp.Select(), "") for each in operator.inputs)
     if inputs == operator.inputs:
         return operator

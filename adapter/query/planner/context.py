@@ -1,4 +1,4 @@
-"""The planner as its rules know it: the query that is planned, what is known of it, and the operators so far."""
+"""Context of the planner's rules: the query, the known relations, and the operators planned so far."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from .from_items import reads_stream, table_of
 
 
 class Planner(ABC):
-    """Plans the queries of one tree. Each rule is a function that takes the planner and a node and returns an operator."""
+    """Plans the queries of one tree. Each rule is a function that takes the planner and a node and returns an
+    operator."""
 
     def __init__(
         self,
@@ -40,14 +41,14 @@ class Planner(ABC):
         self.ttl, self.rewrites, self.plan_windows = ttl, rewrites, windows
         self.emission = emission
         self.under_windows = 0
-        """How many windows stand above what is visited, and are made of its rows."""
+        """Number of windows above the visited node that read its rows."""
         self.domains = frozenset(name.lower() for name in domains)
         self.operators: dict[str, Operator] = {}
         self.visited: dict[Hashable, Operator] = {}
-        """What queries have become, by all that they say."""
+        """Operators of visited queries, by all that defines the query."""
         self.ranks: dict[str, None] = {}
         self.dropped: dict[str, tuple[untimed_rows.DroppedRows, ...]] = {}
-        """By operator where it drops rows without an event time."""
+        """By operator, the places where it drops rows without an event time."""
         self.window_stages = 0
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What stands in FROM and JOIN."""
+"""Relations in FROM and JOIN."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..sql.nodes import every
 
 @dataclass(frozen=True)
 class FromItem:
-    """A relation in FROM or JOIN: its operator, or None where it reads no stream."""
+    """A relation in FROM or JOIN, with its operator; None if it reads no stream."""
 
     alias: str
     node: exp.Expr
@@ -25,7 +25,7 @@ class FromItem:
 
     @property
     def streamed(self) -> Operator:
-        """The operator of one that stands alone in FROM.
+        """Returns the operator of the only relation in FROM.
 
         Raises:
             QueryError: it reads no stream.
@@ -36,8 +36,9 @@ class FromItem:
 
 
 def check_relation(node: exp.Expr, join: exp.Join | None, changes: bool = True) -> None:
-    """Passes a stream or query in FROM that stands there as it is; `changes`: whether its rows may be retracted."""
-    # UNPIVOT makes rows of a row, and TABLESAMPLE (… PERCENT) asks each row.
+    """Raises `QueryError` unless a stream or query is in FROM without modifiers that can't be planned.
+    `changes`: whether its rows may be retracted."""
+    # UNPIVOT and TABLESAMPLE (… PERCENT) work row by row.
     more = [name for name in ("joins", "laterals", "version", "when") if node.args.get(name)]
     more += [each for each in node.args.get("pivots") or () if changes or not each.args.get("unpivot")]
     more += ["sample"] if changes and node.args.get("sample") else []
@@ -48,12 +49,12 @@ def check_relation(node: exp.Expr, join: exp.Join | None, changes: bool = True) 
 
 
 def filter_below(node: exp.Expr, alias: str, tests: Sequence[exp.Expr]) -> None:
-    """Puts a query in the place of a relation in FROM: the relation's rows that pass tests. Changes the tree.
+    """Replaces a relation in FROM by a query that filters its rows. Changes the tree.
 
     Args:
         node: the relation.
-        alias: what it is called, and the query then.
-        tests: over its columns; they are copied.
+        alias: alias of the relation, and then of the query.
+        tests: conditions over its columns; they are copied.
     """
     star = exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True))
     made = exp.Select(expressions=[star]).from_(node.copy()).where(exp.and_(*tests, copy=True))
@@ -61,17 +62,17 @@ def filter_below(node: exp.Expr, alias: str, tests: Sequence[exp.Expr]) -> None:
 
 
 def table_of(name: str, alias: str) -> exp.Table:
-    """A relation of generated SQL, in FROM."""
+    """Returns a relation of generated SQL, for use in FROM."""
     return exp.Table(
         this=exp.to_identifier(name), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
     )
 
 
 def reads_stream(node: exp.Expr) -> bool:
-    """Whether there is a stream in something, or the operator of one."""
+    """Whether the node contains a stream, or the operator of one."""
     return any(map(hints.is_streamed, every(node, exp.Table)))
 
 
 def times_of(streams: Sequence[FromItem]) -> dict[str, dict[str, int]]:
-    """By alias (lower case) the columns of relations that carry event time, as of `Relation.times`."""
+    """Returns by alias (lower case) the columns of relations with event time, as in `Relation.times`."""
     return {each.alias.lower(): each.operator.relation.times for each in streams if each.operator}

@@ -1,4 +1,4 @@
-"""GROUP BY."""
+"""Plans GROUP BY."""
 
 from __future__ import annotations
 
@@ -38,15 +38,13 @@ _GROUPING_ID = canonical(parse("select grouping_id()").selects[0])
 
 
 def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operator:
-    """A GROUP BY: within windows that close at once, of partial aggregates, or computed anew.
+    """Plans a GROUP BY: within closed windows, as partial aggregates, or recomputed.
 
     Args:
-        planner: of the tree.
-        select: reads one relation.
-        source: that one.
-
-    Raises:
-        QueryError: it is of values that are other ones each time.
+        planner: planner of the tree.
+        select: SELECT that reads one relation.
+        source: that relation.
+        Raises=x
     """
     below = source.streamed
     relation = below.relation
@@ -59,7 +57,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         if relation.changes or conditions.windows_of(select):
             raise problem
         try:
-            # Of rows that only come it is asked once.
+            # Append-only rows are evaluated once.
             return _aggregate(planner, select, template, source, below)
         except NotMergeable:
             raise problem from None
@@ -98,7 +96,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     shown = [shown_as(template, key) for key in in_all]
     is_replaced = is_result(select) and key_columns is not None and None not in shown
     if relation.changes or not is_replaced:
-        # Else a group's row is found by its key, whatever it said, and is of the rows that came.
+        # Otherwise a group's row is replaced by its key, whatever it was, and depends on inserted rows only.
         why = partial(conditions.why_not_again, select)
         listed = ", ".join(map(hints.quoted, in_all))
         lacks_keys = is_result(select) and not relation.changes and key_columns is None and listed
@@ -127,14 +125,15 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         growth=growth,
     )
     if is_replaced and isinstance(groups, Recompute) and not groups.ends:
-        # What it keeps is of its rows and keys alone, whatever is computed of them.
+        # The state has the rows by key, independent of the aggregates.
         name = f"groups_{digest(groups.inputs[0].name, *keys)}"
         return planner.add(replace(groups, name=name, shown=tuple(map(str, shown))))
     return groups
 
 
 def _asks_of_groups(select: exp.Select) -> bool:
-    """Whether queries stand in a select list or HAVING, and none of them in an aggregate: they are asked for each group."""
+    """Whether a select list or HAVING has subqueries, all of them outside aggregates: they are evaluated per
+    group."""
     clauses = [*select.expressions, *filter(None, [select.args.get("having")])]
     queries = [query for clause in clauses for query in every(clause, exp.Query)]
     aggregates = [each for clause in clauses for each in every(clause, exp.AggFunc)]
@@ -144,8 +143,8 @@ def _asks_of_groups(select: exp.Select) -> bool:
 
 
 def over_groups(planner: Planner, select: exp.Select) -> Operator:
-    """A GROUP BY with what is asked of its groups, all of them, in a SELECT above it: OVER, what became of LIMIT and
-    QUALIFY, and queries inside."""
+    """Splits a GROUP BY from expressions over its groups, which move into a SELECT above it: OVER, rewritten
+    LIMIT and QUALIFY, and subqueries."""
     gives_result = results.unmark(select)
     above = above_groups.lifted(select)
     if gives_result:
@@ -156,7 +155,8 @@ def over_groups(planner: Planner, select: exp.Select) -> Operator:
 
 
 def _key_columns(select: exp.Select, by: Grouping) -> frozenset[str] | None:
-    """The output columns that are the group keys, with what tells grouping sets apart; None: not all are put out."""
+    """Returns the output columns that identify a group, including the number of the grouping set; None if not
+    all are selected."""
     same = unqualified(select)
     by_text = {canonical(item.unalias(), same): item.alias_or_name.lower() for item in select.expressions}
     found = [by_text.get(canonical(key, same)) for key in by.keys]
@@ -171,10 +171,11 @@ def _key_columns(select: exp.Select, by: Grouping) -> frozenset[str] | None:
 def _aggregate(
     planner: Planner, select: exp.Select, template: exp.Select, source: FromItem, below: Operator
 ) -> Operator:
-    """Partial aggregates per key; of open windows, whose end is among the keys, when these have closed.
+    """Plans partial aggregates per key; for groups of open windows, the result is held back until these have
+    closed.
 
     Raises:
-        NotMergeable: the aggregates can't be kept so.
+        NotMergeable: an aggregate can't be computed from partial aggregates.
     """
     signed = below.relation.changes
     builder = StageBuilder(template, [From(source.alias, source.node, "rows", {})], None, signed)
@@ -193,7 +194,8 @@ def _aggregate(
     in_time = (
         _key_of_end(keys, source.alias, each, builder.grouping_sets) for each in below.relation.in_time
     )
-    # A total has no key that could be idle. Before 28 November 2026 it was forgotten: that state isn't gone on with.
+    # A global aggregate has no key that could be idle. It expired before 28 November 2026: the digest
+    # excludes such states.
     is_forgotten = ttl_over(below, planner.ttl) is not None
     is_timed = (bool(keys) and is_forgotten) or ends is not None
     identity = digest(
@@ -261,14 +263,14 @@ def _aggregate(
     if is_result(select):
         results.mark(above)
     if select.parent is not None:
-        select.replace(above)  # the filter around it says where a ranking ends
+        select.replace(above)  # the filter around the group limits its ranking
     return planner.select(above)
 
 
 def _key_of_end(
     keys: Sequence[Key], alias: str, end: str | None, sets: Sequence[Sequence[str]] | None
 ) -> str | None:
-    """The key that is the column with the end of a window, in every grouping set."""
+    """Returns the key that is the column with a window's end, if it is in every grouping set; None otherwise."""
     for key in keys if end is not None else ():
         node: exp.Expr = exp.maybe_parse(key.sql, dialect=DIALECT)
         in_all = all(key.name in members for members in sets or ())

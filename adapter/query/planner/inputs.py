@@ -1,4 +1,4 @@
-"""What a SELECT reads, and the SELECT over its inputs."""
+"""Input relations of a SELECT, and the SELECT over them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .from_items import FromItem, check_relation, table_of
 
 
 def read_from(planner: Planner, select: exp.Select) -> list[FromItem]:
-    """What a SELECT reads; relations without a name are given one in its tree.
+    """Returns the relations that a SELECT reads. Relations without an alias get one in the tree.
 
     Raises:
-        QueryError: a stream stands there with more than its name.
+        QueryError: a stream in FROM has a clause that isn't supported.
     """
     found = []
     for number, (node, join) in enumerate(joined(select)):
@@ -50,7 +50,7 @@ def read_from(planner: Planner, select: exp.Select) -> list[FromItem]:
 def with_inputs(
     planner: Planner, select: exp.Select, read: Sequence[FromItem]
 ) -> tuple[exp.Select, tuple[Operator, ...]]:
-    """A SELECT over ``__input_n`` in the place of its operators, and these."""
+    """Returns a SELECT that reads ``__input_n`` in place of its operators, and these operators."""
     inputs: list[Operator] = []
     tables: list[tuple[exp.Expr, exp.Expr]] = []
     for each, node in zip(read, relations(select), strict=True):
@@ -60,12 +60,12 @@ def with_inputs(
                 table.set(name, deepcopy(node.args.get(name)))
             tables.append((node, table))
             inputs.append(each.operator)
-    # What is below them is planned, and may be most of the text.
+    # Subtrees are planned already and may be most of the text, so they aren't copied.
     with standing_in(tables):
         made = select.copy()
     for query in conditions.inner_queries(made):
         if conditions.is_one_row(query):
-            # It is kept as the one row that it is, not as all those that it is of.
+            # Its single row is stored, not all rows that it aggregates.
             operator = planner.visit(query.copy())
             assert operator is not None
             query.replace(
@@ -77,7 +77,7 @@ def with_inputs(
             for node in relations(part):
                 below = node.unnest()
                 if isinstance(below, exp.Query) and of_around(below):
-                    continue  # of the rows around: what it reads is kept
+                    continue  # correlated: the relations that it reads are stored
                 operator = planner.visit(node)
                 if operator is not None:
                     operator = closed(planner, operator)

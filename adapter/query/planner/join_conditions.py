@@ -1,4 +1,5 @@
-"""What the conditions of a join say: which go below it, which columns are equal, what tells its rows apart."""
+"""Analyses the conditions of a join: which can move below it, which columns are equal, and which columns
+identify its rows."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from .projections import multiplies
 
 
 def put_tests_of_tables_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
-    """Puts the conditions that ask tables that are no streams (EXISTS, IN) into a query below, where one relation alone
-    stands in FROM; whether there were any. Changes the tree."""
+    """Moves conditions with subqueries (EXISTS, IN) over static tables into a query below, if FROM has a
+    single relation; returns whether there were any. Changes the tree."""
     if len(read) != 1 or select.args.get("laterals"):
         return False
     below = [test for test in filters(select) if test.find(exp.Query) and not reads_stream(test)]
@@ -28,7 +29,8 @@ def put_tests_of_tables_below(select: exp.Select, read: Sequence[FromItem]) -> b
 
 
 def put_tests_below_inner(query: exp.Query) -> bool:
-    """The same of a query in an expression: the conditions on its own rows alone, where it reads one stream."""
+    """Moves the conditions with subqueries over static tables of an inner query into a query below, where
+    they read only its own rows and it reads one stream; returns whether there were any. Changes the tree."""
     if not isinstance(query, exp.Select):
         return False
     sides = joined(query)
@@ -51,8 +53,8 @@ def put_tests_below_inner(query: exp.Query) -> bool:
 
 
 def put_test_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
-    """Puts the first of several conditions that ask streams into a query below, so that each meets the rows that it is
-    about; whether there were several. Changes the tree."""
+    """Moves the first of several conditions with subqueries over streams into a query below, so that each is
+    a join with the rows it tests; returns whether there were several. Changes the tree."""
     if len(read) != 1 or select.args.get("laterals"):
         return False
     tests = tests_with_queries(select)
@@ -60,8 +62,8 @@ def put_test_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
 
 
 def _put_below(select: exp.Select, tests: Sequence[exp.Expr], relation: exp.Expr, alias: str) -> bool:
-    """Puts some of a SELECT's conditions into a query below, in the place of one of its relations; whether there are any.
-    Changes the tree."""
+    """Replaces a relation of a SELECT by a query with some of the SELECT's conditions; returns whether there
+    are any. Changes the tree."""
     if not tests:
         return False
     moved = {id(test) for test in tests}
@@ -73,7 +75,8 @@ def _put_below(select: exp.Select, tests: Sequence[exp.Expr], relation: exp.Expr
 def equal_ends(
     equal: Sequence[Mapping[str, exp.Expr]], aliases: Sequence[str], relations: Sequence[Relation]
 ) -> tuple[str, ...]:
-    """The columns with the windows' ends of relations, where rows meet only if these are equal."""
+    """Returns the window end columns of relations, if their rows match only where these are equal; empty
+    otherwise."""
     for each in equal:
         ends = [relation.ends for relation in relations]
         if len(each) == len(aliases) == len(relations) and all(
@@ -89,7 +92,8 @@ def join_keys(
     streams: Sequence[FromItem],
     outputs: column_origins.Outputs,
 ) -> tuple[frozenset[str], ...]:
-    """What tells rows of a join apart: the keys of all sides, but of those of which a row meets one at most."""
+    """Returns the columns that identify a row of a join: the keys of all sides, except of sides of which a
+    row matches at most one."""
     if multiplies(select):
         return ()
     found: set[str] = set()
@@ -102,11 +106,11 @@ def join_keys(
         key = each.operator.relation.key
         names = None if key is None else [outputs.of.get((each.alias.lower(), name)) for name in key]
         if names is None or None in names:
-            # Of inner joins the order is no matter.
+            # The order of inner joins doesn't matter.
             others = {other.alias.lower() for other in (streams if inner else streams[:number])}
             others -= {each.alias.lower(), *met}
             if any(_is_equated(own, each, select, others, inner) for own in each.operator.relation.keys):
-                met.add(each.alias.lower())  # a row meets one of its at most
+                met.add(each.alias.lower())  # each row matches at most one of its rows
                 continue
             return ()
         found |= {name for name in names if name is not None}
@@ -114,8 +118,8 @@ def join_keys(
 
 
 def put_filters_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
-    """Puts conditions of an inner join on one relation's columns alone below it, so that rows which don't pass aren't kept;
-    whether there were any. Changes the tree."""
+    """Moves conditions of an inner join that read one relation's columns below the join, so that rows that
+    fail them aren't stored; returns whether there were any. Changes the tree."""
     if not all(conditions.is_inner(each.join) for each in read):
         return False
     aliases = {each.alias.lower() for each in read}
@@ -140,8 +144,8 @@ def put_filters_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
 def _is_equated(
     key: frozenset[str], each: FromItem, select: exp.Select, others: Collection[str], inner: bool
 ) -> bool:
-    """Whether all columns that tell a relation's rows apart equal something of others, so that a row meets one of its at
-    most: by what its own join says, or, where all joins are inner, anything."""
+    """Whether a relation's key is equated with columns of other relations, so that a row matches at most one
+    of its rows: by its own join condition or, if all joins are inner, by any condition."""
     if not inner and (each.join is None or each.join.side not in ("", "LEFT")):
         return False
     joins = (select.args.get("joins") or ()) if inner else [each.join]

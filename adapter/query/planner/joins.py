@@ -1,4 +1,4 @@
-"""Joins, semi and anti joins of anything."""
+"""Plans joins, semi and anti joins."""
 
 from __future__ import annotations
 
@@ -53,16 +53,17 @@ _IN_TIME = (
 def plan_join(
     planner: Planner, select: exp.Select, read: Sequence[FromItem], inner: Sequence[exp.Query]
 ) -> Operator:
-    """A SELECT over several relations, or one that asks streams in its conditions: bounded by time, from changes, or anew.
+    """Plans a SELECT over several relations, or one with subqueries over streams: as an interval join, a
+    regular join, or recomputed.
 
     Args:
-        planner: of the tree.
-        select: neither groups nor ranks.
-        read: what stands in FROM.
-        inner: its queries over streams that stand elsewhere.
+        planner: planner of the tree.
+        select: SELECT without GROUP BY and OVER.
+        read: relations in FROM.
+        inner: its subqueries over streams outside FROM.
 
     Raises:
-        QueryError: it has no meaning over streams.
+        QueryError: it isn't supported over streams.
     """
     if read and not any(each.operator for each in read):
         raise QueryError(
@@ -200,12 +201,12 @@ def plan_join(
         return planner.select(select)
     all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
     if any(each.join is not None and each.join.side in ("RIGHT", "FULL") for each in streams):
-        # Rows of either side that meet none may be told apart by NULLs alone.
+        # Unmatched rows of either side may be distinguished by NULLs only.
         keys = ()
     by_end = ends_among(partitions, all_aliases, relations)
     relation = Relation(True, keys=keys, bounded=bounded, ends=passed if by_end else None)
     if alone:
-        # A row that has found one stays.
+        # A row that has found a match stays in the result.
         found = TimeBounds(select, times_of(streams)).delays(alone)
         relation = Relation(False, delays=_delays_of(select, streams, found, outputs), keys=keys)
     if by_end:
@@ -227,7 +228,7 @@ def plan_join(
 
 
 def _always(select: exp.Select, streams: Sequence[FromItem]) -> tuple[int, ...]:
-    """`Recompute.always` of a join of relations, which stand in FROM."""
+    """Returns `Recompute.always` for a join of relations in FROM."""
     there = conditions.always_there(select)
     return tuple(number for number, each in enumerate(streams) if each.alias in there)
 
@@ -235,10 +236,10 @@ def _always(select: exp.Select, streams: Sequence[FromItem]) -> tuple[int, ...]:
 def _check_repeatable(
     select: exp.Select, template: exp.Select, inputs: tuple[Operator, ...], does: str
 ) -> None:
-    """Passes a query that gives the same each time, over what does; `does`: what it is doing, in a message.
+    """Raises unless a query and its inputs are deterministic. `does`: the verb phrase for the message.
 
     Raises:
-        QueryError: it doesn't.
+        QueryError: the query has a non-deterministic function.
     """
     if not is_repeatable(template, inputs):
         raise QueryError(
@@ -248,15 +249,15 @@ def _check_repeatable(
 
 
 def _settle_inner(select: exp.Select, template: exp.Select, key: frozenset[str] | None) -> None:
-    """Has the queries inside give the same each time, of equal rows too. Changes the template.
+    """Makes the results of subqueries deterministic, also among equal rows. Changes the template.
 
     Args:
         select: the query.
-        template: the same over ``__input_n``.
-        key: what identifies its rows; None: nothing does.
+        template: the query over ``__input_n``.
+        key: columns that identify its rows; None if nothing does.
 
     Raises:
-        QueryError: one can't.
+        QueryError: a subquery can't be made deterministic.
     """
     for query in conditions.inner_queries(template):
         conditions.order_lists(query)
@@ -270,7 +271,7 @@ def _settle_inner(select: exp.Select, template: exp.Select, key: frozenset[str] 
 def _of_nothing(
     planner: Planner, select: exp.Select, template: exp.Select, inputs: tuple[Operator, ...]
 ) -> Operator:
-    """A SELECT without FROM, one row of what it asks streams."""
+    """Plans a SELECT without FROM whose subqueries read streams; it returns one row."""
     refuse_tables(select, template)
     _check_repeatable(select, template, inputs, "asks streams")
     _settle_inner(select, template, frozenset())
@@ -289,8 +290,8 @@ def _of_nothing(
 
 
 def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem]) -> Operator:
-    """A SELECT with a LATERAL query over a stream that is no join (`lateral_joins`): asked again for the rows that meet the
-    same."""
+    """Plans a SELECT with LATERAL over a stream that can't be written as a join (`lateral_joins`): recomputed
+    for the rows with the affected keys."""
     laterals = [each.node for each in read if each.operator is None]
     template, inputs = with_inputs(planner, select, read)
     if conditions.reads_tables(template) or not all(isinstance(node, exp.Lateral) for node in laterals):
@@ -321,13 +322,14 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
 
 
 def _as_relation(query: exp.Query) -> bool:
-    """Has a query in an expression ask one relation row by row, where it can; whether it was something else. Changes the
-    tree."""
+    """Rewrites a subquery so that it reads one relation row by row, if possible; returns whether it changed.
+    Changes the tree."""
     return nest_inner(query) or asked_relations.put_in_from(query) or put_tests_below_inner(query)
 
 
 def _says_whose(query: exp.Query) -> bool:
-    """Whether each column in a query inside has the name of a relation before it, in there or around it."""
+    """Whether each column in a subquery has the name of a relation, in the subquery or around it, as its
+    prefix."""
     around = relations_around(query) - {""}
     return all(is_of(query, column) or relation_of(column) in around for column in every(query, exp.Column))
 
@@ -335,13 +337,13 @@ def _says_whose(query: exp.Query) -> bool:
 def _other_bound(
     select: exp.Select, streams: Sequence[FromItem], inner: Sequence[exp.Query], changes: bool
 ) -> str:
-    """What would bound the state of a join that isn't an inner one, at the end of a sentence.
+    """Returns the end of a sentence on what would bound the state of an outer, semi or anti join.
 
     Args:
         select: the query.
-        streams: what it joins.
-        inner: its queries over streams that stand elsewhere.
-        changes: whether rows of these change.
+        streams: relations that it joins.
+        inner: its subqueries over streams outside FROM.
+        changes: whether a relation is an updating table.
     """
     nodes = [*(each.node for each in streams), *inner]
     if all(next(hints.windows_under(node), None) is not None for node in nodes):
@@ -360,16 +362,17 @@ def _outer_in_time(
     keys: tuple[frozenset[str], ...],
     outputs: column_origins.Outputs,
 ) -> Operator:
-    """An outer or anti join of two relations that time bounds: its rows never change.
+    """Plans an outer or anti interval join of two relations; its result is append-only.
 
     Args:
+        planner: planner of the tree.
         select: the query.
-        template: over its inputs.
-        inputs: the relations, whose late rows are counted.
-        streams: the same, as they are read.
-        until: by alias until when their rows are needed.
-        keys: of its rows.
-        outputs: the columns that it hands on.
+        template: the query over its inputs.
+        inputs: the relations, with late rows counted.
+        streams: the same relations in the SELECT.
+        until: by alias, the watermark until which their rows are needed.
+        keys: keys of its rows.
+        outputs: columns that it passes on.
     """
     bounds, preserved = _time_bounds_of_met(select, streams), _preserved(streams)
     due = bounds.until()
@@ -378,10 +381,10 @@ def _outer_in_time(
     if conditions.has_outer(select):
         keys = ()
     aliases = [each.alias.lower() for each in streams]
-    # Of an anti join the rows that are alone are all there is: its own text says which.
+    # An anti join returns only unmatched rows, which its own text selects.
     asked = [not is_anti and alias in preserved for alias in aliases]
-    # A row that is alone comes some time after that by which it is due. How far its other times lie from that, the
-    # join's conditions say of rows alone that meet.
+    # An unmatched row is emitted some time after the column by which it expires. The join conditions bound
+    # its other times only for matching rows.
     late = {
         (alias, column): delay
         for (alias, column), delay in bounds.delays(due).items()
@@ -411,15 +414,15 @@ def _outer_in_time(
 
 
 def _until_alone(select: exp.Select, streams: Sequence[FromItem]) -> dict[str, Until] | None:
-    """By alias until when the rows of an outer, semi or anti join of two relations are needed; None: no time bounds
-    it."""
+    """Returns by alias the watermark until which rows of an outer, semi or anti join of two relations are
+    needed; None if time doesn't bound it."""
     if len(streams) != 2 or streams[1].join is None:
         return None
     return _time_bounds_of_met(select, streams).until_alone(_preserved(streams))
 
 
 def _preserved(streams: Sequence[FromItem]) -> tuple[str, ...]:
-    """The aliases of the two relations of a join whose rows it says of that they are alone, or not."""
+    """Returns the aliases of the relations of a join whose unmatched rows matter for the result."""
     one, other = (each.alias.lower() for each in streams)
     join = streams[1].join
     side = (join.side or "").upper() if join is not None else ""
@@ -427,7 +430,7 @@ def _preserved(streams: Sequence[FromItem]) -> tuple[str, ...]:
 
 
 def _time_bounds_of_met(select: exp.Select, streams: Sequence[FromItem]) -> TimeBounds:
-    """What is said of the times of rows that meet; rows that are alone are asked by WHERE, too."""
+    """Returns the time bounds of matching rows. WHERE is left out, as it also applies to unmatched rows."""
     met = select.copy()
     met.set("where", None)
     return TimeBounds(met, times_of(streams))
@@ -439,13 +442,14 @@ def _delays_of(
     delays: Mapping[tuple[str, str], int],
     outputs: column_origins.Outputs,
 ) -> dict[str, int]:
-    """`Relation.delays` of a join's result.
+    """Returns `Relation.delays` of a join's result.
 
     Args:
         select: the join.
-        streams: what it reads.
-        delays: by alias and column for how long after the watermark has passed its time rows of the join may still come.
-        outputs: the columns that it hands on.
+        streams: relations that it reads.
+        delays: by alias and column, how long after the watermark has reached the column's time rows of the
+            join may still arrive.
+        outputs: columns that it passes on.
     """
     own = {each.alias.lower() for each in streams if each.join is None or not only_asks(each.join)}
     found: dict[str, int] = {}
@@ -459,7 +463,7 @@ def _delays_of(
 
 
 def _unqualified(select: exp.Select) -> list[str]:
-    """The columns that a SELECT reads without a relation's name, but for those that USING joins."""
+    """Returns the columns that a SELECT reads without a relation's name, except those of USING."""
     joins = select.args.get("joins") or ()
     using = {each.name.lower() for join in joins for each in join.args.get("using") or ()}
     columns = (each for each in walk_same_query(select) if isinstance(each, exp.Column) and not each.is_star)

@@ -1,7 +1,7 @@
-"""Whether a SELECT over results of windows stays within one window.
+"""Checks that a SELECT over results of windows stays within one window.
 
-Such a query can be evaluated on the windows that have just closed, and never looks back: it groups,
-ranks and joins by ``window_end``.
+Such a query groups, ranks and joins by ``window_end``, so it can be evaluated on the windows that have just
+closed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ def _in_each_row(sources: Sequence[FromRelation]) -> list[FromRelation]:
 
 
 def window_key(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
-    """Which window column an expression is in each row, if it is one: NULL is no window."""
+    """Returns the window column that an expression equals in each row; None if there is none, or if it may be
+    NULL."""
     if isinstance(node, exp.Column) and not node.table:
-        return window_column(node, sources)  # of all that are joined by USING
+        return window_column(node, sources)  # a column that USING merges
     return window_column(node, _in_each_row(sources)) or _coalesced(node, sources)
 
 
 def output_columns(select: exp.Select, sources: Sequence[FromRelation]) -> dict[str, str]:
-    """The window columns a SELECT hands on."""
+    """Returns the window columns that a SELECT passes on."""
     found: dict[str, str] = {}
     there = _in_each_row(sources)
     for item in select.expressions:
@@ -49,13 +50,14 @@ def output_columns(select: exp.Select, sources: Sequence[FromRelation]) -> dict[
 
 
 def _of_star(star: exp.Expr, columns: Columns) -> dict[str, str]:
-    """Of columns those that a star hands on as they are."""
+    """Returns the columns that a star passes on unchanged."""
     others = left_out(star)
     return {name: what for name, what in columns.items() if name.lower() not in others}
 
 
 def _coalesced(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
-    """The same window column of several sources, of which an outer join leaves one."""
+    """Returns the window column whose values from several sources are coalesced, as after an outer join; None
+    for other expressions."""
     if not isinstance(node, exp.Coalesce):
         return None
     kinds = {window_column(each, sources) for each in arguments(node)}
@@ -63,10 +65,10 @@ def _coalesced(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
 
 
 def check(select: exp.Select, sources: Sequence[FromRelation], outputs: Columns) -> None:
-    """Passes a SELECT whose operators all stay within one window.
+    """Raises unless all operators of a SELECT stay within one window.
 
     Raises:
-        QueryError: one does not; the message says how to make it so.
+        QueryError: one doesn't; the message says how to change it.
     """
     check_ranks(select, sources)
     if limit := select.args.get("limit") or select.args.get("fetch") or select.args.get("offset"):
@@ -94,15 +96,15 @@ def check(select: exp.Select, sources: Sequence[FromRelation], outputs: Columns)
 
 
 def _groups_by_window(select: exp.Select, sources: Sequence[FromRelation]) -> bool:
-    """Whether the groups of a GROUP BY, in each of its grouping sets, are of one window: what is computed of an end may
-    be the same for several."""
+    """Whether each group of a GROUP BY, in each grouping set, belongs to one window. An expression computed
+    from the window's end doesn't count, since it may be equal for several windows."""
     found = grouping(select)
     ends = {place for place, key in enumerate(found.keys) if window_key(key, sources) == "window_end"}
     return bool(ends) if found.sets is None else all(ends & {*keys} for keys in found.sets)
 
 
 def check_ranks(select: exp.Select, sources: Sequence[FromRelation]) -> None:
-    """Passes a SELECT whose OVER clauses are partitioned by ``window_end``."""
+    """Raises `NotInStages` unless the OVER clauses of a SELECT are partitioned by ``window_end``."""
     for item in [*select.expressions, select.args.get("qualify")]:
         for window in every(item, exp.Window) if item else ():
             if not any(

@@ -1,7 +1,7 @@
-"""Joins with tables outside, which are asked for the keys of a micro-batch and no others.
+"""Joins with external tables, in which only the keys of a micro-batch are looked up.
 
-Each such join is checked, and a view put in the place of the table: what the table answers will be
-under it. `lookup_keys` says what it is asked.
+Each such join is checked, and the table replaced by a view for the rows found. `lookup_keys` derives the
+keys.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select o.id, c.name from o left join crm.customers as c on c.id = o.customer")
@@ -32,14 +32,14 @@ _VIEW = "lookup"
 
 
 def place(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...]:
-    """Puts views in the place of lookup tables. Changes the tree, in which streams are marked.
+    """Replaces lookup tables by views. Streams are marked in the tree, which is changed.
 
     Args:
-        tree: of a model's text.
-        relations: those that are lookup tables.
+        tree: tree of a model's text.
+        relations: names of the lookup tables.
 
     Raises:
-        QueryError: one stands where it can't be asked for keys.
+        QueryError: a lookup table is in a place without keys to look up.
     """
     wanted = {relation.lower() for relation in relations}
     found: dict[str, LookupTable] = {}
@@ -81,10 +81,10 @@ def place(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...
 
 
 def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
-    """Passes operators that read lookup tables row by row.
+    """Raises unless only row-by-row operators read lookup tables.
 
     Raises:
-        QueryError: another one does, which would have to ask for the keys of all that it keeps.
+        QueryError: another operator does, which would have to look up the keys of all its stored rows.
     """
     for operator in flow.operators:
         asks = isinstance(operator, Project | MaterializedProject | WindowResults)
@@ -98,7 +98,8 @@ def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
 
 
 def _place(table: exp.Table) -> int:
-    """Where among the joins of its SELECT a table stands: its keys may come out of those before."""
+    """Returns the index of a table's join in its SELECT: its keys may come from earlier joins. -1 if it is in
+    FROM."""
     join = table.find_ancestor(exp.Join, exp.Select)
     joins = join.parent.args.get("joins") or [] if isinstance(join, exp.Join) and join.parent else []
     return next((number for number, each in enumerate(joins) if each is join), -1)
@@ -111,7 +112,7 @@ def _example(relation: str, alias: str = "t") -> str:
 
 
 def _out_of_its_select(table: exp.Table) -> exp.Table:
-    """A table that a CTE only passes on, ``select * from table``, in the place of the CTE."""
+    """Replaces a CTE that is only ``select * from table`` by the table, and returns the table."""
     while True:
         select = table.find_ancestor(exp.Select)
         if (
@@ -137,7 +138,8 @@ def _out_of_its_select(table: exp.Table) -> exp.Table:
 
 
 def _join_of(table: exp.Table, relation: str) -> exp.Join:
-    """The join that a lookup table is the right side of."""
+    """Returns the join whose right side is a lookup table. Raises `QueryError` if there is none, or if it
+    needs more than the rows found."""
     join, what = table.parent, f"{relation} is a lookup table"
     if not isinstance(join, exp.Join) or not isinstance(join.parent, exp.Select):
         place = "in the FROM before the stream" if isinstance(join, exp.From) else "on its own"
@@ -177,7 +179,7 @@ def _check_values(keys: Sequence[LookupKey], relation: str) -> None:
 
 
 def _all_are_read(select: exp.Expr | None, alias: str) -> bool:
-    """Whether a star of a SELECT takes all columns of one of its relations."""
+    """Whether a star in a SELECT expands to all columns of one of its relations."""
     assert isinstance(select, exp.Select)
     for item in select.expressions:
         if isinstance(item, exp.Star) or (
@@ -196,7 +198,8 @@ def _view(
     found: Mapping[str, LookupTable],
     waits_for: Collection[str | None],
 ) -> str:
-    """The view of a table that is asked by some columns: one for all joins, unless its keys come out of it."""
+    """Returns the view of a table for some key columns: one for all joins, unless the join's keys come from
+    that view."""
     base = re.sub(r"[^a-z0-9]+", "_", f"lookup_{table.name}_by_{'_'.join(key)}".lower())
     view, number = base, 1
     while view in waits_for or (

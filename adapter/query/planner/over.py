@@ -1,4 +1,4 @@
-"""OVER: rankings, and frames in order of event time."""
+"""Plans OVER: rankings, and frames in order of event time."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ from .results import is_result
 
 
 def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operator:
-    """A SELECT with OVER: within windows that close at once, in order of event time, a ranking, or computed anew.
+    """Plans a SELECT with OVER: within closed windows, in order of event time, as a ranking, or recomputed.
 
     Args:
-        planner: of the tree.
-        select: reads one relation.
-        source: that one.
+        planner: planner of the tree.
+        select: SELECT that reads one relation.
+        source: that relation.
 
     Raises:
-        QueryError: it is of values that are other ones each time.
+        QueryError: it uses non-deterministic values.
     """
     below = source.streamed
     relation, written = below.relation, select.copy()
@@ -59,10 +59,10 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     conditions.order_all(select, source.alias)
     template, inputs = with_inputs(planner, select, [source])
     ranked, bounds = ranks.ranks(select), ranks.ended(select)
-    # Without an end it is an OVER as any other.
+    # A ranking without a limit is like any other OVER.
     is_ended = ranked.keys() <= bounds.keys()
     is_first = is_ended and len(ranked) == 1
-    # Of the first of rows that only come each is computed once.
+    # Each of the first rows of append-only input is computed once.
     is_once = is_first and not relation.changes and len(conditions.windows_of(select)) == len(inputs) == 1
     if not is_repeatable(template, inputs) and not is_once:
         raise QueryError(
@@ -92,7 +92,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     kept = () if multiplies(select) else outputs.carry_keys(relation.keys)
     made = Relation(
         True,
-        # Where the rows of before were told apart they are so however many places are asked for.
+        # Keys of the input hold for any number of ranks.
         keys=(*kept, *_rank_keys(select, common, {} if kept else bounds)),
         bounded=relation.bounded or (covered and is_ended and len(ranked) == len(over)),
         ends=passed_end(select, source.alias, relation, common),
@@ -122,7 +122,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
                 "",
             ),
         )
-    # What stands above a ranking whose groups expire goes by its rows' own lives.
+    # Operators above a ranking of expiring groups depend on the generations of its rows.
     lives = ttl_over(inputs[0], planner.ttl) is None or is_result(select)
     if lives and is_ended and relation.changes and len(over) == len(ranked) == 1 and not multiplies(select):
         ((name, _),) = ranked.items()
@@ -153,7 +153,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     decide_extremes(template)
     refuse_chance(select, made.key, partial(conditions.why_not_over_again, template, relation.keys))
     if not is_result(select) or made.key is None:
-        # Else a row is found by its key, whatever it said.
+        # Otherwise a row is replaced by its key, whatever it was.
         refuse_tables(select, template)
     return recomputed(
         planner=planner,
@@ -170,12 +170,13 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
 
 
 def _comes_once(select: exp.Select, source: FromItem, last: int) -> bool:
-    """Whether the result is the first row in order of event time, which is put out when no other can come before it."""
+    """Whether the result is the first row in order of event time, which is emitted when no other can come
+    before it."""
     (rank,) = conditions.windows_of(select)
     order = rank.args["order"].expressions
     assert source.operator is not None
     time = source.operator.relation.event_time
-    by = 2 if tie(select) is not None else 1  # what ties are broken by stands last
+    by = 2 if tie(select) is not None else 1  # the tie-breaker is last
     return (
         is_result(select)
         and last == 1
@@ -188,9 +189,9 @@ def _comes_once(select: exp.Select, source: FromItem, last: int) -> bool:
 
 
 def _ranked(planner: Planner, operator: TopN) -> Operator:
-    """A ranking, in buckets if that is asked for."""
+    """Adds a ranking, split into buckets if that is requested."""
     if in_one_piece(operator) and ttl_over(operator.inputs[0], planner.ttl) is not None:
-        # Before 28 November 2026 it was forgotten: such a state isn't gone on with.
+        # Before 28 November 2026 such a ranking expired: the digest excludes those states.
         operator = replace(operator, name=f"top_{digest(operator.name, 'never idle')}")
     if planner.rewrites.topn_buckets is not None:
         planner.rewrites.split_ranking(operator.name)
@@ -204,7 +205,8 @@ def _ranked(planner: Planner, operator: TopN) -> Operator:
 def _over_in_time(
     planner: Planner, select: exp.Select, template: exp.Select, source: FromItem, inputs: tuple[Operator, ...]
 ) -> Operator | None:
-    """OVER in order of event time, whose rows never change; None: it is in another order, or looks at later rows."""
+    """Plans OVER in order of event time, which is append-only; None for another order, or if frames have
+    later rows."""
     assert source.operator is not None
     relation = source.operator.relation
     over = conditions.windows_of(select)
@@ -217,11 +219,11 @@ def _over_in_time(
     if reached is None:
         return None
     if select.args.get("where"):
-        # Of the rows that are kept each is one that frames have.
+        # Every stored row belongs to frames, so rows are filtered before.
         return plan_over(planner, *_filtered_below(planner, select, source))
     keys = over[0].args.get("partition_by") or []
     covered = fixed_keys(planner, keys, select)
-    # A partition within a window ends with it.
+    # A partition within a window expires with the window.
     timed = {column: column for column in relation.times}
     ending = filter(None, (column_origins.carried(key, source.alias, timed) for key in keys))
     until = tuple((column, relation.times[column]) for column in sorted(ending))[:1]
@@ -273,7 +275,7 @@ def _over_in_time(
 
 
 def _filtered_below(planner: Planner, select: exp.Select, source: FromItem) -> tuple[exp.Select, FromItem]:
-    """The same with its WHERE in a query of its own, in FROM."""
+    """Returns the SELECT with its WHERE moved into a query in FROM."""
     made = select.copy()
     (node,) = relations(made)
     filter_below(node, source.alias, [made.args["where"].this])
@@ -285,7 +287,8 @@ def _filtered_below(planner: Planner, select: exp.Select, source: FromItem) -> t
 def _rank_keys(
     select: exp.Select, common: Sequence[exp.Expr], bounds: Mapping[str, int]
 ) -> tuple[frozenset[str], ...]:
-    """A row number, with what it counts within, identifies a row; of the first one this alone does."""
+    """Returns the keys of a SELECT with ROW_NUMBER: the number and its partition keys; the partition keys
+    alone if only the first row is kept."""
     if conditions.explodes(select):
         return ()
     for name, rank in ranks.ranks(select).items():
@@ -298,7 +301,7 @@ def _rank_keys(
 
 
 def _begin_anew(select: exp.Select, alias: str) -> None:
-    """Has the OVER clauses of a SELECT also partition by the generation that a row is of. Changes the tree."""
+    """Adds a row's TTL generation to the partition keys of all OVER clauses of a SELECT. Changes the tree."""
     life = exp.column(OVER_LIFE, table=alias, quoted=True)
     for window in conditions.windows_of(select):
         window.set("partition_by", [*(window.args.get("partition_by") or ()), life.copy()])

@@ -1,4 +1,4 @@
-"""A model's text → its `Plan`: what it says is read, and the planner that it is for is asked."""
+"""Plans a model's text: parses it and calls the planner that applies."""
 
 from __future__ import annotations
 
@@ -49,19 +49,20 @@ def plan(
     ask: QueryRunner | None = None,
     emission: Emission = FINAL,
 ) -> Plan:
-    """The plan of a model's compiled text, whatever it puts together.
+    """Returns the plan of a model's compiled text.
 
     Args:
         text: one SELECT.
-        known: what the project says of relations, by their names in the text.
-        ttl: microseconds after which an idle key of a query without windows is forgotten.
-        domains: columns whose sets of values do not grow.
-        ask: asks a session what functions are that aren't Spark's own, and of which types sums are; None:
-            there is no session, and the plan is for looking at.
-        emission: when results of windows come.
+        known: properties of relations that the project declares, by their names in the text.
+        ttl: microseconds until an idle key of a query without windows expires.
+        domains: columns whose sets of values don't grow.
+        ask: runs a query in a session, for functions that aren't built into Spark and for types of sums. None
+            without a session: the plan is only displayed.
+        emission: when results of windows are emitted.
 
     Raises:
-        QueryError: it doesn't parse, reads no stream, has no meaning over one, or its state can grow for ever (`Unbounded`).
+        QueryError: the text doesn't parse, reads no stream, isn't supported over streams, or its state is
+            unbounded (`Unbounded`).
     """
     made = partial(_planned, ttl=ttl, emission=emission)
 
@@ -90,7 +91,8 @@ def plan(
 
 
 def _of_fields(text: str, known: Mapping[str, Known]) -> str | None:
-    """Returns the end of the sentence, with what to do where the event time of a stream is a field; None: it is none."""
+    """Returns the end of a sentence that says what to do if the event time of a stream is a field of a
+    struct; None if it isn't."""
     streams = {name.lower() for name in stream_relations(text)}
     for relation, what in known.items():
         if what.event_time is not None and is_path(what.event_time) and relation.lower() in streams:
@@ -99,10 +101,10 @@ def _of_fields(text: str, known: Mapping[str, Known]) -> str | None:
 
 
 def _without(misspelt: Sequence[str], made: Callable[[], Plan]) -> None:
-    """Plans a query again without the constant_domains that no column is called, which bound nothing.
+    """Plans a query again without the constant_domains that match no column and so bound nothing.
 
     Raises:
-        Unbounded: as before; these are named.
+        Unbounded: the state is still unbounded; the message names those columns.
     """
     listed = ", ".join(f"'{name}'" for name in misspelt)
     try:
@@ -114,15 +116,15 @@ def _without(misspelt: Sequence[str], made: Callable[[], Plan]) -> None:
 
 
 def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None) -> Plan:
-    """The plan of a text that stays within windows.
+    """Returns the plan of a text that stays within windows.
 
     Args:
         text: one SELECT.
-        batch: it is for batch, where every clock is the machine's.
-        ask: as in `plan`.
+        batch: whether it is for batch, where the current time is the machine's.
+        ask: see `plan`.
 
     Raises:
-        QueryError: as in `plan`, or there is something else in it.
+        QueryError: see `plan`; or the text has something other than windows.
     """
 
     def made(text: str, tree: exp.Query, *_: object, ask: QueryRunner | None) -> Plan:
@@ -138,8 +140,8 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
 
 @contextmanager
 def _of_sparks_sql() -> Iterator[None]:
-    """Names what sqlglot takes for SQL where Spark doesn't, as in min_by(a, b ORDER BY c): of that it prints texts that
-    nobody reads."""
+    """Raises `QueryError` for syntax that sqlglot parses but Spark doesn't, as in min_by(a, b ORDER BY c).
+    sqlglot fails when it generates Spark's SQL."""
     try:
         yield
     except SqlglotError as problem:
@@ -155,14 +157,14 @@ def _with_names_apart(
     ask: QueryRunner | None,
     made: Callable[..., Plan],
 ) -> Plan:
-    """A plan in which the author's names are told from those of generated SQL (`own_names`).
+    """Returns a plan in which the author's names are distinguished from those of generated SQL (`own_names`).
 
     Args:
-        text: a model's.
-        known: what is known of relations.
+        text: text of a model.
+        known: properties of relations.
         domains: columns.
-        ask: asks a session.
-        made: makes the plan of a text and its tree, with the same.
+        ask: runs a query in a session.
+        made: returns the plan of a text and its tree, from the other arguments.
     """
     tree = _parsed(text)
     known = _in_their_case(known, tree)
@@ -182,17 +184,19 @@ def _with_names_apart(
 
 
 def _in_their_case(known: Mapping[str, Known], tree: exp.Query) -> Mapping[str, Known]:
-    """Returns what is known of relations without those of which a text reads another one whose name differs in case only."""
+    """Returns the properties of relations without those whose names differ from a relation in the text only
+    in case."""
     read = {hints.relation_name(table) for table in every(tree, exp.Table)} & known.keys()
     others = {name.lower() for name in read}
     return {name: what for name, what in known.items() if name in read or name.lower() not in others}
 
 
 def _check_case(tree: exp.Query) -> None:
-    """Passes a text whose relations differ in more than the case of their names, which nothing else here tells apart.
+    """Raises if relations of a text differ only in the case of their names, since names are compared without
+    it.
 
     Raises:
-        QueryError: some don't.
+        QueryError: two do.
     """
     found: dict[tuple[str, ...], exp.Table] = {}
     for table in every(tree, exp.Table):
@@ -216,7 +220,8 @@ def _planned(
     emission: Emission,
     may_grow: bool = False,
 ) -> Plan:
-    """The same as `plan` of a text that is parsed; `may_grow`: whatever its state. Changes the tree."""
+    """Returns the plan of a parsed text; see `plan`. `may_grow`: whether unbounded state is accepted. Changes
+    the tree."""
     read = _read(text, parsed, ask)
     outside = lookups.place(read.tree, [relation for relation, what in known.items() if what.lookup])
     event_clock.mark(read.tree, known)
@@ -252,7 +257,7 @@ def _planned(
 def _of_windows(
     read: _Text, known: Mapping[str, Known], outside: tuple[LookupTable, ...], emission: Emission
 ) -> Plan:
-    """The plan of a text that stays within windows, and all of which puts its rows out as these say."""
+    """Returns the plan of a text that stays within windows and whose results are emitted as `emission` says."""
     found = _within_windows(read, known, outside)
     windows = found.windows
     assert windows is not None
@@ -294,10 +299,10 @@ def _within_windows(
 
 
 def _refuse_chance(tree: exp.Query) -> None:
-    """Passes rankings within windows that give the same whenever they are computed.
+    """Raises unless rankings within windows are deterministic.
 
     Raises:
-        NotMeant: one doesn't.
+        NotMeant: one isn't.
     """
     for select in every(tree, exp.Select):
         for over in conditions.windows_of(select):
@@ -309,34 +314,34 @@ def _refuse_chance(tree: exp.Query) -> None:
 
 @dataclass(frozen=True)
 class _Text:
-    """A model's text as a tree, with what it says beside its rows."""
+    """A model's text as a tree, with the settings that it contains."""
 
     tree: exp.Query
     clauses: Callable[[], list[tuple[str, str]]]
-    """Gives those that its author wrote."""
+    """Returns the clauses that the author wrote."""
     rewrites: Rewrites
     hint: MiniBatch | None
     unknown_functions: tuple[str, ...]
     unclear_columns: tuple[str, ...]
     star: exp.Expr | None
-    """A call with a '*' of which nothing says what it stands for."""
+    """A call with a '*' whose columns are unknown."""
     nameless: str | None
-    """A column of the result that Spark has a name for which isn't known."""
+    """A column of the result whose name in Spark is unknown."""
 
     def check_names(self) -> None:
-        """Passes a text whose columns are computed otherwise than they are written.
+        """Raises unless all columns have names. Required if columns aren't computed as they are written.
 
         Raises:
-            QueryError: one has no name.
+            QueryError: a column has no name.
         """
         if self.nameless is not None:
             raise QueryError(f"'{self.nameless}' has no name; give it one: AS …")
 
     def check_stars(self) -> None:
-        """Passes a text that can be planned as something with columns of its own.
+        """Raises unless generated columns can be added to a query's rows.
 
         Raises:
-            QueryError: a call would see them.
+            QueryError: a call with '*' would include them.
         """
         if self.star is not None:
             raise QueryError(
@@ -356,8 +361,8 @@ def _parsed(text: str) -> exp.Query:
 
 
 def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
-    """A text in which streams are marked, and aggregates known as such, with the types of sums. Changes the tree."""
-    # Who has which columns is asked by several passes.
+    """Parses a text: marks streams, and determines aggregates and the types of sums. Changes the tree."""
+    # Several passes ask which relation has a column.
     ask = None if ask is None else cache(ask)
     flinks_words.check(text, tree)
     as_parsed = tree.copy()
@@ -388,9 +393,9 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     if ask is not None:
         find_types(tree, ask)
         session_zone.mark(tree, ask)
-    # Only who keeps them asks for them.
+    # Computed only if it is stored.
     clauses = cache(lambda: written_clauses(as_parsed))
-    # Without anybody to ask a plan is for looking at.
+    # Without a session a plan is only displayed.
     return _Text(
         tree=tree,
         clauses=clauses,
@@ -404,18 +409,18 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
 
 
 def _is_of_stream(star: exp.Expr) -> bool:
-    """Whether a '*' is the author's, and of what streams have."""
+    """Whether a '*' was written by the author and expands to columns of streams."""
     select = star.find_ancestor(exp.Select)
     return select is not None and _is_authors(select)
 
 
 def _is_authors(select: exp.Select) -> bool:
-    """Whether a SELECT over streams is the author's, not one that a window macro prints."""
+    """Whether a SELECT over streams was written by the author, not printed by a window macro."""
     return hints.reads_stream(select) and _is_written(select)
 
 
 def _is_written(select: exp.Select) -> bool:
-    """Whether a SELECT is the author's, not one that a window macro prints."""
+    """Whether a SELECT was written by the author, not printed by a window macro."""
     return hints.window_of(select) is None and not is_printed(select)
 
 
@@ -428,10 +433,10 @@ def _in_operators(
     emission: Emission,
     may_grow: bool,
 ) -> Plan:
-    """The plan of a text that is put together of any parts. Changes its tree."""
+    """Returns the plan of a text as a tree of operators. Changes the text's tree."""
     read.check_stars()
     tree, rewrites = read.tree, read.rewrites
-    # What reads a stream is one operator wherever it stands.
+    # Each query over a stream is one operator, however often it is read.
     ctes.check_read_once(tree, lambda query: not hints.reads_stream(query))
     batch = _with_ties_broken(limits.write_as_ranks(on_change.told(tree), hints.reads_stream))
     flow, streams, ended, dropped = dataflow(
@@ -497,7 +502,7 @@ def _with_ties_broken(tree: exp.Query) -> exp.Query:
 
 
 def _refuse_changes(tree: exp.Query, known: Mapping[str, Known]) -> None:
-    """Passes windows over streams whose rows stay what they are, as Flink does."""
+    """Raises `NotInStages` if windows read an updating table, as Flink does."""
     found = {relation.lower(): what for relation, what in known.items() if what.replaces}
     for table in every(tree, exp.Table):
         what = found.get(hints.relation_name(table).lower())
@@ -514,7 +519,7 @@ def _refuse_changes(tree: exp.Query, known: Mapping[str, Known]) -> None:
 
 
 def reads_streams(text: str) -> bool:
-    """Whether a text may hold a window function or ``stream()``, told without parsing it."""
+    """Whether a text may have a windowing table function or ``stream()``, determined without parsing it."""
     upper = text.upper()
     known = [*(f"{kind.upper()}(" for kind in windows.KINDS), f"/*+ {windows.STREAM.upper()} */"]
     return "/*+" in text and any(mark in upper for mark in known)
@@ -526,10 +531,10 @@ def ranks_rows(text: str) -> bool:
 
 
 def leaves_out_steps(text: str) -> bool:
-    """Whether a window in a text has steps that its macro can't leave out (`emit='on_change'`).
+    """Whether a window in a text leaves out steps, which its macro can't (`emit='on_change'`).
 
     Raises:
-        QueryError: it may have some, and doesn't parse.
+        QueryError: it may leave out some, and the text doesn't parse.
     """
     if "/*+" not in text or f"{windows.OPTIONS['emit']}{on_change.EMIT}" not in text:
         return False
@@ -537,15 +542,16 @@ def leaves_out_steps(text: str) -> bool:
 
 
 def text_in_batch(text: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
-    """A text for batch that doesn't stay within windows: the same, with the ties of its rankings broken as in a stream,
-    without the rows that a stream drops for their event time, and without QUALIFY, which Spark doesn't read.
+    """Returns the text for batch of a query that doesn't stay within windows: with the tie-breakers of the
+    stream, without rows that the stream drops for their event time, and without QUALIFY, which Spark doesn't
+    support.
 
     Args:
-        text: a model's compiled text.
-        ask, known: as in `plan`.
+        text: compiled text of a model.
+        ask, known: see `plan`.
 
     Raises:
-        QueryError: as SQL it would have rows that a stream leaves out.
+        QueryError: as plain SQL it would return rows that a stream leaves out.
     """
     tree = parse(text)
     untimed_rows.number(tree)
@@ -566,7 +572,7 @@ def text_in_batch(text: str, ask: QueryRunner | None = None, known: Mapping[str,
 def _dropped(
     text: str, ask: QueryRunner | None, known: Mapping[str, Known]
 ) -> tuple[untimed_rows.DroppedRows, ...]:
-    """Returns where a stream of the same text drops rows without an event time."""
+    """Returns the places where a stream of the text drops rows without an event time."""
     timed = {name.lower() for name, what in known.items() if what.event_time is not None}
     try:
         if not timed or timed.isdisjoint(name.lower() for name in stream_relations(text)):
@@ -580,22 +586,22 @@ def _dropped(
 
 
 def _has_rows_given(tree: exp.Query) -> bool:
-    """Whether rows stand in the place of a table under a window function, as dbt's unit tests have them: there is no table
-    to mark, and none is asked for in batch."""
+    """Whether literal rows replace a table in a windowing table function, as in dbt's unit tests: then there
+    is no table to mark, and batch needs none."""
     return any(hints.input_of(over).find(exp.Table) is None for over in hints.windows_under(tree))
 
 
 def _is_limited_alike(query: exp.Query) -> bool:
-    """Whether a LIMIT counts the same rows as a stream does; Spark has no order by queries that are asked for each row."""
+    """Whether a LIMIT applies to the same rows as in a stream. Spark can't order by correlated subqueries."""
     reads = hints.reads_stream(query) or next(hints.windows_under(query), None) is not None
     return reads and not any(item.find(exp.Query) for item in query.expressions)
 
 
 def stream_relations(text: str) -> tuple[str, ...]:
-    """The relations that a text reads as streams.
+    """Returns the relations that a text reads as streams.
 
     Raises:
-        QueryError: as in `plan`.
+        QueryError: see `plan`.
     """
     tree = ctes.inline(parse(text))
     hints.mark_streams(tree)

@@ -1,8 +1,8 @@
-"""A tree → operators: one visit, bottom up, of queries that are put together from any parts.
+"""Plans a tree as operators, in one bottom-up pass.
 
-Each SELECT is first taken apart into steps that do one thing: join, group, rank, make distinct, project. For each
-the planner takes the cheapest operator whose rule holds, and where none does, `Recompute`: the query itself over
-all rows of the partitions that were touched, less what it gave before.
+Each SELECT is first split into steps that do one thing: join, group, rank, remove duplicates, project. For
+each step the planner takes the cheapest operator whose rule applies, or else `Recompute`: the query over all
+rows of the affected partitions, minus its previous result.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ def dataflow(
     emission: Emission = FINAL,
     may_grow: bool = False,
 ) -> tuple[Dataflow, Streams, tuple[str, ...], tuple[untimed_rows.DroppedRows, ...]]:
-    """The operators of a tree whose streams and static tables are marked. Changes the tree.
+    """Returns the operators of a tree in which streams and static tables are marked. Changes the tree.
 
     Args:
         tree: a query.
-        known: what the project says of relations.
-        ttl: microseconds after which an idle key is forgotten.
-        domains: columns whose sets of values do not grow.
-        rewrites: that the query asks for.
-        windows: the planner of queries that stay within windows: of a query, the streams of the whole tree, how many
-            stages others have, whether rows of windows are kept where they are read as they are, and whether they feed other
-            windows as rows come.
-        emission: when results of windows come.
-        may_grow: passes states that grow for ever.
+        known: properties of relations that the project declares.
+        ttl: microseconds until an idle key expires.
+        domains: columns whose sets of values don't grow.
+        rewrites: rewrites that the query requests.
+        windows: plans queries that stay within windows. Its arguments: the query, the streams of the whole
+            tree, the number of stages of other queries, whether rows of windows are buffered even if they are
+            only read, and whether they feed other windows as they arrive.
+        emission: when results of windows are emitted.
+        may_grow: whether unbounded state is accepted.
 
     Returns:
-        The operators, the streams, the rankings that filters end, as the user wrote them, and where rows without an event
-        time are dropped.
+        The operators, the streams, the rankings that filters limit, as written, and the places where rows
+            without an event time are dropped.
 
     Raises:
-        QueryError: it has no meaning over a stream, or its state can grow for ever.
+        QueryError: it isn't supported over streams, or its state is unbounded.
     """
     ranked = results.ranks_or_groups(tree) is not None
 
@@ -84,10 +84,10 @@ def dataflow(
         if (isinstance(each, TopN) and each.final) or (isinstance(each, Recompute) and each.shown is not None)
     ]
     found = replaced(flow)
-    # With a table that is joined above it the result may have several rows of one of a ranking whose groups are forgotten.
+    # A joined static table may multiply rows of a ranking whose groups expire.
     forgets = any(isinstance(each, TopN) and each.of_ids for each in flow.operators)
     if (alone and found is None) or (forgets and found is not None and not found.certain):
-        # Something stands above it that isn't told by the text alone.
+        # Other operators turned out to be above it, which the text alone doesn't show.
         planner = planner_of(tree)
         flow = planner.plan(may_grow=may_grow)
     dropped = dict.fromkeys(
@@ -97,15 +97,15 @@ def dataflow(
 
 
 class TreePlanner(Planner):
-    """The planner with all of its rules."""
+    """The planner with all its rules."""
 
     def plan(self, comes_once: bool = False, may_grow: bool = False) -> Dataflow:
         """Returns the operators of the whole tree.
 
         Args:
-            comes_once: first rows that are the result come once, and groups that are it may be others each time they are
-                computed.
-            may_grow: passes states that grow for ever.
+            comes_once: whether first rows that are the result are emitted once, and groups that are the
+                result may be non-deterministic.
+            may_grow: whether unbounded state is accepted.
         """
         if comes_once:
             results.mark(self.tree)
@@ -126,8 +126,8 @@ class TreePlanner(Planner):
         return flow
 
     def check_bounded(self, flow: Dataflow) -> None:
-        """Passes operators whose state can't grow for ever, though nothing of it expires."""
-        # What stands above what puts itself out keeps nothing.
+        """Raises `Unbounded` unless the state of all operators is bounded without a TTL."""
+        # Operators above the one that is the result have no state.
         for each in in_order(kept_root(flow)):
             if each.growth is not None:
                 raise Unbounded(unbounded_state.refusal_of(each.growth, self.domains))

@@ -1,4 +1,4 @@
-"""SELECTs that work row by row, and rows that leave as time goes by."""
+"""Plans SELECTs that work row by row, and temporal filters."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ from .from_items import FromItem
 from .inputs import with_inputs
 
 _LABEL = 100
-"""Characters of a label."""
+"""Maximum number of characters of a label."""
 
 
 def plan_temporal_filter(planner: Planner, select: exp.Select, test: exp.Expr) -> Operator:
-    """A SELECT, row by row over a stream, whose rows leave as time goes by; all else that it does is done below."""
+    """Plans a predicate on event time and the current time, over a stream; everything else in the SELECT is
+    done below it."""
     found = event_clock.lower_bound(test)
     assert found is not None
     column, _, length, included = found
-    # At `ts = now - length` a row is still in for >= and out for >.
+    # At `ts = now - length` a row is still in the result for >=, and not for >.
     stays = length + included
     rows = select.copy()
     set_filters(rows, [each for each in filters(rows) if each != test])
@@ -56,7 +57,7 @@ def plan_temporal_filter(planner: Planner, select: exp.Select, test: exp.Expr) -
             f"'{sql(test)}' over rows that change is not supported; put it into the model that makes them."
         )
     if any(isinstance(each, LateRows) for each in in_order(below)):
-        # What is late is told once the watermark is known, and that rows are to come, before.
+        # Late rows are counted when the watermark is known, after rows have arrived.
         raise QueryError(
             f"'{sql(test)}' over a join that time bounds is not supported; put it on the streams below the join, "
             "or into a model of its own that reads the join's."
@@ -70,7 +71,7 @@ def plan_temporal_filter(planner: Planner, select: exp.Select, test: exp.Expr) -
 
 
 def _leaving(planner: Planner, rows: Operator, stays: int, test: str) -> Operator:
-    """Rows, each with its event time in a hidden column, until they leave."""
+    """Returns rows until they expire; each has its event time in a hidden column."""
     relation = replace(
         rows.relation,
         changes=True,
@@ -88,8 +89,8 @@ def _leaving(planner: Planner, rows: Operator, stays: int, test: str) -> Operato
 def _leaving_above(
     planner: Planner, select: exp.Select, read: Sequence[FromItem], source: FromItem, below: TemporalFilter
 ) -> Operator:
-    """A SELECT, row by row over rows that leave, as rows that leave over the SELECT: what it computes of a row, or reads
-    of a table for it, is kept with the row, and less is kept."""
+    """Plans a row-by-row SELECT over a temporal filter as a temporal filter over the SELECT: computed values
+    and columns of static tables are stored with the row, and less is stored."""
     (rows,) = below.inputs
     made = select.copy()
     hide_from_stars(made, [(source.alias, TIME_OF_ROW)])
@@ -100,7 +101,7 @@ def _leaving_above(
 
 
 def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromItem]) -> Operator:
-    """A SELECT that works row by row over one stream, and whatever tables are joined with it."""
+    """Plans a SELECT that works row by row over one stream, joined with static tables."""
     (source,) = (each for each in read if each.operator is not None)
     below = source.operator
     assert below is not None
@@ -109,7 +110,7 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
     template, inputs = with_inputs(planner, select, read)
     relation = below.relation
     random = not conditions.is_repeatable(template)
-    # A list of VALUES is part of the query.
+    # VALUES are part of the query.
     outside = conditions.reads_tables(template)
     is_kept = relation.changes and (random or outside)
     one_to_one = len(read) == 1 and not multiplies(select) and not source.node.args.get("pivots")
@@ -135,7 +136,7 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
         delays={**outputs.carry(relation.delays), **delays_of_computed(select, of_item)},
         keys=keys,
         bounded=relation.bounded and not (select.args.get("laterals") and random),
-        # What was read of a table is read once for each row that comes.
+        # Columns of a static table are read once for each input row.
         repeatable=relation.repeatable and (is_kept or not random),
     )
     if is_kept:
@@ -165,13 +166,14 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
 def local(
     planner: Planner, what: str, inputs: tuple[Operator, ...], text: str, relation: Relation
 ) -> Operator:
-    """What can be computed of the rows of a micro-batch alone, as all rows come at once that it puts together."""
+    """Plans a query that needs the rows of one micro-batch only, since all rows that it combines arrive
+    together."""
     name = f"local_{digest(what, text, *(each.name for each in inputs))}"
     return planner.add(Local(name, inputs, text, replace(relation, changes=False), what))
 
 
 def delays_of_computed(select: exp.Select, of_item: Callable[[exp.Expr], int | None]) -> dict[str, int]:
-    """`Relation.delays` of the columns that a SELECT computes."""
+    """Returns `Relation.delays` of the columns that a SELECT computes."""
     made = {
         item.alias.lower(): of_item(item.this)
         for item in select.expressions
@@ -181,27 +183,27 @@ def delays_of_computed(select: exp.Select, of_item: Callable[[exp.Expr], int | N
 
 
 def multiplies(select: exp.Select) -> bool:
-    """Whether one row of what a SELECT reads may become several."""
+    """Whether one input row of a SELECT may become several."""
     return bool(select.args.get("laterals")) or conditions.explodes(select)
 
 
 def short(select: exp.Select) -> str:
-    """The beginning of a query, for a label, which signatures of states hold. Of many queries above each other each would be
-    printed as often as there are others above it, so what is too deep to be seen isn't."""
+    """Returns the beginning of a query as a label; labels are part of the signatures of states. Nested
+    queries that are too deep to be seen aren't printed: printing all would take quadratic time."""
     queries = defaultdict(list)
     for each in every(select, exp.Subquery):
         queries[_depth(each, select)].append(each.this)
     for depth in count(1):
         with standing_in([(query, exp.Var(this="…")) for query in queries[depth]]):
             text = unmarked(sql(select))
-        # Where one could be seen it may be the author's own, too.
+        # '(…' in the text may also be the author's own.
         if not queries[depth] or not 0 <= text.find("(…") < _LABEL:
             break
     return text if len(text) <= _LABEL else f"{text[: _LABEL - 3]}…"
 
 
 def _depth(query: exp.Expr, top: exp.Expr) -> int:
-    """How many queries in parentheses one is in, itself included."""
+    """Returns the number of parenthesized queries around a query, including itself."""
     depth = 0
     while query is not top:
         depth += isinstance(query, exp.Subquery)

@@ -1,5 +1,5 @@
-"""A ranking whose places are asked for up to some → its `TopN`: over rows that only come, and over groups, where their own
-state says all there is to be known of them."""
+"""Plans a ranking with a limit as a `TopN`: over append-only rows, or over groups whose state has all values
+that are needed."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from ..sql.tie_breaking import fields_of, tie
 
 @dataclass(frozen=True)
 class _Ranking:
-    """A SELECT with one ranking, taken apart."""
+    """Parts of a SELECT with one ranking."""
 
     rows: exp.Select
-    """Its rows, without the place: with columns that begin with `BY`, `ORDER` and `ID`."""
+    """Its rows without the rank, with columns whose names begin with `BY`, `ORDER` and `ID`."""
     within: Sequence[exp.Expr]
     order: Sequence[exp.Ordered]
-    """Without what ties are broken by, where that is the row."""
+    """Order keys, without a tie-breaker that is the whole row."""
     top: Top
     rank: str
     function: exp.Expr
     columns: tuple[str, ...] | None
 
     def operator(self, template: exp.Select, below: Operator, relation: Relation, *identity: str) -> TopN:
-        """The operator over rows that only come.
+        """Returns the operator over append-only rows.
 
         Args:
             template: the query over its input.
             below: its input.
-            relation: of the result.
-            identity: what tells it from others of the same text over the same input.
+            relation: relation of the result.
+            identity: texts that distinguish it from other operators with the same text and input.
         """
         return TopN(
             name=f"top_{digest(below.name, canonical(template), *identity)}",
@@ -68,14 +68,14 @@ class _Ranking:
 def _taken_apart(
     select: exp.Select, template: exp.Select, name: str, last: int, ids: Sequence[exp.Expr] = ()
 ) -> _Ranking | None:
-    """The parts of a ranking; None: which column the place is can't be told."""
+    """Returns the parts of a ranking; None if the position of the rank's column is unknown."""
     item = next(each for each in template.expressions if each.alias_or_name.lower() == name)
     columns = _columns(template)
     if columns is None and template.expressions[-1] is not item:
         return None
     (rank,) = conditions.windows_of(template)
     order = list(rank.args["order"].expressions)
-    # Of a row with a MAP what ties are broken by is written out.
+    # For a row with a MAP the tie-breaker is written out.
     is_tied = isinstance(rank.this, exp.RowNumber) and tie(select) is not None and fields_of(select) is None
     if is_tied:
         order.pop()
@@ -113,17 +113,18 @@ def of_rows(
     relation: Relation,
     is_timed: bool,
 ) -> TopN | None:
-    """The operator of a SELECT with one ranking over rows that only come; None: it needs more than the rows that are among
-    the first.
+    """Returns the operator of a SELECT with one ranking over append-only rows; None if it needs more than the
+    first rows.
 
     Args:
-        select: the query. Its ties are broken.
-        template: the same over its input.
-        alias: what that calls its input.
+        select: the query, with ties broken.
+        template: the query over its input.
+        alias: alias of the input.
         below: its input.
-        name: the ranking's column, in lower case.
-        last: the last place that is asked for.
-        relation: of the result; one whose rows never change has each of them when no other can come before it.
+        name: column of the ranking, in lower case.
+        last: the last rank that is used.
+        relation: relation of the result. If it is append-only, a row is emitted when no other can come before
+            it.
         is_timed: whether rows have a time, in the hidden column `ROW_TIME`.
     """
     made = _taken_apart(select, template, name, last)
@@ -147,11 +148,12 @@ def of_groups(
     relation: Relation,
     expires: bool = False,
 ) -> TopN | None:
-    """The operator of a SELECT with one ranking over groups; None: it needs more than the groups have.
+    """Returns the operator of a SELECT with one ranking over groups; None if it needs more than the groups'
+    values.
 
     Args:
-        expires: whether groups are forgotten that were idle for long.
-        select, template, alias, below, name, last, relation: as of `of_rows`.
+        expires: whether idle groups expire.
+        select, template, alias, below, name, last, relation: see `of_rows`.
     """
     path, group = row_by_row(below)
     key = below.relation.key
@@ -160,7 +162,7 @@ def of_groups(
         or not key
         or not _is_read_anew(group)
         or fields_of(select) is not None
-        # What a row that goes was, another version of the table may not say.
+        # A retracted row couldn't be computed again from a later version of the table.
         or conditions.reads_tables(template)
     ):
         return None
@@ -191,14 +193,14 @@ def of_groups(
             carries=lambda node: column_origins.carried(node, alias, of_group),
             of_star=listed_names(selects[-1]) if selects else None,
         ),
-        # A ranking that a row is behind in isn't touched by it, which matters where its members may be forgotten.
+        # A row behind the last rank doesn't affect the ranking. This isn't used if members may expire.
         descends=None if within is None or expires else _descends(made),
         of_ids=of_ids if expires else (),
     )
 
 
 def _descends(made: _Ranking) -> bool | None:
-    """See `TopN.descends`. How many are before a row says nothing of how many values are."""
+    """Returns `TopN.descends`. DENSE_RANK counts values, which the number of rows before a row doesn't bound."""
     if not made.order or isinstance(made.function, exp.DenseRank):
         return None
     return bool(made.order[0].args.get("desc"))
@@ -209,20 +211,20 @@ def _numbered(prefix: str, size: int) -> tuple[str, ...]:
 
 
 def _is_read_anew(group: GroupAggregate) -> bool:
-    """Whether the groups of a ranking are found in the state as they were put out, and stay until they change."""
+    """Whether the state has the groups' rows as they were emitted, until they change."""
     counts_values = group.stage.signed and bool(group.stage.distinct_sets)
     return not counts_values and not group.ends and group.relation.repeatable
 
 
 def _columns(template: exp.Select) -> tuple[str, ...] | None:
-    """The columns of the result in their order; None: they can't be told by their names."""
+    """Returns the columns of the result in order; None if names don't identify them."""
     names = [each.alias_or_name for each in template.expressions]
     is_told = not template.is_star and all(names) and len({name.lower() for name in names}) == len(names)
     return tuple(names) if is_told else None
 
 
 def _carried(selects: Sequence[exp.Query], group: GroupAggregate) -> dict[str, str]:
-    """By column above a grouping, and SELECTs over it, which of its own it is, where it is one."""
+    """Maps columns above a GROUP BY, and above SELECTs over it, to the GROUP BY's columns that they are."""
     stage = group.stage
     found = {name.lower(): name for name in (*identity_columns(stage), *(m.name for m in stage.metrics))}
     for select in selects:

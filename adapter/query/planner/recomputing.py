@@ -1,4 +1,4 @@
-"""What has no operator of its own is computed anew for the keys that were touched."""
+"""Plans queries without an operator of their own kind: recomputed for the affected keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from .context import Planner
 def ends_among(
     partitions: Sequence[Sequence[str]], aliases: Sequence[str], relations: Sequence[Relation]
 ) -> tuple[str, ...]:
-    """The columns with the windows' ends of relations, where these are among what all are partitioned by."""
+    """Returns the window end columns of relations, if these are among the partition keys of all; empty
+    otherwise."""
     ends = [relation.ends for relation in relations]
     if None in ends or len(partitions) != len(relations):
         return ()
@@ -43,15 +44,15 @@ def refuse_chance(
     before: str = "",
     after: str = "",
 ) -> None:
-    """Passes values that are the same when they are computed again: in the model's result those that differ in their
-    last digit, too, if its rows have a key.
+    """Raises unless values are the same when they are computed again. Values in the model's result may differ
+    in the last digit if its rows have a key.
 
     Args:
         select: the query.
-        key: what identifies its rows; None: nothing does.
-        why: says why they aren't the same, to the last digit or not.
-        before: of the reason, in the message.
-        after: of the reason.
+        key: columns that identify its rows; None if nothing does.
+        why: returns why values differ, to the last digit or not; None if they don't.
+        before: text before the reason in the message.
+        after: text after the reason.
     """
     is_result = select.parent is None and key is not None
     if chance := why(not is_result):
@@ -59,8 +60,8 @@ def refuse_chance(
 
 
 def refuse_tables(select: exp.Select, template: exp.Expr) -> None:
-    """Passes a query that reads no table beside its inputs: a table that has changed gives another value than what has to be
-    taken back."""
+    """Raises `QueryError` if a query reads a static table in addition to its inputs: a changed table gives
+    other values than those to retract."""
     if conditions.reads_tables(template):
         raise QueryError(
             f"'{hints.quoted(select)}' asks a table, and is computed again when its rows change: with the table as it is "
@@ -83,24 +84,24 @@ def recomputed(
     until: tuple[Until, ...] = (),
     always: tuple[int, ...] = (),
 ) -> Operator:
-    """A SELECT that is computed anew for the keys that were touched.
+    """Plans a SELECT that is recomputed for the affected keys.
 
     Args:
-        planner: of the tree.
+        planner: planner of the tree.
         select: the query.
-        template: the same over ``__input_n``.
-        inputs: what it reads.
-        keys: of each input the expressions by which rows are put together.
-        aliases: of the inputs.
-        relation: what is known of its rows.
-        label: what it is, in a word.
-        top: it is a ranking of which the first rows are kept.
-        growth: why its state would grow for ever; None: by what is known of its inputs.
-        until: when rows of each input are no longer needed.
-        always: as of `Recompute`.
+        template: the query over ``__input_n``.
+        inputs: its inputs.
+        keys: partition expressions of each input.
+        aliases: aliases of the inputs.
+        relation: properties of its rows.
+        label: short description.
+        top: the ranking whose first rows are stored, if it is one.
+        growth: why its state is unbounded; None if that follows from the inputs.
+        until: watermark until which rows of each input are needed.
+        always: see `Recompute.always`.
 
     Raises:
-        QueryError: it stands over values that are other ones each time.
+        QueryError: an input isn't deterministic.
     """
     if any(not each.relation.repeatable and each.relation.changes for each in inputs):
         raise QueryError(f"'{hints.quoted(select)}' stands over values that are other ones each time.")
@@ -111,8 +112,8 @@ def recomputed(
         growth = UnboundedState("every row", None)
     first = () if top is None else (top.rows,)
     asks = any(conditions.inner_queries(template, ("expressions",))) or holds(template, exp.Lateral)
-    # Before 28 November 2026 it was computed of keys that such rows don't have in common, and forgot rows that stay: such a
-    # state isn't gone on with.
+    # Before 28 November 2026 such queries were partitioned by keys that equal rows of several types don't
+    # share, and rows that stay expired: the digest excludes those states.
     told = ["mixed types"] if compares_mixed(template) else []
     told += ["idle rows are met"] if planner.ttl is not None and is_mixed(inputs) else []
     name = f"recompute_{digest(canonical(template), *first, *told, *(each.name for each in inputs))}"
@@ -136,6 +137,6 @@ def recomputed(
 
 
 def is_repeatable(template: exp.Select, inputs: Sequence[Operator]) -> bool:
-    """Whether a query, and all below it, gives the same each time it is computed."""
+    """Whether a query and everything below it is deterministic."""
     below = [each for operator in inputs for each in in_order(operator)]
     return conditions.is_repeatable(template) and all(each.relation.repeatable for each in below)

@@ -1,4 +1,4 @@
-"""Which SELECT's rows are the result, one by one: what it keeps can be put out from its state."""
+"""Finds the SELECT whose rows are the result, so that its output can be emitted from its state."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ _RESULT = "rows_of_result"
 
 
 def mark(query: exp.Query) -> None:
-    """Note of the SELECT that `ranks_or_groups` finds that its rows are the result. Changes the tree."""
+    """Marks the SELECT that `ranks_or_groups` finds as the result. Changes the tree."""
     if (select := ranks_or_groups(query)) is not None:
         select.meta[_RESULT] = True
 
 
 def unmark(select: exp.Select) -> bool:
-    """Takes such a mark away; whether there was one. Changes the tree."""
+    """Removes the mark from a SELECT; returns whether it had one. Changes the tree."""
     return bool(select.meta.pop(_RESULT, False))
 
 
 def is_result(select: exp.Select) -> bool:
-    """Whether a SELECT is marked so."""
+    """Whether a SELECT is marked as the result."""
     return bool(select.meta.get(_RESULT))
 
 
 def ranks_or_groups(query: exp.Expr) -> exp.Select | None:
-    """The SELECT that ranks or groups and whose rows are, row by row, the result; None: there is none."""
+    """Returns the ranking or grouping SELECT whose rows are, row by row, the result; None if there is none."""
     while isinstance(query, exp.Select):
         if is_grouped(query) or (query.find(exp.Window) is not None and any(conditions.windows_of(query))):
             return query
         nodes = [node for node in relations(query) if hints.reads_stream(node)]
-        # Which of its rows an expression that asks a stream takes changes without them.
+        # A subquery over a stream changes the result without changes of these rows.
         is_plain = len(nodes) == 1 and not conditions.inner_queries(query)
         if not is_plain or not isinstance(nodes[0], exp.Subquery):
             return None

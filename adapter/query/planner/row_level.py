@@ -1,4 +1,4 @@
-"""Whether a SELECT can be evaluated on the rows of one micro-batch alone."""
+"""Checks that a SELECT can be evaluated on the rows of one micro-batch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..windows.window_columns import FromRelation
 
 
 def refuse_streams_in_expressions(select: exp.Select) -> None:
-    """Passes a SELECT that reads streams in FROM alone.
+    """Raises unless a SELECT reads streams only in FROM.
 
     Raises:
-        QueryError: it reads one elsewhere.
+        QueryError: a subquery reads one.
     """
     for node in _outside_from(select):
         for query in every(node, exp.Query):
@@ -31,7 +31,7 @@ def refuse_streams_in_expressions(select: exp.Select) -> None:
 
 
 def _outside_from(select: exp.Select) -> Iterator[exp.Expr]:
-    """All of a SELECT but its WITH and the queries and tables that its FROM lists."""
+    """Yields the parts of a SELECT except WITH and the relations in FROM."""
     for clause, value in select.args.items():
         for node in value if isinstance(value, list) else [value]:
             if clause == "with_" or not isinstance(node, exp.Expr):
@@ -46,10 +46,10 @@ def _outside_from(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def refuse_limit(node: exp.SetOperation) -> None:
-    """Passes a set operation of which all rows are asked for.
+    """Raises if a set operation has a LIMIT.
 
     Raises:
-        QueryError: it has a LIMIT.
+        QueryError: it has one.
     """
     if limit := node.args.get("limit") or node.args.get("offset"):
         kind = node.key.upper()
@@ -60,10 +60,11 @@ def refuse_limit(node: exp.SetOperation) -> None:
 
 
 def check_relations(tree: exp.Expr) -> None:
-    """Passes a tree in whose FROM nothing but a GROUP BY, a join or a ranking puts rows of a stream together.
+    """Raises unless only GROUP BY, joins and rankings combine rows of a stream in FROM.
 
     Raises:
-        QueryError: PIVOT, TABLESAMPLE by number or a table function does; or a table is to be read at the time of each row.
+        QueryError: PIVOT, TABLESAMPLE by number or a table function does; or a table is to be read as of each
+            row's time.
     """
     for version in every(tree, exp.Version):
         if version.find(exp.Column) is not None:
@@ -111,7 +112,7 @@ def check_relations(tree: exp.Expr) -> None:
 
 
 def _pivoted(pivot: exp.Pivot) -> exp.Expr | None:
-    """What a PIVOT is of. Behind a join it is of all that is joined."""
+    """Returns the relation of a PIVOT. After a join it is the joined relation."""
     node = pivot.parent
     return node.parent if isinstance(node, exp.Join) else node
 
@@ -121,7 +122,7 @@ def _reads_stream(node: exp.Expr | None) -> bool:
 
 
 def check_row_level(select: exp.Select, sources: Sequence[FromRelation]) -> None:
-    """Passes a SELECT below a window function that works row by row. Takes its ORDER BY away.
+    """Raises unless a SELECT below a windowing table function works row by row. Removes its ORDER BY.
 
     Raises:
         QueryError: it doesn't.
@@ -145,7 +146,7 @@ def check_row_level(select: exp.Select, sources: Sequence[FromRelation]) -> None
 
 
 def check_joins(sources: Sequence[FromRelation]) -> None:
-    """Passes joins that keep no row of a table that is not a stream for its own sake.
+    """Raises if a join keeps unmatched rows of a static table.
 
     Raises:
         QueryError: one does.

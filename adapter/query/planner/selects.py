@@ -1,4 +1,4 @@
-"""A SELECT, taken apart into steps that do one thing each."""
+"""Plans a SELECT by splitting it into steps that do one thing each."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from .set_operations import plan_distinct
 
 
 def plan_select(planner: Planner, select: exp.Select) -> Operator:
-    """A SELECT, of which one step at a time becomes an operator or a query below.
+    """Plans a SELECT: each call turns one step into an operator, or into a query below.
 
     Raises:
-        QueryError: it has no meaning over a stream.
+        QueryError: it isn't supported over streams.
     """
     ranks.check(select)
     if planner.ttl is None:
-        # Else what is counted might be forgotten while rows that ask for it are not.
+        # With a TTL the counts might expire before the rows that use them.
         for query in conditions.inner_queries(select):
             asked_relations.count_rows(query)
     single_rows.join(select)
@@ -76,7 +76,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
     if grouped or over:
         if len(read) > 1 or inner or (grouped and select.args.get("laterals")):
             if asked := conditions.inner_queries(select, ("expressions", "having", "group")):
-                # Those over tables beside them have columns that aren't the rows', either.
+                # Subqueries over static tables too have columns that aren't the row's.
                 if subqueries_below.put(select, subqueries_below.in_groups(select) if grouped else asked):
                     return planner.select(select)
                 if over or conditions.inner_queries(select, ("group",)):
@@ -96,7 +96,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
 
 
 def _hands_on_end(select: exp.Select, source: FromItem) -> bool:
-    """Whether a SELECT hands on what is in open windows, if there are any."""
+    """Whether a SELECT passes on the end of open windows, if there are any."""
     assert source.operator is not None
     end = source.operator.relation.open_until
     return end is None or end in column_origins.outputs(select, source.alias)
@@ -105,8 +105,8 @@ def _hands_on_end(select: exp.Select, source: FromItem) -> bool:
 def _judged_below(
     planner: Planner, select: exp.Select, read: Sequence[FromItem], tests: Sequence[exp.Expr]
 ) -> exp.Select:
-    """The same with its predicates on the time that goes by in a query in FROM, over the rows that they are of. Changes
-    the tree."""
+    """Moves predicates on the current time into queries in FROM, over the streams whose rows they filter.
+    Changes the tree and returns it."""
     streams = [each for each in read if each.operator is not None]
     preserved = not any((each.join is not None and each.join.side in ("RIGHT", "FULL")) for each in read)
     by_source: dict[str, list[exp.Expr]] = {}
@@ -133,10 +133,10 @@ def _judged_below(
 
 
 def _check_judged(test: exp.Expr, source: FromItem) -> None:
-    """Passes a predicate that rows are judged by as they come, where they do.
+    """Raises unless a predicate on the current time applies to rows as they arrive.
 
     Raises:
-        QueryError: they change, or come later.
+        QueryError: rows may be retracted, or arrive later than the stream's.
     """
     operator = source.operator
     assert operator is not None

@@ -1,4 +1,4 @@
-"""UNION, INTERSECT, EXCEPT and DISTINCT."""
+"""Plans UNION, INTERSECT, EXCEPT and DISTINCT."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _INSTEAD = {
     "except": "Leave them out with a condition, as in SELECT DISTINCT … WHERE k IS DISTINCT FROM 1; or write",
     "intersect": "Keep them with a condition, as in SELECT DISTINCT … WHERE k IS NOT DISTINCT FROM 1; or write",
 }
-"""What to write in the place of a set operation with rows that are written out."""
+"""Advice for a set operation with literal rows."""
 
 
 def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
-    """UNION, INTERSECT or EXCEPT, with ALL or without.
+    """Plans UNION, INTERSECT or EXCEPT, with or without ALL.
 
     Raises:
-        QueryError: a side reads no stream, or they can't be compared.
+        QueryError: a side reads no stream, or the sides can't be compared.
     """
     kind = node.key
     refuse_limit(node)
@@ -86,7 +86,7 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
         }
         names = [left.name, right.name]
         if _has_same_columns(node):
-            names.sort()  # in either order it is the same relation
+            names.sort()  # the order of the sides doesn't matter
         delays = {}
         for name, delay in left.relation.times.items():
             other = _same_place(node, name, right.relation.times)
@@ -104,13 +104,14 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
 
 
 def _has_same_columns(node: exp.SetOperation) -> bool:
-    """Whether both sides have columns of the same names in the same order, so that it doesn't matter which is first."""
+    """Whether both sides have columns of the same names in the same order, so that the order of the sides
+    doesn't matter."""
     left, right = _names_of_sides(node)
     return left == right and "*" not in left and "" not in left
 
 
 def _same_place(node: exp.SetOperation, name: str, others: Mapping[str, _T]) -> _T | None:
-    """What the column of the right side carries that stands where one of the left side does."""
+    """Returns the value in `others` for the right side's column at the position of a left side's column."""
     left, right = _names_of_sides(node)
     if "*" in (*left, *right) or len(left) != len(right) or name not in left:
         return None
@@ -130,7 +131,7 @@ def _multiset(
     if words == "distinct":
         relation = replace(relation, keys=inputs[0].relation.keys)
     growth = None if bounded or ends else UnboundedState("every different row", None)
-    # Before 28 November 2026 it forgot rows that stay: such a state isn't gone on with.
+    # Before 28 November 2026 rows that stay expired: the digest excludes such states.
     told = ["idle rows are met"] if planner.ttl is not None and is_mixed(inputs) and not ends else []
     return planner.add(
         SetOperation(
@@ -146,7 +147,8 @@ def _multiset(
 
 
 def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
-    """SELECT DISTINCT: nothing to do where rows have a key, else a GROUP BY of all columns, or counted rows."""
+    """Plans SELECT DISTINCT: as its input if that has a key, as a GROUP BY of all columns, or with counted
+    rows."""
     rows = select.copy()
     rows.set("distinct", None)
     if isinstance(select.args["distinct"].args.get("on"), exp.Expr):
@@ -157,11 +159,11 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
     below = closed(planner, below)
     together = frozenset(below.relation.together)
     if together and not below.relation.changes:
-        # Equal rows come in one micro-batch.
+        # Equal rows arrive in one micro-batch.
         text = f"select distinct * from {input_name(0)}"
         return local(planner, "distinct", (below,), text, replace(below.relation, keys=()))
     if below.relation.keys:
-        return below  # no row is there twice
+        return below  # no row is repeated
     if grouped is not None:
         return planner.select(grouped)
     covered = not rows.is_star and all(
@@ -173,7 +175,7 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
 
 
 def _as_it_ends(ranking: exp.Select, ended: Mapping[str, int]) -> exp.Select:
-    """A ranking with the filter that ends it around it; without one as it is."""
+    """Returns a ranking within the filter that limits it; the ranking itself if there is no limit."""
     if not ended:
         return ranking
     tests = [exp.column(name, quoted=True) <= last for name, last in sorted(ended.items())]
@@ -181,8 +183,8 @@ def _as_it_ends(ranking: exp.Select, ended: Mapping[str, int]) -> exp.Select:
 
 
 def _grouped_by_all(rows: exp.Select) -> exp.Select | None:
-    """A SELECT whose different rows are asked for, as a GROUP BY of all its columns; None: they have no names of their own,
-    or it does more than compute them row by row."""
+    """Returns a SELECT DISTINCT as a GROUP BY of all its columns; None if these have no distinct names, or
+    the SELECT isn't row by row."""
     items = [
         item for item in rows.expressions if isinstance(item, exp.Alias | exp.Column) and not item.is_star
     ]
@@ -196,7 +198,7 @@ def _grouped_by_all(rows: exp.Select) -> exp.Select | None:
         or conditions.inner_queries(rows)
     ):
         return None
-    # A number would be the place of a column.
+    # A number in GROUP BY would be the position of a column.
     keys = [item.unalias().copy() for item in items if not isinstance(item.unalias(), exp.Literal)]
     if not keys:
         return None
@@ -206,5 +208,5 @@ def _grouped_by_all(rows: exp.Select) -> exp.Select | None:
 
 
 def _names_of_sides(node: exp.SetOperation) -> list[list[str]]:
-    """What the left and the right side of a set operation call their columns, in lower case."""
+    """Returns the column names of the left and the right side of a set operation, in lower case."""
     return [[name.lower() for name in output_names(side)] for side in (node.this, node.expression)]

@@ -1,4 +1,4 @@
-"""Streams of the project as operators."""
+"""Plans streams of the project."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .context import Planner
 
 
 def plan_source(planner: Planner, table: exp.Table) -> Operator:
-    """A stream, with its last rows by key where rows of a source replace each other."""
+    """Plans a stream; for an upsert source with the last row of each key."""
     known = planner.streams.known(table.name)
     relation = next(s.relation for s in planner.streams.streams.values() if s.view == table.name)
     keys = (frozenset(name.lower() for name in known.key),) if known.changes and known.key else ()
@@ -22,7 +22,7 @@ def plan_source(planner: Planner, table: exp.Table) -> Operator:
         Source(
             f"source_{digest(relation.lower())}",
             table.name,
-            # Of a changelog there is never more than the table has that it is of.
+            # A changelog holds no more live rows than its table, so it is bounded.
             Relation(
                 known.changes,
                 keys=keys,
@@ -37,7 +37,7 @@ def plan_source(planner: Planner, table: exp.Table) -> Operator:
 
 
 def _normalized(planner: Planner, source: Operator, known: Known, relation: str) -> Operator:
-    """The rows of a source of which each takes the place of the one before it."""
+    """Plans an upsert source, each of whose rows replaces the one before it."""
     assert isinstance(source, Source)
     missing = sorted({name.lower() for name in known.key} - planner.domains)
     keys = ", ".join(known.key)

@@ -1,4 +1,4 @@
-"""How the results of a plan replace each other, where they change."""
+"""Determines how changed results of windows replace rows of the table."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ..windows.emission import Emission
 def replacing(
     plan: WindowResults, pieces: Sequence[SlicedStage | BufferedWindows], emission: Emission
 ) -> Upsert:
-    """Which rows of the table a micro-batch's results are compared with.
+    """Returns which rows of the table a micro-batch's results replace.
 
     Raises:
-        QueryError: they can't be found again; what to change in the query.
+        QueryError: nothing identifies them; the message says what to change in the query.
     """
     if not pieces:
         raise QueryError(
@@ -54,16 +54,16 @@ def replacing(
 
 
 def check_named(upsert: Upsert, key: Sequence[str], grows: bool) -> None:
-    """Passes a key that an author names for the results of windows, if it tells windows apart: results are compared with
-    the rows of the same windows alone, so that two windows' rows of one key would stay beside each other.
+    """Raises unless an author's unique_key identifies windows: results are compared only with rows of the
+    same windows, so rows of two windows with one key would both stay.
 
     Args:
-        upsert: how the query itself has its rows found again.
-        key: the author's.
-        grows: whether windows that begin together end at several times.
+        upsert: how the query itself matches rows.
+        key: the author's key.
+        grows: whether windows with one start have several ends.
 
     Raises:
-        QueryError: it doesn't.
+        QueryError: the key has no window column.
     """
     tell = (WINDOW_END, WINDOW_TIME) if grows else (WINDOW_END, WINDOW_TIME, WINDOW_START)
     by_column = {name.lower(): what for name, what in upsert.carried.items()}
@@ -77,7 +77,8 @@ def check_named(upsert: Upsert, key: Sequence[str], grows: bool) -> None:
 
 
 def _sessions(plan: WindowResults, pieces: Sequence[SlicedStage | BufferedWindows]) -> Upsert:
-    """A session that goes on has another end, and sessions become one: old rows lie within the new window."""
+    """Returns the upsert of sessions. Late rows move a session's end and merge sessions, so the new window
+    contains the old rows' windows."""
     piece = pieces[0]
     if len(pieces) > 1 or not isinstance(piece, SessionStage) or plan.ranks:
         raise QueryError(
@@ -104,12 +105,13 @@ def _sessions(plan: WindowResults, pieces: Sequence[SlicedStage | BufferedWindow
     ]
     same.append(f"old.{quote(start)} >= fired.{WINDOW_START}")
     if piece.window.grows:
-        # A step stays where it is.
+        # The end of a step is fixed.
         same.append(f"old.{quote(end)} = fired.{WINDOW_END}")
         columns = [*map(quote, stage.session_keys), WINDOW_START, WINDOW_END]
         fired = f"select distinct {', '.join(columns)} from {piece.windows_step}"
     else:
-        # A session that goes on ends elsewhere. One that had closed stays, though late rows may begin one around it.
+        # The end of a growing session moves. A session that had closed keeps its rows, even if late rows
+        # begin a session around it.
         same += [f"old.{quote(end)} <= fired.{WINDOW_END}", f"old.{quote(end)} >= fired.{MERGE_FROM}"]
         fired = piece.sessions.bounds(stage.session_keys)
     return Upsert(

@@ -59,18 +59,18 @@ _WINDOW_COLUMNS = {name: name for name in (WINDOW_START, WINDOW_END, WINDOW_TIME
 
 @dataclass(frozen=True)
 class WindowedInfo:
-    """What the planner knows of a query."""
+    """Properties of a query."""
 
     kind: str
     window_columns: Columns = field(default_factory=dict)
     level: int = 0
-    """How many stages' commits come before its rows."""
+    """Number of stages whose commits precede its rows."""
     unique: identity.Unique = None
-    """What identifies its rows, of what its columns carry."""
+    """Origins of its columns that identify a row."""
 
 
 class WindowPlanner:
-    """Plans one query."""
+    """Plans one query that stays within windows."""
 
     def __init__(
         self,
@@ -82,9 +82,9 @@ class WindowPlanner:
         keeps_rows: bool = False,
         at_once: bool = False,
     ) -> None:
-        """`streams`: of a tree that this one is a part of, in which `others` is the number of stages before. `batch`: as in
-        `plan`. `keeps_rows`: also where rows of windows are read as they are. `at_once`: they feed other windows as rows
-        come."""
+        """`streams`: streams of the tree that this one is a part of, in which `others` stages precede.
+        `batch`: see `plan_windows`. `keeps_rows`: whether rows of windows are buffered even if they are only
+        read. `at_once`: whether they feed other windows as they arrive."""
         self.keeps_rows, self.at_once = keeps_rows, at_once
         self.streams_read: tuple[Stream, ...] = ()
         self.tree, self.rewrites, self.others, self.batch = tree, rewrites, others, batch
@@ -95,13 +95,13 @@ class WindowPlanner:
         self.grouped: list[Window | None] = []
         self._visited: dict[int, tuple[exp.Expr, WindowedInfo]] = {}
         self._reads = Counter(map(shape, hints.windows_under(tree)))
-        """How often each window function is read."""
+        """Number of times each windowing table function is read."""
 
     def plan(self) -> WindowResults:
-        """Returns the query over the windows; `streams_read` has the streams after it.
+        """Returns the query over the windows, and sets `streams_read`.
 
         Raises:
-            QueryError: it doesn't stay within windows.
+            QueryError: the query doesn't stay within windows.
         """
         root = exp.Subquery(this=self.tree)
         info = self._visit(root)
@@ -169,7 +169,7 @@ class WindowPlanner:
         return tuple(found.values())
 
     def _check_times(self, streams: Sequence[Stream]) -> None:
-        """Passes unions of streams of which each says how far it has come."""
+        """Raises `QueryError` if a union of streams has no watermark for one of these."""
         unmeasured = {stream.view: stream.relation for stream in streams if stream.event_time is None}
         for stage in self.stages.values():
             found = [unmeasured[view] for view in stage.streams if view in unmeasured]
@@ -183,8 +183,8 @@ class WindowPlanner:
     # -- the visit ---------------------------------------------------------------------------------
 
     def _visit(self, node: exp.Expr) -> WindowedInfo:
-        """What a relation is. Rows with windows may be kept later on, which makes something else of them; all others stay
-        what they are, and are looked at once."""
+        """Returns the properties of a relation. Rows with windows may be buffered later, which changes their
+        kind; others are visited once."""
         seen, info = self._visited.get(id(node), (None, None))
         if seen is node and info is not None:
             return info
@@ -204,7 +204,7 @@ class WindowPlanner:
             return info
         if isinstance(node, exp.Table):
             if hints.placed(node) is not None:
-                # It is joined with them above.
+                # The operators above join it with the windows.
                 raise QueryError("What an operator gives is no part of windows.")
             return WindowedInfo(ROWS if hints.is_stream(node) else STATIC)
         if isinstance(node, exp.SetOperation):
@@ -284,7 +284,8 @@ class WindowPlanner:
         return WindowedInfo(RESULT, outputs, level, unique)
 
     def _is_zoned(self) -> bool:
-        """Whether windows are cut on a zone's clock: several may end at once then, where it is put forward."""
+        """Whether windows are aligned to a time zone: where its clock is put forward, several may end at
+        once."""
         return any(stage.window.time_zone for stage in self.stages.values())
 
     def _visit_union(self, node: exp.SetOperation) -> WindowedInfo:
@@ -339,7 +340,7 @@ class WindowPlanner:
 
     @staticmethod
     def _row_level_reason(select: exp.Select) -> str | None:
-        """Why a SELECT over rows with windows needs them closed; None: it works row by row."""
+        """Returns why a SELECT over rows with windows needs them closed; None if it works row by row."""
         if select.args.get("group"):
             return "GROUP BY"
         for clause in ("distinct", "limit", "offset", "having"):
@@ -355,7 +356,8 @@ class WindowPlanner:
 
     @staticmethod
     def _refuse_on_change(node: exp.Expr) -> None:
-        """Passes windows that have a row at every step, where rows are read: they don't say when a key changed."""
+        """Raises `QueryError` if a window with emit='on_change' is read row by row: its rows don't say at
+        which steps a key changed."""
         for over in hints.windows_under(node):
             window = hints.window_of(over)
             if window is not None and on_change.is_silent(over):
@@ -371,7 +373,7 @@ class WindowPlanner:
             raise NotMergeable("a UNION of windows")
         self._check_path(windowed.node, window)
         if level:
-            # Its rows come out of other windows when these close.
+            # The rows are results of other windows, emitted when these close.
             event_clock.check_output(select)
         check_rows_of_stage(select, window, sources)
         builder = StageBuilder(select, sources, window)
@@ -414,7 +416,7 @@ class WindowPlanner:
         if builder.grouping_sets is not None:
             unique.add(f"{stage.name}.{GROUPING_ID}")
         if window.merges or window.time_zone:
-            # Windows whose ends a clock leaves out end when it is put forward, all of them.
+            # Windows whose ends a clock skips all end when it is put forward.
             unique.add(WINDOW_START)
         result = hints.StageResult(stage.name, level + 1, tuple(outputs.items()), frozenset(unique))
         select.replace(hints.stage_result(result))
@@ -429,16 +431,16 @@ class WindowPlanner:
             self._check_path(next(source.node for source in sources if source.kind == WINDOWED), window)
 
     def _take_ranks(self, select: exp.Select) -> None:
-        """Checks rankings and the filters on them."""
+        """Checks rankings, and records those that filters limit."""
         ranks.check(select)
         for name, rank in ranks.ranks(select).items():
             if name in ranks.ended(select):
-                # As it was at first sight: ties are broken in it later.
+                # Text as first seen, before tie-breakers are added.
                 self.ranks.setdefault(rank.meta.setdefault("text", sql(rank)))
 
     def _check_same_windows(self, select: exp.Select) -> None:
-        """Passes joins of windows that are cut alike, as Flink wants them: others never match, or only here
-        and there."""
+        """Raises `QueryError` unless joined windows have equal bounds, as in Flink: others never match, or
+        only some of them."""
         nodes = relations(select)
         if len(nodes) < 2:
             return
@@ -456,8 +458,8 @@ class WindowPlanner:
             )
 
     def _is_ranked_as_it_is(self, node: exp.Expr) -> bool:
-        """Whether a relation is the rows of a window function as they are. What is read twice through a WITH query is kept
-        once, whole."""
+        """Whether a relation is the unchanged rows of a windowing table function that is read once. A CTE
+        that is read twice is buffered once, in full."""
         assert isinstance(node, exp.Subquery)
         below = _passed_on(node)
         if not hints.window_of(below):
@@ -465,7 +467,7 @@ class WindowPlanner:
         return below is node.this or self._reads[shape(below)] == 1
 
     def _keep_rows(self, node: exp.Expr, reason: str, top: ranks.Top | None = None) -> None:
-        """Puts kept rows in the place of every window function under a node."""
+        """Replaces every windowing table function under a node by its buffered rows."""
         self._refuse_on_change(node)
         for select in list(hints.windows_under(node)):
             window = hints.window_of(select)
@@ -500,10 +502,11 @@ class WindowPlanner:
             select.replace(hints.stage_result(result))
 
     def _time_carries(self, select: exp.Select, window: Window) -> str | None:
-        """The window column, of the windows under a window function, that its time is.
+        """Returns the window column of lower windows that an upper window uses as its time; None if it is
+        none.
 
         Raises:
-            QueryError: results of these windows would come when the upper ones may have closed.
+            QueryError: results of the lower windows may arrive after the upper ones have closed.
         """
         below = self._visit(hints.input_of(select))
         found = below.window_columns.get(window.time_col.lower())
@@ -517,7 +520,8 @@ class WindowPlanner:
         return found
 
     def _comes_in_time(self, select: exp.Select, window: Window, time: str | None) -> bool:
-        """Whether results of windows come before those over them close, by what their time is."""
+        """Whether results of lower windows arrive before the upper windows close, given the column used as
+        time."""
         if time in (WINDOW_END, WINDOW_TIME):
             return True
         if time != WINDOW_START or window.merges:
@@ -527,7 +531,8 @@ class WindowPlanner:
         return all(_holds_whole(window, windows[mark.name]) for mark in marked if mark)
 
     def _keep_read(self, root: exp.Expr) -> bool:
-        """Keeps the rows of windows that are read as they are, where their bounds aren't known at once."""
+        """Buffers the rows of windows that are only read, if their bounds aren't known on arrival; returns
+        whether there are any."""
         found = [hints.window_of(select) for select in hints.windows_under(root)]
         kept = [window for window in found if window is not None and (window.merges or self.keeps_rows)]
         if kept:
@@ -543,13 +548,13 @@ class WindowPlanner:
 
 
 def _holds_whole(upper: Window, lower: Window) -> bool:
-    """Whether no window ends within one of the lower ones."""
+    """Whether no upper window ends within a lower one."""
     together = lower.kind in ("tumble", "cumulate") and lower.time_zone == upper.time_zone
     return together and upper.slice % lower.size == 0 and (upper.offset - lower.offset) % lower.size == 0
 
 
 def _passed_on(node: exp.Expr) -> exp.Expr:
-    """The query whose rows a relation has as they are, below any ``SELECT *`` as of a CTE."""
+    """Unwraps plain ``SELECT *`` layers, such as those left by CTEs."""
     while True:
         if _is_plain(node):
             node = node.this
@@ -560,7 +565,7 @@ def _passed_on(node: exp.Expr) -> exp.Expr:
 
 
 def _is_plain(node: exp.Expr) -> bool:
-    """Whether a relation is a query, without PIVOT, UNPIVOT or TABLESAMPLE."""
+    """Whether a relation is a query without PIVOT, UNPIVOT or TABLESAMPLE."""
     return isinstance(node, exp.Subquery) and {name for name, each in node.args.items() if each} <= {
         "this",
         "alias",
@@ -568,7 +573,7 @@ def _is_plain(node: exp.Expr) -> bool:
 
 
 def _passes_on(select: exp.Select) -> bool:
-    """Whether a SELECT does nothing but hand on what a query below it gives."""
+    """Whether a SELECT is ``SELECT *`` over one query."""
     (item, *others), clauses = select.expressions, {name for name, each in select.args.items() if each}
     plain = isinstance(item, exp.Star) and not any(item.args.values())
     read = relations(select)
@@ -583,7 +588,8 @@ def _passes_on(select: exp.Select) -> bool:
 
 
 def _common(node: exp.SetOperation, sides: Sequence[WindowedInfo]) -> dict[str, str]:
-    """The window columns of a set operation: columns are put together by place, and called as on the left."""
+    """Returns the window columns of a set operation: columns are matched by position, and named as on the
+    left."""
     first, second = sides
     left, right = (column_names(side) for side in (node.this, node.expression))
     if left is None or right is None:

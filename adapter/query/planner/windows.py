@@ -1,4 +1,5 @@
-"""Windows: those within which a query stays, by their own planner, and those over what was joined, grouped or ranked."""
+"""Plans windows: those that a query stays within, by `WindowPlanner`, and those over joined, grouped or
+ranked rows."""
 
 from __future__ import annotations
 
@@ -38,14 +39,14 @@ _SEVERAL_STAGES = "Results of several stages."
 
 
 _OF_MACRO = exp.Select()
-"""What a window macro prints leaves out rows without an event time in batch, too."""
+"""Rows without an event time that a window macro's text leaves out are left out in batch, too."""
 
 
 def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
-    """Windows, and all that stays within one, by the planner of windows.
+    """Plans windows and everything that stays within one, by `WindowPlanner`.
 
     Raises:
-        QueryError: it doesn't.
+        QueryError: the query doesn't stay within windows.
     """
     for table in every(node, exp.Table):
         if hints.is_stream(table) and planner.streams.known(table.name).replaces:
@@ -72,7 +73,7 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
         name = f"rows_{digest(canonical(node))}"
         return planner.add(replace(found, name=name, inputs=inputs, relation=relation, label=label))
     zones = {stage.window.time_zone for stage in found.stages}
-    # Windows cut on another zone's clock may close at another time.
+    # Windows aligned to another time zone may close at another time.
     zone = next(iter(zones)) or ""
     together = {
         column: f"{kind} {zone}".strip()
@@ -102,10 +103,10 @@ def _results(planner: Planner, results: WindowResults) -> Operator:
 
 
 def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operator:
-    """The results of one stage, which may have several for each window.
+    """Plans the results of one stage whose windows may fire several times.
 
     Raises:
-        QueryError: they are of several stages, or which windows they are of can't be seen.
+        QueryError: there are several stages, or the windows' bounds aren't among the columns.
     """
     carried = {what: column.lower() for column, what in reversed(list(found.carried.items()))}
     end, start = carried.get("window_end"), carried.get("window_start")
@@ -145,7 +146,7 @@ def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operat
             end=end,
             start=start if window.merges else None,
             by=seen,
-            # A session that goes on takes its result away when the new one comes, which may be long after its end.
+            # A growing session retracts its result when the next one is emitted, possibly long after its end.
             relation=Relation(True, keys=keys)
             if goes_on
             else Relation(True, keys=keys, ends=end, in_time=in_time),
@@ -155,7 +156,8 @@ def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operat
 
 
 def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Operator:
-    """The windows of what was joined, grouped or ranked first, or of rows that change: each row at once."""
+    """Plans windows over joined, grouped or ranked rows, or over an updating table: each row is assigned on
+    arrival."""
     planner.streams.passes_no_time(select)
     planner.under_windows += 1
     below = planner.visit(hints.input_of(select))
@@ -174,8 +176,8 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     if not changes:
         below = closed(planner, below)
     text = f"select * from {expansion.expand(input_name(0), window)}"
-    # Of windows that are made of others' results no row can come when their own state is gone; of others it can, as
-    # of a join, and that is no late row of the stream.
+    # Windows over other windows' results get no rows after their own state has expired. Others, such as
+    # windows over a join, can: such a row isn't late in its stream.
     is_bounded = changes and window.time_col.lower() in below.relation.in_time
     open_for = _open_for(planner, below, window)
     if is_bounded or open_for is not None:
@@ -225,14 +227,14 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
 
 
 def _open_for(planner: Planner, below: Operator, window: Window) -> int | None:
-    """For how many microseconds after its end rows of a window may still come; None: that can't be told."""
+    """Returns for how many microseconds after its end a window may still get rows; None if unknown."""
     if below.relation.changes or window.merges or planner.emission.changes:
         return None
     return below.relation.times.get(window.time_col.lower())
 
 
 def _in_time(planner: Planner, operator: Operator, until: str) -> Operator:
-    """Rows without those of which nothing is known any more, some time after they would have counted."""
+    """Returns rows without those that expired more than one TTL ago."""
     ttl = ttl_over(operator, planner.ttl)
     if ttl is None:
         return operator
@@ -242,7 +244,7 @@ def _in_time(planner: Planner, operator: Operator, until: str) -> Operator:
 
 
 def _starts(found: WindowResults, zone: str) -> dict[str, int]:
-    """The columns with the starts of windows that have closed: by how much they are before the ends."""
+    """Returns the columns with the starts of closed windows, and by how much they are before the ends."""
     sizes = {stage.window.size for stage in found.stages if not stage.window.merges}
     if zone or not found.closed or len(sizes) != 1 or len(sizes) != len(found.stages):
         return {}
@@ -250,12 +252,13 @@ def _starts(found: WindowResults, zone: str) -> dict[str, int]:
 
 
 def _delays_in(window: Window, below: Operator, open_for: int) -> dict[str, int]:
-    """`Relation.delays` of the rows of a window which is open for so long after its end, when it has closed, too."""
+    """Returns `Relation.delays` of rows in windows that are open for `open_for` microseconds after their end,
+    also for closed windows."""
     own = {"window_end": open_for, "window_time": open_for}
     if window.time_zone:
-        return own  # whose clock is changed in some
+        return own  # the clock is put forward or back in some windows
     whole = window.size + open_for
-    # How far another time of a row lies from the one that it is in the window by, nothing says.
+    # The distance between the window's time and other times of a row is unknown.
     times = {
         name: max(delay, whole)
         for name, delay in below.relation.times.items()
