@@ -46,7 +46,7 @@ class Sink(ABC):
 
     @property
     def exists(self) -> bool:
-        """Whether the table was made."""
+        """Whether the table exists."""
         return self._table is not None
 
     @property
@@ -149,11 +149,11 @@ class Sink(ABC):
 
     @abstractmethod
     def _take_over(self, spark: SparkSession, position: Position) -> None:
-        """Bring the changes in the view `DECIDED` into the table, in one commit that carries `position`."""
+        """Writes the changes in the view `DECIDED` to the table, in one commit that carries `position`."""
 
     @abstractmethod
     def put(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
-        """Put a step's rows into the table, in one commit that carries `position`.
+        """Writes a micro-batch's output to the table, in one commit that carries `position`.
 
         Args:
             spark: the session of the micro-batch.

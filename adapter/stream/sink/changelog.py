@@ -59,7 +59,7 @@ class Changes:
 
     @property
     def exists(self) -> bool:
-        """Whether there is one."""
+        """Whether the changelog exists."""
         return self._table is not None
 
     def position(self) -> Position | None:

@@ -18,7 +18,7 @@ _SCALE = 0.7390851332151607
 
 @dataclass(frozen=True)
 class Difference:
-    """What rows of two queries, here `ours` and `theirs`, have in common."""
+    """Row counts of a comparison of two queries, `ours` and `theirs`."""
 
     ours: int
     theirs: int

@@ -297,12 +297,12 @@ class UpsertSink(Sink):
             self._write(found, "true", columns.names, _counting(position, total), False)
 
     def _overwrite(self, rows: DataFrame, position: Position) -> None:
-        """Put rows in the place of all. If someone else has written since the step began, it fails."""
+        """Replaces all rows of the table. Fails if another writer has committed since the micro-batch began."""
         commit.overwrite("table.overwrite", self.model, self.table, rows, self._notes(position))
 
     def _as_in_change(self, spark: SparkSession, columns: Columns) -> str:
-        """The table's columns in the order of the change that its rows are added up with: one that came later is the table's
-        last, wherever the query has it."""
+        """Select list of the table's columns in the order of the query's change, with which its rows are combined: an added
+        column is the table's last, wherever the query has it."""
         if self._upsert.change is None:
             return "*"
         has = {name.lower(): quoted(name) for name in columns.names}

@@ -1,1 +1,1 @@
-"""What a stream reads: its first offsets, its schemas, and checks that it can go on."""
+"""Sources of a stream: initial offsets, schemas, readers, and checks that the stream can continue."""

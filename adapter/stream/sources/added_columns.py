@@ -1,4 +1,4 @@
-"""Finds columns that tables and folders have got since a stream read them: in all rows that it has read they are NULL."""
+"""Finds columns added to tables and folders since a stream read them. They are NULL in all rows that it has read."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 def later_columns(
     spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], batch: int
 ) -> dict[str, str]:
-    """Returns the columns, in lower case, with their types. What messages had isn't known, nor what files had whose columns
-    somebody declared, so of these there are none.
+    """Returns column in lower case → type; the type is empty if sources differ. Omits Kafka sources and files with a
+    declared schema, whose earlier columns are unknown.
 
     Args:
         spark: a session.
         model: the model.
         inputs: its streams.
-        batch: the last micro-batch whose rows are in.
+        batch: the last ingested micro-batch.
     """
     order = in_first_order(model, inputs)
     offsets = read_offsets(model.storage, model.checkpoint, batch)
@@ -52,7 +52,7 @@ def _of_files(
     spark: SparkSession, model: StreamModel, source: StreamSource, known: Mapping[str, str]
 ) -> dict[str, str]:
     if spark.catalog.tableExists(source.relation):
-        # Its columns were found for this run.
+        # The columns were inferred for this run.
         schema: Any = spark.table(source.relation).schema
     else:
         schema = schema_of_files(spark, model, source)

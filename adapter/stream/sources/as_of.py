@@ -1,4 +1,4 @@
-"""What a stream has read of its sources so far, as views for batch: the same rows, whatever came since."""
+"""Creates batch views of exactly the rows that a stream has read of its sources, without later ones."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ _VIEW = "__read_so_far_"
 
 @dataclass
 class Pinned:
-    """What a stream has read."""
+    """Views of the rows that a stream has read."""
 
     views: dict[str, str] = field(default_factory=dict)
-    """By what the query calls a stream, the view with its rows. Those of folders are read as they are."""
+    """Relation of a stream → view with its rows. Folders have none; the query reads them directly."""
     notes: list[str] = field(default_factory=list)
-    """What is to be known of it, as sentences."""
+    """Known differences between the views and what the stream read, as sentences."""
 
 
 def pin(session: SparkSession, model: StreamModel, program: Program, batch: int) -> Pinned:
-    """Make views of what a stream has read, up to the end of a micro-batch.
+    """Creates views of the rows that a stream has read, up to the end of a micro-batch.
 
     Args:
-        session: to make them in.
+        session: the session for the views.
         model: the model.
-        program: what a micro-batch does.
-        batch: the last one that is in the table.
+        program: the model's program.
+        batch: the last micro-batch in the table.
 
     Raises:
-        StreamError: that can't be read in batch.
+        StreamError: a batch query can't read these rows.
     """
     if bootstrapped_from(model) is not None:
         raise StreamError(
@@ -98,7 +98,7 @@ def _loaded(session: SparkSession, model: StreamModel, name: str) -> IcebergTabl
 def _table(
     session: SparkSession, model: StreamModel, source: StreamSource, offset: str, pinned: Pinned
 ) -> str:
-    """A query for what was read of a table."""
+    """SQL for the rows that were read of a table."""
     if FROM_TIMESTAMP in {name.lower() for name in source.options}:
         raise StreamError(
             f"Model {model.name}: its source {source.relation} is read from a time on ({FROM_TIMESTAMP}), and a batch run "
@@ -131,10 +131,10 @@ def _fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, o
 
 
 def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, offset: str) -> int | None:
-    """The snapshot up to which, and with which, a table was read; None: it had no rows, and has none.
+    """The snapshot up to which a table was fully read; None if it had no rows and has none.
 
     Raises:
-        StreamError: it was read up to the middle of one, or the table doesn't have it any more.
+        StreamError: a snapshot was read partly, or the table no longer has it.
     """
     found = _Offset.read(offset)
     if found is None:
@@ -163,7 +163,7 @@ def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, of
 
 
 def _began_with(model: StreamModel, table: IcebergTable, snapshot: int) -> int | None:
-    """The snapshot as of which a stream began with a table, if that is later than one; None: it isn't."""
+    """The snapshot that a stream's initial full read used, if it is later than the given one; else None."""
     whole = read_whole(model.storage, model.checkpoint)
     for place, name in enumerate(noted_sources(model.storage, model.checkpoint)):
         began = whole.get(place)
@@ -173,7 +173,7 @@ def _began_with(model: StreamModel, table: IcebergTable, snapshot: int) -> int |
 
 
 def _unread(table: IcebergTable, at: int | None) -> int:
-    """How many rows came to a table after one of its snapshots; None: ever."""
+    """Number of rows appended to a table after a snapshot; None counts all."""
     rows = 0
     for snapshot in table.snapshots():
         if int(snapshot.snapshotId()) == at:
@@ -185,17 +185,17 @@ def _unread(table: IcebergTable, at: int | None) -> int:
 
 @dataclass(frozen=True)
 class _Offset:
-    """How far a table was read."""
+    """Position up to which a table was read, from Iceberg's offset."""
 
     snapshot: int
     position: int
-    """So many of its files."""
+    """Number of files that were read."""
     all_files: bool
-    """Whether these are all files of the table then; else those that came with the snapshot."""
+    """Whether `position` counts all files of the snapshot; else those that it added."""
 
     @staticmethod
     def read(text: str) -> _Offset | None:
-        """From a checkpoint; None: nothing was read.
+        """Parses an offset of the checkpoint; None if nothing was read.
 
         >>> _Offset.read('{"version":1,"snapshot_id":17,"position":2,"scan_all_files":false}')
         _Offset(snapshot=17, position=2, all_files=False)
@@ -212,13 +212,13 @@ class _Offset:
 
 
 def _upstream(session: SparkSession, model: StreamModel, source: StreamSource, offset: str) -> str:
-    """A query for the table whose changes were read, if all of them were."""
+    """SQL for the upstream table, if its changelog was fully read."""
     feed = _loaded(session, model, source.location)
     at = _fully_read(model, source, feed, offset)
     *above, name = parts(source.location)
     upstream = _loaded(session, model, joined([*above, name.removesuffix(CHANGES)]))
     changes, rows = (read_position(each.last_summary()) for each in (feed, upstream))
-    # A step is in the feed before it is in the table.
+    # The changelog is written before the table.
     ahead = changes is not None and (rows is None or changes.step > rows.step)
     others = upstream.changed_by_others()
     if ahead or (others is not None and feed.last_summary().get(FOLLOWS) != str(others)):
@@ -237,7 +237,7 @@ def _upstream(session: SparkSession, model: StreamModel, source: StreamSource, o
 
 
 def _check_files(session: SparkSession, model: StreamModel, source: StreamSource, read: set[str]) -> None:
-    """Passes a folder whose files are those that were read."""
+    """Raises unless the folder has exactly the files that were read."""
     reader = session.read.format(source.format).options(**without_limits(source.options))
     if source.schema is not None:
         reader = reader.schema(source.schema)

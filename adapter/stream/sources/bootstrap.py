@@ -1,4 +1,4 @@
-"""A stream that begins with the rows of another table, in the place of what its source has had until then."""
+"""Starts a stream with the rows of another table instead of its source's earlier rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def check_bootstrap(
     spark: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]
 ) -> IcebergTable | None:
-    """The table that a model is to begin with; None: it begins with its sources. Changes nothing.
+    """Returns the table that a model is to start with; None if it starts with its sources. Changes nothing.
 
     Args:
         spark: a session.
@@ -29,7 +29,7 @@ def check_bootstrap(
         inputs: its streams.
 
     Raises:
-        StreamError: there is no such table, it lacks columns, or the model can't begin with one.
+        StreamError: the table doesn't exist or lacks columns, or the model can't start with one.
     """
     from pyspark.errors import AnalysisException, IllegalArgumentException
 
@@ -57,7 +57,7 @@ def check_bootstrap(
             f"Model {model.name}: the table {model.bootstrap} that it is to begin with doesn't exist, or has no rows."
         )
     for own in owned:
-        # By another name of it; what isn't Iceberg's isn't the same.
+        # Compares UUIDs, since a table may have another name. A table that isn't Iceberg's is a different one.
         with suppress(AnalysisException, IllegalArgumentException):
             if (there := load(spark, own)) is not None and there.java.uuid() == table.java.uuid():
                 raise _owned(model, own)
@@ -75,16 +75,16 @@ def _owned(model: StreamModel, own: str) -> StreamError:
 def begin_with_table(
     spark: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...], begun: bool
 ) -> None:
-    """Note which rows a stream begins with, if those are another table's.
+    """Records the table whose rows a stream starts with, if there is one.
 
     Args:
         spark: a session.
         model: the model.
         inputs: its streams.
-        begun: whether a micro-batch of it is in.
+        begun: whether a micro-batch of the stream is ingested.
 
     Raises:
-        StreamError: it has begun already, or as in `check_bootstrap`.
+        StreamError: the stream has started already, or as in `check_bootstrap`.
     """
     if model.bootstrap is None:
         return
@@ -92,7 +92,7 @@ def begin_with_table(
     under_way = checkpoint is not None and checkpoint.planned is not None and checkpoint.done is None
     noted = bootstrapped_from(model)
     if under_way and noted is not None and noted.table == model.bootstrap:
-        return  # after a crash the same rows are read again, and none that the table has had since
+        return  # after a crash the recorded snapshot is read again, without later rows
     table = None if begun or under_way else check_bootstrap(spark, model, inputs)
     if table is None:
         raise StreamError(
@@ -100,6 +100,6 @@ def begin_with_table(
             f"build it anew with them: {model.rebuild}. Else leave the variable bootstrap out."
         )
     if noted is not None and noted.table == table.name and table.java.snapshot(noted.snapshot) is not None:
-        return  # a run that found no rows of the source yet, or was killed, has chosen
+        return  # an earlier run without source rows, or an interrupted one, has chosen the snapshot
     assert table.known is not None
     note_bootstrap(model, table.name, table.known)

@@ -1,7 +1,7 @@
-"""Checks that the files that a stream has read are what they were: it knows a file by its path, and reads none again.
+"""Checks that the files that a stream has read are unchanged. Spark identifies a file by its path and reads it once.
 
-Spark notes the path and the modification time of each file that it plans, and never looks at the time again. So the rows
-of a file that is written again stay in the table, and those that came in their place are never read.
+Spark records path and modification time of each planned file, and never compares the time again. So the rows of a
+rewritten file stay in the table, and its new rows are never read.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 logger = AdapterLogger("Spark")
 
 FILES = "files.json"
-"""The file of a checkpoint with the modification times that files have by now, by the place of their source. It has those
-that were changed before they were read, and those whose change was accepted."""
+"""File of a checkpoint: place of a source → path → current modification time, for files that were changed before they
+were read, and for accepted changes."""
 _STATUS = re.compile(r"path=(.+?); isDirectory=false; length=\d+;.*?modification_time=(\d+)")
 _PAUSE, _SHARE = 60.0, 50
-"""A running query looks at its files once in so many seconds, or in so many times what the last look took."""
+"""A running query checks its files after this many seconds, or this many times the duration of the last check."""
 
 
 class ReadFiles:
-    """The files that a model's stream was planned with.
+    """The files that a model's stream has planned.
 
     Args:
         spark: a session.
@@ -54,7 +54,7 @@ class ReadFiles:
         self._places = [place for place, source in enumerate(model.sources) if source.is_files]
         self._due = 0.0
         self._changed: dict[int, dict[str, tuple[int, int]]] = {}
-        """By the place of a source the files that were written again: the offset of the log, and the time it has now."""
+        """Place of a source → path of a rewritten file → its offset in the log and its current modification time."""
         self._look()
 
     def _look(self) -> None:
@@ -83,29 +83,29 @@ class ReadFiles:
         return changed
 
     def check(self, batch: int) -> None:
-        """Returns unless a file has been written again that was read up to a micro-batch.
+        """Raises if a file was rewritten after it was read, in any micro-batch up to this one.
 
         Args:
-            batch: the last micro-batch of which rows are in.
+            batch: the last micro-batch with ingested rows.
 
         Raises:
-            StreamError: one was, and its author doesn't say that the rows may stay as they are; and what to do.
+            StreamError: a file was rewritten, and `keep_state` isn't set. The message says what to do.
         """
         for place in self._places:
             if (again := self._read_and_changed(place, batch)) and not self._model.keep_state:
                 raise StreamError(_written_again(self._model, self._model.sources[place], again))
 
     def check_now_and_then(self, batch: int) -> None:
-        """Checks again from time to time, as of `check`."""
+        """Runs `check` again if the last check is long enough ago."""
         if self._places and time.monotonic() >= self._due:
             self._look()
             self.check(batch)
 
     def accept(self, batch: int) -> None:
-        """Notes the files as they are now with the checkpoint. To be called after `check`.
+        """Records the current modification times in the checkpoint. To be called after `check`.
 
         Args:
-            batch: as in `check`.
+            batch: the last micro-batch with ingested rows.
         """
         for place in self._places:
             source = self._model.sources[place]
@@ -130,9 +130,9 @@ class ReadFiles:
         return sorted(unquote(path) for path, (at, _) in changed.items() if last is not None and at <= last)
 
     def _warn_of_others(self, source: StreamSource, read: int, now: Mapping[str, int]) -> None:
-        """Warns where all files of a folder are others: somebody may have put another folder in its place."""
+        """Warns if a folder has only unknown files: another folder may have replaced it."""
         is_expected = source.option_is("ignoreMissingFiles", "true") or cleaning(source) or not now
-        # Of a pattern, and of folders of any name, it isn't known here which files are read.
+        # With a pattern or recursive lookup it is unknown here which files Spark reads.
         if is_expected or is_pattern(source.location) or source.option_is("recursiveFileLookup", "true"):
             return
         if new := [path for path in now if _is_read(path, source.location)]:
@@ -146,7 +146,7 @@ class ReadFiles:
 
 
 def warn_of_gone(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput]) -> None:
-    """Warns where files that a model has read are gone, for a table that is built again lacks their rows.
+    """Warns if files that a model has read are gone, since a rebuilt table lacks their rows.
 
     Args:
         spark: a session.
@@ -156,7 +156,7 @@ def warn_of_gone(spark: SparkSession, model: StreamModel, inputs: Sequence[Strea
     try:
         ordered = in_first_order(model, inputs).model
     except StreamError:
-        return  # it has read other sources
+        return  # the checkpoint is of other sources
     for place, source in enumerate(ordered.sources):
         entries = file_entries(model.storage, model.checkpoint, place) if source.is_files else {}
         there = list_files(spark, model.storage, source) if entries else {}
@@ -170,27 +170,27 @@ def warn_of_gone(spark: SparkSession, model: StreamModel, inputs: Sequence[Strea
 
 
 def list_files(spark: SparkSession, storage: Storage, source: StreamSource) -> dict[str, int]:
-    """Returns the files in the folder of a source, and in those below it, with their modification times, in milliseconds
-    since 1970."""
+    """Returns path → modification time (milliseconds since 1970) of the files in a source's folder and its
+    subfolders."""
     from pyspark.errors import AnalysisException
 
     folder = plain_path(source.location)
     if is_local(folder) and not is_pattern(folder):
         return storage.files(folder)
-    # Spark lists them as it does for the stream, and opens no file of this format to find its columns.
+    # Spark lists the files as for the stream; this format needs no file to infer its columns.
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
         plan = reader.load(source.location)._jdf.queryExecution().analyzed()
     except AnalysisException:
-        return {}  # a pattern that nothing matches
-    # One text, for they may be many.
+        return {}  # no file matches the pattern
+    # One string instead of many Py4J calls.
     listed = plan.relation().location().allFiles().mkString("\n")
     return {plain_path(path): int(modified) for path, modified in _STATUS.findall(listed)}
 
 
 def _is_read(path: str, folder: str) -> bool:
-    """Returns whether Spark reads a file of a folder: one that isn't hidden, in the folder or in those below it whose names
-    are values of columns.
+    """Returns whether Spark reads a file of a folder: a file that isn't hidden, in the folder or in subfolders that
+    name partitions.
 
     >>> [_is_read(f"/in/{name}", "file:///in/") for name in ("day=1/a.json", "archive/a.json", "_SUCCESS")]
     [True, False, False]

@@ -1,7 +1,7 @@
-"""Notes the folders whose files are moved or removed once a model's stream has read them (Spark's option ``cleanSource``).
+"""Records the folders whose files Spark moves or removes once a stream has read them (option ``cleanSource``).
 
-The note outlives checkpoint and state: a stream that begins again would lack the rows of these files. It goes when the
-model begins with the folder as it is, without the option.
+The record outlives checkpoint and state: a new stream would lack the rows of these files. It is removed when the
+model starts with the folder as it is, without the option.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 
 def cleaning(source: StreamSource) -> str | None:
-    """Returns what becomes of a source's files that were read, in small letters, or None if they stay."""
+    """Returns how a source's read files are cleaned, in lower case; None if they stay."""
     asked = (source.option("cleanSource") or "off").lower()
     return asked if source.is_files and asked != "off" else None
 
 
 def cleaned_folders(model: StreamModel) -> set[str]:
-    """Returns the folders of which a model has read files that were cleaned away since."""
+    """Returns the folders with files that a model has read and that were cleaned."""
     return {*json.loads(model.storage.read_text(model.cleaned) or "[]")}
 
 
 def note_cleaned(model: StreamModel, batch: int) -> None:
-    """Notes the folders of which a micro-batch has files that are cleaned away once they are read.
+    """Records the folders with files of a micro-batch that Spark cleans after it.
 
     Args:
         model: the model, its sources in the order of the checkpoint.
-        batch: the micro-batch.
+        batch: number of the micro-batch.
     """
     found = {
         plain_path(source.location)
@@ -44,7 +44,7 @@ def note_cleaned(model: StreamModel, batch: int) -> None:
 
 
 def forget_cleaned(model: StreamModel) -> None:
-    """Forgets the folders that a stream begins to read as they are. To be called when it begins."""
+    """Removes the record of folders that a new stream reads without cleaning. To be called when it starts."""
     if had := cleaned_folders(model):
         _write(model, had - {plain_path(each.location) for each in model.sources if not cleaning(each)})
 

@@ -1,9 +1,9 @@
-"""Finds columns that come with new files of a source whose columns nobody declares, while a query reads it.
+"""Finds columns that new files add to a source without a declared schema, while a query reads it.
 
-Spark finds the columns when the query begins, and passes over those that only later files have: their values would be lost
-for good. Of formats whose files have columns of their own it looks at one file alone, unless it is told to look at all.
+Spark infers the columns when the query starts and ignores columns of later files, whose values would be lost for
+good. For formats whose files store a schema it reads only one file's, unless it is told to merge all.
 
-As each micro-batch is looked at, no row that was read had another column than those that are noted in ``columns.json``.
+Every micro-batch is checked, so no row that was read had a column that is missing in ``columns.json``.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 logger = AdapterLogger("Spark")
 
 _MERGED = ("parquet", "orc")
-"""Formats of which Spark looks at all files with the option `mergeSchema`."""
+"""Formats for which Spark merges the schemas of all files with the option `mergeSchema`."""
 _ONE_BY_ONE = ("avro",)
 _OF_RECORDS = ("json", "xml")
 _NOT_A_PATTERN = {"__globPaths__": "false"}
-"""Spark's own option, by which a file's name is no pattern."""
+"""Internal Spark option that turns off patterns in file names."""
 _CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 _COLUMNS = "columns.json"
 
 
 class FileColumns:
-    """The columns that a query reads of folders whose columns nobody declares.
+    """The columns that a query reads of folders without a declared schema.
 
     Args:
         spark: the session of the query.
         model: the model, its sources in the order of the checkpoint.
-        inputs: the streams made from them.
-        rows: the columns of the query, as `sources.as_one` makes them.
+        inputs: the model's streams.
+        rows: the schema of the query's DataFrame, from `readers.as_one`.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class FileColumns:
     ) -> None:
         self._spark, self._model = spark, model
         self._has: dict[int, set[str]] = {}
-        """By a source's place the paths of its columns and of what is nested in them, in lower case."""
+        """Place of a source → paths of its columns and nested fields, in lower case."""
         self._wanted = {place: columns_read(inputs, source) for place, source in enumerate(model.sources)}
         self._told: set[str] = set()
         self._kinds: dict[int, dict[str, str]] = {}
-        """By a source's place the types of its columns."""
+        """Place of a source → column → type."""
         for place, source in enumerate(model.sources):
             if finds_columns(source):
                 views = [each.view for each in inputs if each.relation == source.relation]
@@ -71,13 +71,13 @@ class FileColumns:
                 self._kinds[place] = {name: of for kind in kinds for name, of in types_of(kind).items()}
 
     def note(self, begun: bool) -> None:
-        """Notes with the checkpoint what the rows of folders are read with from now on.
+        """Records in the checkpoint the columns that folders are read with from now on.
 
         Args:
-            begun: whether rows were read with what is noted there.
+            begun: whether rows were read with the recorded columns.
         """
         before = noted_columns(self._model.storage, self._model.checkpoint)
-        # Of files that were read with declared columns nobody knows which others they had.
+        # The other columns of files that were read with a declared schema are unknown.
         found = {
             place: {**(before.get(place, {}) if begun else {}), **kinds}
             for place, kinds in self._kinds.items()
@@ -87,10 +87,10 @@ class FileColumns:
             self._model.storage.write_text(f"{self._model.checkpoint}/{_COLUMNS}", json.dumps(found))
 
     def check_planned(self) -> None:
-        """Returns unless the query reads columns that weren't there when it was planned.
+        """Raises if the query reads columns that didn't exist when it was planned.
 
         Raises:
-            SchemaChanged: it does.
+            SchemaChanged: there are such columns.
         """
         for place, has in self._has.items():
             relation = self._model.sources[place].relation
@@ -100,11 +100,11 @@ class FileColumns:
                     raise SchemaChanged(self._model.name, relation, new)
 
     def check(self, batch: int) -> None:
-        """Returns unless files of a micro-batch have columns that the query doesn't read, and would if it began now.
+        """Raises if files of a micro-batch have columns that the query lacks.
 
         Raises:
-            SchemaChanged: they have.
-            StreamError: they have, and Spark wouldn't find the columns; and what to say of the source.
+            SchemaChanged: a restarted query would read them.
+            StreamError: Spark wouldn't infer them. The message says how to declare the source.
         """
         for place in self._has:
             source = self._model.sources[place]
@@ -118,7 +118,7 @@ class FileColumns:
                 raise SchemaChanged(self._model.name, source.relation, new)
 
     def _new(self, place: int, files: Sequence[str]) -> list[str]:
-        """The columns of some files that the query doesn't have."""
+        """The columns of these files that the query lacks."""
         source, wanted = self._model.sources[place], self._wanted[place]
         if not files:
             return []
@@ -132,15 +132,15 @@ class FileColumns:
     def _columns(
         self, source: StreamSource, files: Sequence[str], options: Mapping[str, str]
     ) -> Collection[str]:
-        """The columns of some files, or folders, without those of files that can't be read: what is wrong with them, or that
-        they are gone, is said when they are read."""
+        """The columns of these files or folders, without files that can't be read: their error is raised when they
+        are read."""
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
         try:
             return self._found(source, files, options)
         except (PySparkException, Py4JJavaError):
-            # One may keep the others from being read, and types may differ that a reader can make one.
+            # One bad file fails the whole group, and a reader may be able to convert types that can't be merged.
             if len(files) == 1:
                 return set()
             half = len(files) // 2
@@ -168,35 +168,35 @@ class FileColumns:
                 f"{said}, so the values would be lost. Nothing of this micro-batch was taken in. To go on, {remedy}."
             )
         if not self._told.issuperset(lost):
-            # The query may read other fields alone.
+            # The query may not read these nested fields.
             self._told.update(lost)
             logger.warning(f"{said}. To have the values, {remedy}.")
 
 
 def finds_columns(source: StreamSource) -> bool:
-    """Returns whether the columns of a source are found from its files, and are these files' own."""
+    """Returns whether a source's columns are inferred from its files, which store them."""
     if not source.is_files or source.schema is not None:
         return False
-    # Without a header, a line with a field too many is one that can't be read.
+    # In CSV without a header, a line with an extra field is unreadable.
     return source.format in (*_MERGED, *_ONE_BY_ONE, *_OF_RECORDS) or (
         source.format == "csv" and source.option_is("header", "true")
     )
 
 
 def noted_columns(storage: Storage, checkpoint: str) -> dict[int, dict[str, str]]:
-    """Returns the columns, in lower case, with which all rows of a folder were read, and their types, by the place of the
-    source; only of those whose files had no others."""
+    """Returns place of a source → column in lower case → type that all its rows were read with. Omits sources whose
+    files may have had other columns."""
     return read_by_place(storage, f"{checkpoint}/{_COLUMNS}")
 
 
 def types_of(schema: StructType) -> dict[str, str]:
-    """Returns the columns of rows, in lower case, and their types, without those that are ours."""
+    """Returns column in lower case → type, without internal columns."""
     fields = (each for each in schema.fields if not each.name.startswith("__"))
     return {field.name.lower(): type_text(field.dataType) for field in fields}
 
 
 def _paths(kind: DataType, above: str = "") -> list[str]:
-    """The paths of columns and of what is nested in them, in lower case.
+    """The paths of columns and nested fields, in lower case.
 
     >>> from pyspark.sql.types import ArrayType, StringType, StructType
     >>> _paths(StructType().add("A", StructType().add("b c", StringType())).add("l", ArrayType(StringType())))

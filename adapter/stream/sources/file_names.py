@@ -1,7 +1,7 @@
-"""Names of files that Spark takes for patterns: it reads the other files of such a micro-batch twice.
+"""Rejects file names that Spark takes for patterns: it would read the other files of the micro-batch twice.
 
-`DataSource.checkAndGlobPathIfNecessary` puts all paths in the place of each that looks like a pattern, when it is told that
-none is one. A file that is alone in its micro-batch is read once.
+`DataSource.checkAndGlobPathIfNecessary` replaces each path that looks like a pattern by all paths, if globbing is
+turned off. A micro-batch with a single file reads it once.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _EVERY_FOLDER = "recursivefilelookup"
 def check_folder(
     spark: SparkSession, model: StreamModel, source: StreamSource, place: int | None = None
 ) -> None:
-    """Raises if a file that is still to be read has such a name, unless each file is read alone.
+    """Raises if an unread file has such a name, unless each micro-batch reads one file.
 
     Args:
         spark: a session.
         model: the model.
         source: the folder.
-        place: that of the source in the model's checkpoint; None: nothing of it was read.
+        place: the source's place in the model's checkpoint; None if nothing of it was read.
 
     Raises:
-        StreamError: the file, and what to do.
+        StreamError: there is such a file. The message names it and says what to do.
     """
     if any(name.lower() == _ONE and str(value) == "1" for name, value in source.options.items()):
         return
@@ -46,7 +46,7 @@ def check_folder(
     odd = {plain_path(path): path for path in named if is_pattern(path)}
     if not odd:
         return
-    # What another source of the model has read of the folder, this one hasn't.
+    # Files of this folder that another source of the model has read are unread here.
     log = files_read(model.storage, model.checkpoint, place) if place is not None else ()
     read = {plain_path(unquote(path)) for path in log}
     if new := sorted(odd[path] for path in odd.keys() - read):
@@ -57,9 +57,9 @@ def check_folder(
 
 
 def _named(spark: SparkSession, source: StreamSource) -> Iterator[str]:
-    """The files of a source in whose path such a letter stands below its folder, and maybe others.
+    """Yields files whose path below the source's folder has such a character, and maybe others.
 
-    Spark reads the files of a folder, and those of the folders in it that name a partition (``day=1``), or of all.
+    Spark reads the files of a folder and of subfolders that name a partition (``day=1``), or of all subfolders.
     """
     path_of = jvm(spark).org.apache.hadoop.fs.Path
     system = path_of(source.location).getFileSystem(spark._jsc.hadoopConfiguration())
@@ -73,7 +73,7 @@ def _named(spark: SparkSession, source: StreamSource) -> Iterator[str]:
     )
     below = "*" if every else "*=*"
     folder = source.location.rstrip("/")
-    # The file system looks through the names: they may be many.
+    # The file system filters the names, of which there may be many.
     found = matches(folder if not folder.endswith("*") else f"{folder}{_LETTERS}*") if "*" in folder else []
     while True:
         found += matches(f"{folder}/*{_LETTERS}*")
@@ -91,10 +91,10 @@ def _named(spark: SparkSession, source: StreamSource) -> Iterator[str]:
 
 
 def check_batch(model: StreamModel, number: int) -> None:
-    """Raises if a micro-batch has such a file beside others of its source.
+    """Raises if a micro-batch has such a file among several of its source.
 
     Raises:
-        StreamError: the file, and what to do.
+        StreamError: there is such a file. The message names it and says what to do.
     """
     for place, source in enumerate(model.sources):
         if not source.is_files:

@@ -1,16 +1,16 @@
-"""Where Iceberg's stream began: told where Iceberg finds no beginning, and moved along with the stream.
+"""Sets the initial offset of Iceberg streams: where Iceberg finds none, and again as the stream advances.
 
-Iceberg notes in the checkpoint from which snapshot a stream began (its *initial offset*), and `availableNow` walks
-from there to the newest one at each start, though the snapshots on the way were read long ago. With every run the walk
-gets longer, and once the first snapshot has expired the stream doesn't start any more (apache/iceberg#18000). What
-micro-batches take is in the checkpoint's log of offsets; after the first, nothing else reads that note. So before a
+Iceberg stores in the checkpoint the snapshot that a stream began with (its *initial offset*), and `availableNow`
+walks from there to the newest one at each start, though the stream has read the snapshots in between. The walk gets
+longer with every run, and once the first snapshot has expired the stream fails to start (apache/iceberg#18000). The
+checkpoint's offset log has the input of micro-batches, so only the first one reads the initial offset. Before each
 run it is set to the last snapshot that was read.
 
-A table whose first snapshots have expired can't be read snapshot by snapshot, nor can one of which rows were changed or
-deleted. There a stream begins with the newest one that added files, and its first micro-batch has the rows of the table as
-it is where that micro-batch ends, or where the last change was made, read as in batch (`sources.as_a_whole`). Iceberg is
-told to pass over changes then, and later ones are found by `upstream.check_continues`. Iceberg's own way to begin with all
-files, *scan_all_files*, also reads those that were deleted or compacted away, as long as a manifest still lists them.
+A table can't be read snapshot by snapshot if its first snapshots have expired, or if rows were updated or deleted.
+Its stream begins with the newest snapshot that added files, and the first micro-batch reads the whole table in batch
+(`readers.as_a_whole`), at its end offset or at the last update. Iceberg then skips updates, and
+`upstream.check_continues` detects later ones. Iceberg's own option, *scan_all_files*, also reads files that were
+deleted or compacted, as long as a manifest lists them.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _NEVER = str(2**62)
 
 
 def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
-    """Have a stream that begins read tables as a whole where their first snapshots have expired, or rows were changed or
-    deleted; whether there are any.
+    """Sets up a new stream to read tables as a whole if their first snapshots have expired, or rows were updated or
+    deleted. Returns whether there are such tables, or a bootstrap table.
 
-    What they hold has to be one micro-batch, whatever the limits of the sources.
+    The first micro-batch has to contain all their rows, whatever the limits of the sources.
     """
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is not None and checkpoint.planned is not None:
@@ -60,7 +60,8 @@ def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
 
 
 def has_to_begin_again(spark: SparkSession, model: StreamModel) -> bool:
-    """Whether the first micro-batch is planned, was never taken in, and lacks rows whose snapshots have expired since."""
+    """Whether the first micro-batch is planned, was never ingested, and lacks rows whose snapshots have expired
+    since."""
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.done is not None:
         return False
@@ -68,7 +69,7 @@ def has_to_begin_again(spark: SparkSession, model: StreamModel) -> bool:
 
 
 def begins_with_all(model: StreamModel) -> bool:
-    """Whether the first micro-batch, which reads tables as a whole, is planned and not over."""
+    """Whether the first micro-batch, which reads tables as a whole, is planned and not finished."""
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None or checkpoint.done is not None:
         return False
@@ -76,16 +77,16 @@ def begins_with_all(model: StreamModel) -> bool:
 
 
 class SnapshotRead(NamedTuple):
-    """A table that a micro-batch reads as it is at a snapshot."""
+    """A table that a micro-batch reads at a snapshot."""
 
     table: str
     snapshot: int
     beside: bool = False
-    """Whether its rows come beside those of the micro-batch; else in their place."""
+    """Whether its rows are added to those of the micro-batch; else they replace them."""
 
 
 def whole_tables(spark: SparkSession, model: StreamModel) -> dict[str, SnapshotRead]:
-    """The tables that the first micro-batch reads as a whole, by what the query calls their streams."""
+    """Relation of a stream → table that the first micro-batch reads as a whole."""
     if (bootstrap := bootstrapped_from(model)) is not None:
         return {model.sources[0].relation: bootstrap}
     ends = read_offsets(model.storage, model.checkpoint, 0)
@@ -94,7 +95,7 @@ def whole_tables(spark: SparkSession, model: StreamModel) -> dict[str, SnapshotR
         end = last_snapshot(ends[number]) if number < len(ends) else None
         if end is not None:
             table = IcebergTable(spark, model.sources[number].location)
-            # Spark ends with the last rows that were added, though rows may have been deleted since.
+            # Spark's offset is the last append, and rows may have been deleted since.
             is_past = changed is not None and table.between(end, changed) is not None
             found[model.sources[number].relation] = SnapshotRead(
                 table.name, changed if is_past and changed else end
@@ -103,14 +104,14 @@ def whole_tables(spark: SparkSession, model: StreamModel) -> dict[str, SnapshotR
 
 
 def bootstrapped_from(model: StreamModel) -> SnapshotRead | None:
-    """The table that the first micro-batch has in the place of what its source has had until then; None: there is none."""
+    """The table that replaces the source's earlier rows in the first micro-batch; None if there is none."""
     text = model.storage.read_text(_bootstrap(model))
     return None if text is None else SnapshotRead(**json.loads(text))
 
 
 def wait_for_source(model: StreamModel) -> None:
-    """Have a stream that begins with another table's rows take them in with the first rows of its source, where that has
-    none yet: a micro-batch needs some."""
+    """Adds the bootstrap table's rows to the first rows of its source, if that has none yet: a micro-batch needs
+    some."""
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     bootstrap = bootstrapped_from(model)
     if bootstrap is None or (checkpoint is not None and checkpoint.planned is not None):
@@ -123,7 +124,7 @@ def wait_for_source(model: StreamModel) -> None:
 
 
 def note_bootstrap(model: StreamModel, table: str, snapshot: int) -> None:
-    """Note the table that a stream begins with. To be called until its first micro-batch is planned."""
+    """Records the table that a stream begins with. To be called before its first micro-batch is planned."""
     model.storage.write_text(_bootstrap(model), json.dumps(SnapshotRead(table, snapshot)._asdict()))
 
 
@@ -132,20 +133,20 @@ def _bootstrap(model: StreamModel) -> str:
 
 
 def begin_again(model: StreamModel) -> None:
-    """Forget what the first micro-batch was to be, but not in which order the sources are, nor which stream it is of."""
+    """Discards the planned first micro-batch. Keeps the order of the sources and the id of the query."""
     for each in ("offsets", "commits", "sources"):
         model.storage.delete(f"{model.checkpoint}/{each}")
 
 
 def lacks_rows(spark: SparkSession, model: StreamModel, number: int, with_all: bool) -> StreamSource | None:
-    """A table of which a micro-batch is the first with rows, and lacks some, for its first snapshots expired while the
-    stream began; None: there is none.
+    """Returns a table whose first rows are in this micro-batch, which lacks some because the first snapshots expired
+    while the stream began; None if there is none.
 
     Args:
         spark: a session.
         model: the model, its sources in the order of the checkpoint.
-        number: the micro-batch, whose input is fixed.
-        with_all: whether it has all rows of the tables that are to be read as a whole.
+        number: number of the planned micro-batch.
+        with_all: whether it has all rows of the tables that are read as a whole.
     """
     ends = read_offsets(model.storage, model.checkpoint, number)
     starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
@@ -162,11 +163,11 @@ def lacks_rows(spark: SparkSession, model: StreamModel, number: int, with_all: b
 
 
 def move_along(model: StreamModel, taken_in: int = -1) -> None:
-    """Set the initial offset of each table to the last snapshot that was read of it.
+    """Sets the initial offset of each table to the last snapshot that was read.
 
     Args:
         model: the model, its sources in the order of the checkpoint.
-        taken_in: the last micro-batch of which all rows are in, also where a crash came before Spark noted that.
+        taken_in: number of the last fully ingested micro-batch, even if a crash came before Spark recorded it.
     """
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None:
@@ -178,8 +179,8 @@ def move_along(model: StreamModel, taken_in: int = -1) -> None:
     for number, offset in enumerate(offsets):
         snapshot = last_snapshot(offset)
         if snapshot is not None and model.storage.exists(_place(model, number)):
-            # Before the snapshot's first file. At its end, Iceberg finds nothing newer and fails of having no offset.
-            # The first micro-batch, which Spark will go through once more though it is in, begins where the note says.
+            # Position -1 is before the snapshot's first file; at its end, Iceberg finds no newer offset and fails.
+            # Position 0 if Spark will replay the first micro-batch, which begins at the initial offset.
             position = -1 if checkpoint.done is not None else 0
             with around("checkpoint.move", model.name):
                 _note(model, number, snapshot, position)
@@ -192,22 +193,22 @@ def _place(model: StreamModel, number: int) -> str:
 def _note(model: StreamModel, number: int, snapshot: int, position: int) -> None:
     note = {"version": 1, "snapshot_id": snapshot, "position": position, "scan_all_files": False}
     place = _place(model, number)
-    # Hadoop's checksum of what was there before.
+    # Hadoop's checksum of the previous file.
     model.storage.delete(f"{place.removesuffix('0')}.0.crc")
     model.storage.write_text(place, json.dumps(note))
 
 
 def blank_tables(spark: SparkSession, model: StreamModel) -> list[IcebergTable]:
-    """Returns the tables that a query which begins now never reads rows of, by `reading_options`."""
+    """Returns the tables of which a query that starts now reads no rows, because of `reading_options`."""
     tables = (load(spark, source.location) for source in model.sources if source.is_table)
     return [table for table in tables if table is not None and table.is_blank]
 
 
 def reading_options(spark: SparkSession, model: StreamModel, source: StreamSource) -> Mapping[str, str]:
-    """The options to read a table as a stream with.
+    """Returns the options to read a table as a stream.
 
-    A table to which one commit was made, of no rows, has nothing to begin with yet, and Iceberg fails on it. So the query is
-    told to wait for ever; it is started again once the table has rows.
+    Iceberg fails on a table with a single commit of no rows. So the query starts far in the future, and is restarted
+    once the table has rows.
     """
     table = load(spark, source.location)
     if source in model.sources:

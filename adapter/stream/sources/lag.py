@@ -1,4 +1,4 @@
-"""How far a new version of a model is behind the old one: what each has read of its sources, going by the checkpoints."""
+"""Computes how far a new version of a model lags behind the old one, from their checkpoints."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lag:
-    """What one version has not read yet of a source that the other has."""
+    """Input of a source that one version has read and the other has not."""
 
     source: str
     count: int
     unit: str
-    """What is counted: ``rows``, ``files`` or ``messages``."""
+    """Unit of the count: ``rows``, ``files`` or ``messages``."""
 
     def __str__(self) -> str:
         return f"{counted(self.count, self.unit.removesuffix('s'))} of {self.source}"
@@ -37,7 +37,7 @@ class Lag:
 
 @dataclass(frozen=True)
 class _Read:
-    """How far a version has read a source."""
+    """Offset up to which a version has read a source."""
 
     place: int
     checkpoint: str
@@ -45,7 +45,7 @@ class _Read:
 
 
 def behind(spark: SparkSession, old: StreamModel, new: StreamModel) -> list[Lag]:
-    """What a new version of a model has not read yet and the old one has, of the sources that both read.
+    """Returns what the old version of a model has read and the new one has not, of their common sources.
 
     Args:
         spark: a session.
@@ -53,9 +53,9 @@ def behind(spark: SparkSession, old: StreamModel, new: StreamModel) -> list[Lag]
         new: the new one.
 
     Raises:
-        StreamError: that can't be told.
+        StreamError: the lag is unknown.
     """
-    # What the old one has planned may be in its table; what the new one has planned has to be done again.
+    # The old version's planned micro-batch may be in its table; the new version's planned one has to be repeated.
     had, has = _read(old, "old", planned=True), _read(new, "new", planned=False)
     return [
         lag
@@ -95,7 +95,8 @@ def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read,
     elif (snapshot := last_snapshot(had.offset)) is not None:
         table = load(spark, source)
         if table is not None and not table.has(snapshot) and _is_promoted(spark, model, source, snapshot):
-            # The old version has read the version before. The new one has to have read all that there is by now.
+            # The old version has read the source's earlier version. The new one has to read all rows of the current
+            # one.
             newest = table.snapshot_id
             count = 0 if newest is None else _rows(model, source, table, newest, has.offset)
             yield Lag(source, count, "rows")
@@ -117,7 +118,7 @@ def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read,
 
 
 def _is_promoted(spark: SparkSession, model: StreamModel, source: str, snapshot: int) -> bool:
-    """Whether a table is of a new version of its model, and a snapshot is one of the version before."""
+    """Whether a table belongs to a promoted version of its model, and the snapshot to the version before."""
     deployed = of_table(model.storage, source)
     if deployed is None or deployed.phase != PROMOTED:
         return False
@@ -126,7 +127,7 @@ def _is_promoted(spark: SparkSession, model: StreamModel, source: str, snapshot:
 
 
 def _rows(model: StreamModel, source: str, table: IcebergTable, had: int, offset: str) -> int:
-    """The rows that came up to a snapshot, and that aren't read by the time of an offset."""
+    """Number of rows up to a snapshot that are unread at an offset."""
     has = last_snapshot(offset)
     if has is None or not table.has(has):
         return table.appended(None, had)
@@ -134,7 +135,7 @@ def _rows(model: StreamModel, source: str, table: IcebergTable, had: int, offset
         fully_read(model, StreamSource(source, source), table, offset)
         partly = 0
     except StreamError:
-        # A run ended within a snapshot; files of it are read, and which of its rows is not known.
+        # A run ended within a snapshot: an unknown part of its rows is read.
         partly = table.appended(has, has)
     if any(each.id == had for each in table.lineage_of(has)):
         return partly

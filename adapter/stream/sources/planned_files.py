@@ -1,7 +1,7 @@
-"""Files that a micro-batch was planned with have to be there when it is read: Spark takes one that is gone for empty.
+"""Checks that the files of a planned micro-batch still exist: Spark reads a missing file as empty.
 
-Structured Streaming lists a folder when it plans, and reads later: in the next micro-batches of a run, or in the next run
-where a crash cut one short. What an archiver has moved away by then is no error to it.
+Structured Streaming lists a folder when it plans, and reads later: in the next micro-batches of a run, or in the next
+run after a crash. It reports no error for files that were moved away in between.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def check_present(spark: SparkSession, model: StreamModel, number: int) -> None:
-    """Raises if a file that a micro-batch is to read is gone, unless its source says that such files may be.
+    """Raises if a file of a micro-batch is missing, unless its source has `ignoreMissingFiles`.
 
     Raises:
-        StreamError: the file, and what to do.
+        StreamError: a file is missing. The message names it and says what to do.
     """
     for place, source in enumerate(model.sources):
         if not source.is_files or _ignores(spark, source):
@@ -46,7 +46,7 @@ def _ignores(spark: SparkSession, source: StreamSource) -> bool:
 
 
 def _gone(spark: SparkSession, paths: list[str]) -> list[str]:
-    """Those of some files that aren't there. Spark asks for all at once, in threads, and stops at the first that isn't."""
+    """The files that don't exist. Spark first checks all at once, in threads, and stops at the first missing one."""
     from pyspark.errors import AnalysisException
     from pyspark.sql.classic.column import _to_seq
 

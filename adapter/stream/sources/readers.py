@@ -1,7 +1,7 @@
-"""From sources to one streaming DataFrame, and from its micro-batches to one view per stream.
+"""Reads sources as one streaming DataFrame, and splits its micro-batches into one view per stream.
 
-A model with several streams still is one streaming query, so that one checkpoint and one batch
-number cover all of them: their rows travel as structs, one column per stream.
+A model with several streams is still one streaming query, so that one checkpoint and one batch number cover all of
+them. Their rows are structs, in one column per stream.
 """
 
 from __future__ import annotations
@@ -33,24 +33,23 @@ if TYPE_CHECKING:
 
 _TABLE_LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
 _ANY_AGE = "100000d"
-"""How much older than the newest one that was read a file may be. Spark passes over those that are a week older, without a
-word; to know which ones are read it needs no age, for its log in the checkpoint has all of them."""
+"""`maxFileAge` that admits every file. By default Spark silently skips files a week older than the newest one read.
+The checkpoint's log lists all files that were read, so no age limit is needed."""
 
 
 def read_streams(spark: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> DataFrame:
-    """All streams of a model as one: the columns of the stream where there is one stream, else a
-    column of structs per stream, named as its view.
+    """Reads all streams of a model as one: the columns of the stream if there is only one, else a struct column per
+    stream, named after its view.
 
     Raises:
-        StreamError: a source that isn't there or can't be read as a stream, or an event time that
-            isn't a time.
+        StreamError: a source doesn't exist or can't be read as a stream, or an event time isn't a timestamp.
     """
     sources = {source.relation: source for source in model.sources}
     return as_one([(each.view, _read(spark, model, sources, each)) for each in inputs])
 
 
 def as_one(streams: Sequence[tuple[str, DataFrame]]) -> DataFrame:
-    """The rows of streams, each with the name of its view, as one."""
+    """Unions streams, given with the names of their views, into one DataFrame."""
     from pyspark.sql import functions as F
 
     if len(streams) == 1:
@@ -65,13 +64,13 @@ def as_one(streams: Sequence[tuple[str, DataFrame]]) -> DataFrame:
 def as_a_whole(
     batch: DataFrame, model: StreamModel, inputs: tuple[StreamInput, ...], tables: Mapping[str, SnapshotRead]
 ) -> DataFrame:
-    """A micro-batch in which some streams have the rows of their tables at a snapshot.
+    """Replaces the rows of some streams in a micro-batch by those of their tables at a snapshot.
 
     Args:
         batch: the micro-batch.
-        model: whose sources they are.
+        model: the model.
         inputs: the model's streams.
-        tables: by `StreamInput.relation`.
+        tables: relation of a stream → table and snapshot.
     """
     from pyspark.sql import functions as F
 
@@ -97,16 +96,16 @@ def as_a_whole(
 
 
 def as_stream(schema: StructType, rows: DataFrame, model: StreamModel, name: str) -> DataFrame:
-    """Rows of another table than the stream's, with its columns.
+    """Returns rows of another table with the columns of a stream.
 
     Args:
-        schema: the stream's.
-        rows: the table's.
-        model: whose stream it is.
-        name: the table's.
+        schema: the columns of the stream.
+        rows: the rows of the table.
+        model: the model that reads the stream.
+        name: the table's name.
 
     Raises:
-        StreamError: they have others.
+        StreamError: a column is missing or has an unsuitable type.
     """
     has = {field.name.lower(): field for field in rows.schema.fields}
     columns = []
@@ -127,7 +126,7 @@ def as_stream(schema: StructType, rows: DataFrame, model: StreamModel, name: str
 
 
 def split(batch: DataFrame, inputs: tuple[StreamInput, ...]) -> dict[str, DataFrame]:
-    """The rows of each stream of a micro-batch, by view."""
+    """Splits a micro-batch into view → rows of a stream."""
     if len(inputs) == 1:
         return {inputs[0].view: batch}
     return {
@@ -150,13 +149,13 @@ def _read(
 
 
 def as_rows(stream: StreamInput, found: DataFrame, records: Records | None, counted: bool) -> DataFrame:
-    """What is read of a stream.
+    """Returns the rows of a stream.
 
     Args:
         stream: the stream.
-        found: the rows, or the records, of its source.
-        records: how these become rows; None: they are rows.
-        counted: as of `rows_of`.
+        found: the rows or records of its source.
+        records: SQL that converts records to rows; None if `found` has rows.
+        counted: whether to keep the columns with unreadable values, as in `rows_of`.
     """
     if records is None:
         return wanted(stream, found)
@@ -164,17 +163,17 @@ def as_rows(stream: StreamInput, found: DataFrame, records: Records | None, coun
 
 
 def wanted(stream: StreamInput, rows: DataFrame) -> DataFrame:
-    """The columns that are read of a stream."""
+    """Selects the columns that the query reads of a stream."""
     columns = _wanted(stream, rows.columns)
     return rows if columns is None else rows.select(*map(quoted, columns))
 
 
 def _wanted(stream: StreamInput, columns: Sequence[str]) -> Sequence[str] | None:
-    """Which columns of its source are read of a stream; None: all."""
+    """The source columns that the query reads of a stream; None for all."""
     if stream.columns is None:
         return None
     wanted = {name.lower() for name in stream.columns}
-    # `count(*)` reads no column, yet a row needs one.
+    # `count(*)` reads no column, but a row needs one.
     return [name for name in columns if name.lower() in wanted] or columns[:1]
 
 
@@ -182,7 +181,7 @@ def _read_table(spark: SparkSession, model: StreamModel, source: StreamSource) -
     from pyspark.errors import AnalysisException
 
     try:
-        spark.table(source.location)  # also finds a view, which the catalog doesn't count among tables
+        spark.table(source.location)  # also finds a view, which the catalog doesn't list among tables
     except AnalysisException as problem:
         raise StreamError(
             f"Model {model.name}: its stream {source.relation} is the table {source.location}, which doesn't "
@@ -243,10 +242,10 @@ def _read_files(
 
 
 def schema_of_files(spark: SparkSession, model: StreamModel, source: StreamSource) -> StructType | str:
-    """The columns of a folder's files: those that the source says, or else those that the files have.
+    """Returns the declared columns of a folder's files, or else those that Spark infers.
 
     Raises:
-        StreamError: nothing says them.
+        StreamError: no columns are declared, and Spark can't infer them.
     """
     from pyspark.errors import AnalysisException
 
@@ -269,7 +268,7 @@ def _read_kafka(
     from pyspark.errors import AnalysisException
 
     begins = any(name.lower().startswith("starting") for name in source.options)
-    # Spark's own default is to begin with what comes next; a model's table has history, as with other sources.
+    # Spark's default is to begin with new messages; a model's table includes the history, as with other sources.
     options = source.options if begins else {**source.options, "startingOffsets": "earliest"}
     try:
         rows = spark.readStream.format("kafka").options(**options).load()
@@ -281,8 +280,8 @@ def _read_kafka(
 
 
 def of_messages(source: StreamSource, messages: DataFrame) -> tuple[DataFrame, Records | None]:
-    """The records that are in Kafka's messages, and how they become rows; the messages themselves where the source doesn't
-    say what is in them."""
+    """Returns the records in Kafka's messages and the SQL that converts them to rows; the messages themselves if the
+    source has no schema."""
     if source.schema is None:
         return messages, None
     records = records_of(messages.sparkSession, source, source.schema)
@@ -308,8 +307,7 @@ def _check_event_time(model: StreamModel, stream: StreamInput, rows: DataFrame) 
 
 
 def time_of(stream: StreamInput, schema: StructType) -> tuple[str, DataType] | None:
-    """Returns SQL of the event time among the columns of a stream, and its type; None if it has none, or one that is no
-    time."""
+    """Returns SQL of a stream's event time, and its type; None if the column is missing or no timestamp."""
     found = _field(stream, schema)
     if found is None or not is_time(found.dataType):
         return None
@@ -317,7 +315,7 @@ def time_of(stream: StreamInput, schema: StructType) -> tuple[str, DataType] | N
 
 
 def _field(stream: StreamInput, schema: StructType) -> StructField | None:
-    """Returns the column with the event time of a stream, or the field of one; None if there is none."""
+    """Returns the column or nested field with a stream's event time; None if there is none."""
     from pyspark.sql.types import StructType
 
     time = stream.event_time or ""

@@ -1,4 +1,4 @@
-"""Rows of a source's records: read with a look at those that can't be read, which `unreadable` says how to find."""
+"""Converts a source's records to rows and handles unreadable ones, with the SQL of `unreadable`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def records_of(spark: SparkSession, source: StreamSource, schema: StructType | str) -> Records | None:
-    """How records of a source become rows; None: Spark refuses those that it can't read.
+    """Returns the SQL that converts a source's records to rows; None if Spark rejects unreadable records.
 
     Args:
         spark: a session.
@@ -34,11 +34,11 @@ def read_files(
     source: StreamSource,
     schema: StructType | str,
 ) -> tuple[DataFrame, Records | None]:
-    """The records of files, and how they become rows.
+    """Reads the records of files, and returns them with the SQL that converts them to rows.
 
     Args:
-        read: reads them, with options and columns.
-        records: as `records_of` gave it.
+        read: reads files with options and columns.
+        records: the result of `records_of`.
         source: the source.
         schema: its columns.
     """
@@ -54,19 +54,19 @@ def read_files(
 
 
 def read_messages(messages: DataFrame, records: Records) -> DataFrame:
-    """The records that are in Kafka's messages."""
+    """Reads the records in Kafka's messages."""
     first, then = records.of_messages()
     return messages.selectExpr(*first).selectExpr(*then)
 
 
 def rows_of(found: DataFrame, records: Records, wanted: Sequence[str] | None, counted: bool) -> DataFrame:
-    """The rows that records become.
+    """Converts records to rows.
 
     Args:
         found: the records.
-        records: how they become rows.
-        wanted: the columns that are read; None: all.
-        counted: whether rows come with what couldn't be read of them, to be counted.
+        records: SQL that converts them.
+        wanted: the columns that are read; None for all.
+        counted: whether rows keep a column with their unreadable values, to be counted.
     """
     hidden = DROPPED if records.on_error == DROP else UNREADABLE
     rows = found.selectExpr("*", f"{records.found(wanted)} as {hidden}")
@@ -77,7 +77,7 @@ def rows_of(found: DataFrame, records: Records, wanted: Sequence[str] | None, co
 
 
 def readable(rows: DataFrame) -> DataFrame:
-    """The rows of a stream without what is there to be counted."""
+    """Removes the columns with unreadable values, and the rows to drop."""
     if DROPPED in rows.columns:
         return rows.where(f"{DROPPED} is null").drop(DROPPED)
     return rows.drop(UNREADABLE) if UNREADABLE in rows.columns else rows

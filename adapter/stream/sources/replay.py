@@ -1,7 +1,5 @@
-"""What a stream has read of its sources until now, as one micro-batch: read anew in batch, up to exactly where the stream
-is, and no row further. Unlike what `pinned` makes for a comparison it has the columns and types that the stream has, and
-of a folder the files that were read, whatever others lie there.
-"""
+"""Reads all input that a stream has consumed as one batch, up to exactly the stream's offsets. Unlike the views of
+`as_of`, it has the stream's columns and types, and of a folder exactly the files that were read."""
 
 from __future__ import annotations
 
@@ -34,23 +32,23 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _WHICH = ("subscribe", "subscribepattern", "assign")
-"""Options that say which topics are read."""
+"""Options that select topics."""
 
 
 _Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
-"""Of a topic's partitions."""
+"""Topic → partition → offset."""
 
 
 @dataclass(frozen=True)
 class _Messages:
-    """From where to where messages were read."""
+    """Offsets between which messages were read."""
 
     first: _Offsets
     end: _Offsets
 
     @property
     def count(self) -> int:
-        """How many there are at most."""
+        """Upper bound of the number of messages."""
         return sum(
             end - self.first[topic][each] for topic in self.end for each, end in self.end[topic].items()
         )
@@ -58,7 +56,7 @@ class _Messages:
 
 @dataclass(frozen=True)
 class _Read:
-    """What was read of a source."""
+    """The input that was read of a source."""
 
     source: StreamSource
     stream: StreamInput
@@ -70,23 +68,23 @@ class _Read:
 
 @dataclass(frozen=True)
 class History:
-    """What a stream has read until a micro-batch."""
+    """The input that a stream has read up to a micro-batch."""
 
     model: StreamModel
-    """With its sources in the order of its checkpoint."""
+    """The model, its sources in the order of the checkpoint."""
     inputs: tuple[StreamInput, ...]
     sources: tuple[_Read, ...]
     unsure: tuple[str, ...]
-    """Why it may not be what was read, though that isn't known, as parts of a sentence."""
+    """Reasons why the input may differ from what was read, as clauses of a sentence."""
 
     @property
     def has_messages(self) -> bool:
-        """Whether some of it is in Kafka, where nobody knows what is there until it is read."""
+        """Whether some of the input is in Kafka, where it is unknown until it is read."""
         return any(each.messages is not None for each in self.sources)
 
     @property
     def size(self) -> str:
-        """How much there is to be read, in words. Nothing is read for that."""
+        """Amount of input, in words. Reads no data."""
         told = []
         for each in self.sources:
             of = ".".join(parts(each.source.relation)[-2:])
@@ -97,13 +95,13 @@ class History:
 
     @property
     def count(self) -> int | None:
-        """How many rows there are; None: that isn't known before they are read."""
+        """Number of rows; None if it is unknown before they are read."""
         if any(each.source.is_files for each in self.sources):
             return None
         return sum(map(_count, self.sources))
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """The rows, as a micro-batch of the model's stream has them."""
+        """The rows, as a micro-batch of the model's stream."""
         return as_one(
             [
                 (each.stream.view, as_rows(each.stream, *_rows(spark, self.model, each), counted=False))
@@ -113,16 +111,16 @@ class History:
 
 
 def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], batch: int) -> History:
-    """What a stream has read until the end of a micro-batch. Nothing is read here but metadata.
+    """Returns the input that a stream has read up to the end of a micro-batch. Reads only metadata.
 
     Args:
         spark: a session.
         model: the model.
         inputs: its streams.
-        batch: the number of the micro-batch.
+        batch: number of the micro-batch.
 
     Raises:
-        StreamError: that can't be read again as it was.
+        StreamError: the same input can't be read again.
     """
     if bootstrapped_from(model) is not None:
         raise StreamError(
@@ -180,7 +178,7 @@ def _of_table(
     table = load(spark, source.location)
     if table is None:
         raise StreamError(f"Model {model.name}: its source {source.location} is gone.")
-    # Of one that it has read nothing of, whatever came since is the stream's next.
+    # If nothing of the table was read, all its rows are still to come.
     at = None if last_snapshot(offset) is None else fully_read(model, source, table, offset)
     return _Read(source, stream, table, at)
 
@@ -229,7 +227,7 @@ def _of_kafka(
             f"Model {model.name}: its checkpoint {model.checkpoint} doesn't say from where it has read {source.relation}."
         )
     end, begin = json.loads(offset), json.loads(began[began.index("{") :])
-    # A partition that came later is read from its beginning.
+    # A later partition is read from its beginning.
     first = {topic: {each: begin.get(topic, {}).get(each, 0) for each in end[topic]} for topic in end}
     return _Read(source, stream, messages=_Messages(first, end))
 
@@ -262,8 +260,7 @@ def _rows(spark: SparkSession, model: StreamModel, read: _Read) -> tuple[DataFra
             **without_limits(with_checked_header(source.format, options))
         )
         if "*" not in source.location:
-            # Names of folders are columns, whichever of their files are read; as for the stream, not where these are
-            # patterns.
+            # Folder names give columns, as in the stream; but not with patterns.
             reader = reader.option("basePath", source.location)
         return reader.schema(schema).load([*read.files])
 

@@ -1,4 +1,4 @@
-"""The rows of a micro-batch: counted as they come, judged by the watermark, and kept for its steps."""
+"""The rows of a micro-batch: counts them, drops late ones, and caches them for its steps."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 _LATE = "__stream_late"
 _UNREADABLE = "unreadable:"
 _PATIENCE = 30.0
-"""Seconds to wait for what Spark tells of rows that were written."""
+"""Seconds to wait for Spark's metrics of written rows."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What came of a stream."""
+    """Counts of a stream's rows in a micro-batch."""
 
     rows: int
     newest: int | None
     """The newest event time, in microseconds since 1970."""
     unreadable: Mapping[str, int] = field(default_factory=dict)
-    """Rows with values that couldn't be read, by column; under an empty name all such rows."""
+    """Column → number of rows with an unreadable value; all such rows under an empty name."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of the rows of a `Rows` step."""
+    """Counts of a `Rows` step after the late-row filter."""
 
     streams: tuple[str, ...]
-    """The views of the streams they come from."""
+    """The views of the streams that the rows come from."""
     null_time_rows: int
     late_rows: int
     live_rows: int
@@ -52,12 +52,10 @@ class Judged:
 
 
 class Kept:
-    """What is computed once and held until the end of the micro-batch.
+    """DataFrames cached for one micro-batch, or for a ``with`` block.
 
-    Used with ``with``, until the end of the block.
-
-    It is to be read as a `leaf`. Spark looks up by its plan what it holds, and holds no longer what any of its sessions
-    writes a table of: rows made from that would be others from then on.
+    Read a cached DataFrame through its `leaf`. Spark finds cached data by its plan, and invalidates it when any
+    session writes to a table in that plan: the rows would then be recomputed from the new table.
     """
 
     def __init__(self) -> None:
@@ -65,9 +63,9 @@ class Kept:
         self._observed: dict[str, Any] = {}
 
     def keep(self, rows: DataFrame) -> int:
-        """Compute rows and hold them; how many they are.
+        """Computes and caches rows; returns their number.
 
-        One job without a shuffle. Their size is known afterwards, so that joins with them are planned well.
+        Runs one job without a shuffle. Their size is known afterwards, so that Spark plans joins with them well.
         """
         rows._jdf.persist()
         self._rows.append(rows)
@@ -75,7 +73,7 @@ class Kept:
         cache.cachedColumnBuffers().count()
         plan = cache.cachedPlan()
         query_metrics.note(plan)
-        # A Scala object; `Observation` would wait for a query of its own.
+        # A Scala object; `Observation` would wait for a separate query.
         collector = java_class(rows.sparkSession, "org.apache.spark.sql.execution.CollectMetricsExec$")
         found = getattr(collector, "MODULE$").collect(plan)
         names = found.keysIterator()
@@ -85,10 +83,9 @@ class Kept:
         return int(cache.rowCountStats().value())
 
     def hold(self, rows: DataFrame) -> DataFrame:
-        """Hold rows from when they are first computed; a relation without what they are made from.
+        """Caches rows when they are first computed; returns a relation without their lineage.
 
-        Through views a query is otherwise analysed with all that its relations are made from, as often as they
-        stand in it.
+        Without this, Spark analyses the whole lineage of a view each time that a query reads it.
         """
         rows._jdf.persist()
         self._rows.append(rows)
@@ -96,22 +93,22 @@ class Kept:
         return leaf(rows)
 
     def observed(self, name: str) -> tuple[int | None, ...]:
-        """The numbers that `DataFrame.observe` took under a name while rows were computed."""
+        """The metrics that `DataFrame.observe` collected under a name while rows were computed."""
         row = self._observed[name]
         return tuple(None if row.isNullAt(place) else row.getLong(place) for place in range(row.size()))
 
     def observed_by_name(self, name: str) -> dict[str, int | None]:
-        """The same, by what they are called."""
+        """Metric name → value of the metrics observed under a name."""
         return dict(zip(self._observed[name].schema().fieldNames(), self.observed(name), strict=True))
 
     def observed_texts(self, name: str) -> tuple[str, ...]:
-        """The texts that an aggregate of texts took under a name; none may hold a line break."""
+        """The texts that an array metric collected under a name. A text must not contain a line break."""
         found = self._observed[name].getSeq(0).mkString("\n")
         return tuple(found.split("\n")) if found else ()
 
     def has_observed(self, name: str) -> bool:
-        """Whether rows were computed that are observed under a name. Of a condition that no row can hold
-        (``where 1 = 0``) Spark computes nothing that is below."""
+        """Whether metrics were collected under a name. Spark doesn't compute rows below a condition that is always
+        false (``where 1 = 0``)."""
         return name in self._observed
 
     def __enter__(self) -> Kept:
@@ -121,30 +118,30 @@ class Kept:
         self.release()
 
     def release(self) -> None:
-        """Give the memory back."""
+        """Releases the cached rows."""
         for rows in self._rows:
             rows._jdf.unpersist()
         self._rows.clear()
 
 
 def leaf(rows: DataFrame) -> DataFrame:
-    """Rows that are held, as a relation without what they are made from."""
+    """Returns a relation over cached rows, without their lineage."""
     return _made_of(rows, rows._jdf.queryExecution().withCachedData())
 
 
 def cut_off(rows: DataFrame) -> DataFrame:
-    """Rows that were computed and are held, as a relation that Spark's plans have no past of.
+    """Returns a relation over computed, cached rows without any lineage in Spark's plans.
 
-    A `leaf` still has the plan that it is made by, which Spark walks through and prints with each query.
+    A `leaf` still has the cached plan, which Spark traverses and prints with each query.
     """
     held = leaf(rows)
     relation = getattr(java_class(rows.sparkSession, "org.apache.spark.sql.execution.LogicalRDD$"), "MODULE$")
-    # Its size is that of `held`, which is known by now.
+    # Gets the size of `held`, which is known by now.
     return _made_of(rows, relation.fromDataset(held._jdf.queryExecution().toRdd(), held._jdf, False))
 
 
 def _made_of(rows: DataFrame, plan: Any) -> DataFrame:
-    """A plan in the session of some rows."""
+    """Returns a DataFrame with this plan, in the session of some rows."""
     from pyspark.sql import DataFrame
 
     spark = rows.sparkSession
@@ -153,17 +150,17 @@ def _made_of(rows: DataFrame, plan: Any) -> DataFrame:
 
 
 def counting(rows: DataFrame, stream: StreamInput) -> DataFrame:
-    """The rows of a stream, counted under its view's name while they are read: no pass of its own."""
+    """Counts the rows of a stream under its view's name while they are read, without an extra pass."""
     return readable(rows.observe(stream.view, *_counts(rows, stream)))
 
 
 def counted(kept: Kept, stream: StreamInput) -> Counted:
-    """What came of a stream, after its rows were kept or went into something that is."""
+    """Returns the counts of a stream, after its rows were cached or computed for cached rows."""
     return _counted(kept.observed_by_name(stream.view))
 
 
 def recounted(rows: DataFrame, stream: StreamInput) -> Counted:
-    """The same by a pass of its own."""
+    """Counts the rows of a stream in an extra pass."""
     (row,) = rows.agg(*_counts(rows, stream)).collect()
     return _counted(row.asDict())
 
@@ -179,7 +176,7 @@ def _counted(found: Mapping[str, int | None]) -> Counted:
 
 
 class Observed:
-    """Numbers that are taken of rows while they are written, where nothing is kept."""
+    """Metrics of rows collected while they are written, without caching them."""
 
     def __init__(self, rows: DataFrame, *numbers: Any) -> None:
         from pyspark.sql import Observation
@@ -188,20 +185,20 @@ class Observed:
         self.rows = rows.observe(self._observation, *numbers)
 
     def read(self) -> dict[str, Any] | None:
-        """What they are, after the rows were written; None: Spark doesn't say."""
+        """Returns the metrics, after the rows were written; None if Spark doesn't report them."""
         assert self._observation._jo is not None
         told = self._observation._jo.future()
         deadline = time.monotonic() + _PATIENCE
         while not told.isCompleted() and time.monotonic() < deadline:
             time.sleep(0.002)
-        # As in `Kept.has_observed`; and Spark drops events of which too many wait.
+        # Spark doesn't compute rows below an always-false condition, and drops events if its queue is full.
         if not told.isCompleted() or self._observation._jo.getRow().size() == 0:
             return None
         return dict(self._observation.get)
 
 
 class Meter:
-    """Counts a stream's rows while they are written, where nothing is kept."""
+    """Counts a stream's rows while they are written, without caching them."""
 
     def __init__(self, rows: DataFrame, stream: StreamInput) -> None:
         self._unobserved, self._stream = rows, stream
@@ -209,7 +206,7 @@ class Meter:
         self.rows = readable(self._observed.rows)
 
     def read(self) -> Counted:
-        """What came, after the rows were written."""
+        """Returns the counts, after the rows were written."""
         found = self._observed.read()
         return recounted(self._unobserved, self._stream) if found is None else _counted(found)
 
@@ -221,7 +218,7 @@ def _counts(rows: DataFrame, stream: StreamInput) -> Sequence[Any]:
     hidden = next((name for name in rows.columns if name in (UNREADABLE, DROPPED)), None)
     if (found := time_of(stream, rows.schema)) is not None:
         time = found[0]
-        # The time of a row that is left out counts for nothing.
+        # Dropped rows don't count for the newest time.
         numbers["newest"] = _newest(time if hidden != DROPPED else f"if({hidden} is null, {time}, null)")
     if hidden is not None:
         kind: Any = rows.schema[hidden].dataType
@@ -231,20 +228,21 @@ def _counts(rows: DataFrame, stream: StreamInput) -> Sequence[Any]:
 
 
 def _newest(column: str) -> str:
-    # Not by FILTER, which what is observed can't have.
+    # Observed metrics don't support FILTER.
     return f"unix_micros(cast(max(case when {is_usable(column)} then {column} end) as timestamp))"
 
 
 def judge(spark: SparkSession, model: StreamModel, step: Rows) -> DataFrame:
-    """Make the rows of a step that live a view under its name. They are counted when they are computed (`judged`).
+    """Drops late rows of a step and registers the rest under its name. Counts them when they are computed (see
+    `judgement`).
 
     Args:
         spark: the session of the micro-batch, with the views of the streams and ``clock``.
         model: for messages.
-        step: rows that go into a level.
+        step: the rows of a level.
 
     Raises:
-        StreamError: ``event_time`` isn't a time.
+        StreamError: ``event_time`` isn't a timestamp.
     """
     from pyspark.sql import functions as F
 
@@ -255,7 +253,7 @@ def judge(spark: SparkSession, model: StreamModel, step: Rows) -> DataFrame:
         is_late = f"coalesce(cast(step.event_time as timestamp) < {now('watermark_before')}, false)"
     rows = sql(spark, f"select step.*, {is_late} as {_LATE}\nfrom (\n{step.sql}\n) as step")
     _check_times(model, {field.name: field.dataType for field in rows.schema.fields})
-    # One beyond SQL's range is none either: a window of it would end where no TIMESTAMP reaches.
+    # Beyond SQL's range a time counts as missing: the window's end would exceed TIMESTAMP.
     no_time = f"not coalesce({is_usable('event_time')}, false)" if step.timed else "false"
     latest = _newest("event_time") if step.timed else "cast(null as bigint)"
     lives = f"not ({no_time}) and not {_LATE}" if step.expires else f"not ({no_time})"
@@ -272,9 +270,9 @@ def judge(spark: SparkSession, model: StreamModel, step: Rows) -> DataFrame:
 
 
 def judgement(kept: Kept, step: Rows) -> Judged:
-    """What became of the rows of a step, after they were kept or went into something that is."""
+    """Returns the counts of a step's rows, after they were cached or computed for cached rows."""
     if not kept.has_observed(step.name):
-        return Judged(step.streams, 0, 0, 0, None)  # none can be of use, so none was looked at
+        return Judged(step.streams, 0, 0, 0, None)  # Spark has removed the rows as unused
     null_times, late, alive, newest = kept.observed(step.name)
     return Judged(step.streams, null_times or 0, late or 0, alive or 0, newest)
 

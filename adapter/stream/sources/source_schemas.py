@@ -1,11 +1,11 @@
-"""The columns that a stream reads of its tables, by Iceberg's field ids, and whether they are still the same ones.
+"""Compares the columns that a stream reads of its tables by Iceberg's field ids.
 
-A name says nothing of that: a column that is dropped and added again is another one, which is NULL in all rows that were
-there. A state that was made from the old column's values doesn't go on with the new one's. So the checkpoint notes, in
-``schemas.json``, the field ids of the columns that its rows were read with.
+A name isn't enough: a column that is dropped and added again is a new one, NULL in all existing rows. A state
+computed from the old column can't continue with the new one. So the checkpoint records in ``schemas.json`` the field
+ids of the columns that its rows were read with.
 
-A running query reads each table with the columns that the table had when the query began. Once rows come that were written
-with other columns the query is started again.
+A running query reads each table with the columns from when it started. It is restarted for rows written with other
+columns.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from ..progress.result import StreamResult
 
 SCHEMAS = "schemas.json"
-"""The file of a checkpoint that notes what its rows were read with."""
+"""File of a checkpoint that records the columns that its rows were read with."""
 
 Fields = Mapping[str, tuple[int, str]]
-"""Columns and what is nested in them, by their paths in lower case: Iceberg's field id and the type, which is ``struct``,
-``list`` or ``map`` of what has fields itself."""
+"""Path of a column or nested field in lower case → Iceberg's field id and type. The type of a nested field is
+``struct``, ``list`` or ``map``."""
 
 
 class SchemaChanged(TransientError):
-    """Columns of a table changed while a query read it. Nothing of the micro-batch was taken in."""
+    """Columns of a table changed while a query read it. Nothing of the micro-batch was ingested."""
 
     result: StreamResult | None = None
-    """What the query did until then."""
+    """Result of the query up to then."""
 
     def __init__(self, model: str, source: str, columns: Sequence[str]) -> None:
         self._found = as_written(
@@ -53,27 +53,27 @@ class SchemaChanged(TransientError):
 
     @property
     def restarts(self) -> str:
-        """What to say where the query starts again by itself."""
+        """Message for an automatic restart of the query."""
         return f"{self._found} It starts again with the columns as they are now."
 
 
 class ReadTables:
-    """The tables of a query as they were when it began.
+    """The tables of a query as they were when it started.
 
     Args:
         spark: the session of the query.
         model: the model, its sources in the order of the checkpoint.
-        inputs: the streams made from them.
+        inputs: the model's streams.
     """
 
     def __init__(self, spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput]) -> None:
         self._model = model
         self._began: dict[int, IcebergTable] = {}
-        """As they were then."""
+        """Place of a source → table at the start."""
         self._now: dict[int, IcebergTable] = {}
         self._columns = [columns_read(inputs, source) for source in model.sources]
         self.fields: dict[int, Fields] = {}
-        """By a source's place what is read of it."""
+        """Place of a source → fields that are read."""
         for place, source in enumerate(model.sources):
             table = load(spark, source.location) if source.is_table else None
             if table is not None:
@@ -82,29 +82,30 @@ class ReadTables:
 
     @property
     def by_relation(self) -> dict[str, Fields]:
-        """What is read, by what the query calls it."""
+        """Relation → fields that are read."""
         return {self._model.sources[place].relation: fields for place, fields in self.fields.items()}
 
     def check_same(self, others: Mapping[str, Fields]) -> None:
-        """Returns if the same is read of each table as by others (as of `by_relation`).
+        """Raises unless the query reads the same fields of each table as `others`, a value of `by_relation`.
 
         Raises:
-            SchemaChanged: it isn't.
+            SchemaChanged: the fields differ.
         """
         for relation, fields in self.by_relation.items():
             if relation in others and fields != others[relation]:
                 raise self._changed(relation, fields, others[relation])
 
     def check(self, starts: Sequence[str], ends: Sequence[str]) -> None:
-        """Returns if a micro-batch goes on where the one before it ended, in tables that are still the same.
+        """Raises unless a micro-batch continues at the end of the one before, in the same tables with the same
+        columns.
 
         Args:
-            starts: the offsets at which it begins; none of the first micro-batch.
-            ends: the offsets at which it ends.
+            starts: start offsets; empty for the first micro-batch.
+            ends: end offsets.
 
         Raises:
-            SchemaChanged: it has rows that were written with other columns than they would be read with.
-            StreamError: a table was built anew or put back; and what to run.
+            SchemaChanged: it has rows that were written with other columns.
+            StreamError: a table was rebuilt or restored. The message says what to run.
         """
         for place, table in self._now.items():
             table.refresh()
@@ -131,10 +132,10 @@ class ReadTables:
 def check_fields(
     spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], checkpoint: str | None = None
 ) -> None:
-    """Returns unless a column that a state was made from has been dropped and added again.
+    """Raises if a column that a state was computed from has been dropped and added again.
 
     Raises:
-        StreamError: one was, or its table was built anew or put back; and what to run.
+        StreamError: there is such a column, or its table was rebuilt or restored. The message says what to run.
     """
     path = checkpoint or model.checkpoint
     noted = noted_schemas(model.storage, path)
@@ -148,12 +149,12 @@ def check_fields(
             continue
         snapshot = snapshots.get(place)
         if snapshot is not None and not table.follows(snapshot):
-            # Its columns have other ids because it is another table.
+            # A rebuilt table has other field ids.
             raise broken_off(model, place, table, snapshot)
         now = fields_of(table.schema_json(), columns_read(inputs, source))
         had = noted[place]
         others = [each for each in now if each in had and had[each][0] != now[each][0]]
-        # What is nested in a column that is another one has other ids, too.
+        # Fields nested in a replaced column have new ids, too.
         others = [each for each in others if not any(each.startswith(f"{above}.") for above in others)]
         if others:
             raise StreamError(
@@ -165,7 +166,7 @@ def check_fields(
 
 
 def _last_snapshots(storage: Storage, checkpoint: str) -> dict[int, int]:
-    """Returns by the places of tables the last snapshots of which a checkpoint has rows."""
+    """Returns place of a table → last snapshot that the checkpoint has rows of."""
     found = read_checkpoint(storage, checkpoint)
     planned = None if found is None else found.planned
     offsets = [] if planned is None else read_offsets(storage, checkpoint, planned)
@@ -174,19 +175,19 @@ def _last_snapshots(storage: Storage, checkpoint: str) -> dict[int, int]:
 
 
 def note_schemas(model: StreamModel, read: ReadTables, inputs: Sequence[StreamInput], begun: bool) -> None:
-    """Notes with the checkpoint what its rows are read with from now on.
+    """Records in the checkpoint the fields that tables are read with from now on.
 
     Args:
         model: the model, its sources in the order of the checkpoint.
-        read: its tables.
-        inputs: the streams made from them.
-        begun: whether rows were read with what is noted there.
+        read: the tables of the query.
+        inputs: the model's streams.
+        begun: whether rows were read with the recorded fields.
     """
     before = noted_schemas(model.storage, model.checkpoint) if begun else {}
     found = {}
     for place, fields in read.fields.items():
         wanted, has = columns_read(inputs, model.sources[place]), {parts(path)[0] for path in fields}
-        # A column that is gone may come again, as another one.
+        # A dropped column may be added again, with a new id.
         gone = {
             path: field
             for path, field in before.get(place, {}).items()
@@ -198,7 +199,7 @@ def note_schemas(model: StreamModel, read: ReadTables, inputs: Sequence[StreamIn
 
 
 def noted_schemas(storage: Storage, checkpoint: str) -> dict[int, Fields]:
-    """Returns what the rows of a checkpoint were read with, by the place of the source; none if it doesn't say."""
+    """Returns place of a source → fields that its rows were read with; empty if the checkpoint has no record."""
     return {
         place: {path: (int(number), kind) for path, (number, kind) in fields.items()}
         for place, fields in read_by_place(storage, f"{checkpoint}/{SCHEMAS}").items()
@@ -206,11 +207,11 @@ def noted_schemas(storage: Storage, checkpoint: str) -> dict[int, Fields]:
 
 
 def fields_of(schema: str, columns: Collection[str] | None = None) -> Fields:
-    """Returns the fields of a schema, which is written as Iceberg's JSON.
+    """Returns the fields of a schema in Iceberg's JSON.
 
     Args:
         schema: the schema.
-        columns: the columns that are wanted, in lower case; None: all.
+        columns: the wanted columns, in lower case; None for all.
 
     >>> fields_of('{"type": "struct", "fields": [{"id": 1, "name": "At", "type": "date"}, {"id": 2, "name": "l", "type": '
     ...     '{"type": "list", "element-id": 3, "element": "int"}}]}')
@@ -237,7 +238,7 @@ def _fields(kind: Mapping[str, Any], above: str) -> Iterator[tuple[str, int, str
 
 
 def columns_read(inputs: Sequence[StreamInput], source: StreamSource) -> set[str] | None:
-    """Returns the columns that are read of a source, in lower case; None: all of them."""
+    """Returns the columns that are read of a source, in lower case; None for all."""
     wanted = [each.columns for each in inputs if each.relation == source.relation]
     if not wanted or None in wanted:
         return None

@@ -1,7 +1,7 @@
-"""Checks that Kafka's topics are those that a stream has read so far: one that was made again has other messages.
+"""Checks that Kafka's topics are still those that a stream has read: a recreated topic has other messages.
 
-Offsets alone don't tell. A broker gives each topic an id when it is made (KIP-516), which is kept beside the offsets in the
-checkpoint and compared whenever a query begins.
+Offsets don't show that. A broker assigns each new topic an id (KIP-516). The checkpoint stores the ids with the
+offsets, and each query compares them when it starts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = AdapterLogger("Spark")
 
 TOPICS = "topics.json"
-"""The file of a checkpoint with the ids of topics, by the place of their source."""
+"""File of a checkpoint: place of a source → topic → id."""
 _ADMIN = "org.apache.kafka.clients.admin.AdminClient"
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _NOT_TOLD = re.compile(r"UnknownTopicOrPartition|TopicAuthorization|InvalidTopic|UnsupportedVersion")
@@ -34,14 +34,14 @@ Ids = dict[str, dict[str, str]]
 
 
 def check_topics(spark: SparkSession, model: StreamModel) -> Ids:
-    """Returns the ids of the topics that a stream reads, by the place of their source and their name.
+    """Returns place of a source → topic → id, for the topics that a stream reads.
 
     Args:
         spark: a session.
         model: the model, its sources in the order of the checkpoint.
 
     Raises:
-        StreamError: a topic isn't the one that was read; and what to run.
+        StreamError: a topic was recreated. The message says what to run.
     """
     places = [place for place, source in enumerate(model.sources) if source.format == "kafka"]
     if not places:
@@ -54,13 +54,13 @@ def check_topics(spark: SparkSession, model: StreamModel) -> Ids:
         for topic in sorted(ids.keys() & known.keys()):
             if ids[topic] != known[topic]:
                 _other_topic(model, source, topic)
-        # A topic that isn't there now may be there again later, as another one.
+        # A missing topic may be recreated later, with another id.
         found[str(place)] = {**known, **ids}
     return found
 
 
 def note_topics(model: StreamModel, ids: Ids) -> None:
-    """Keep the ids of topics (as of `check_topics`) with the checkpoint."""
+    """Stores the ids of topics, a result of `check_topics`, in the checkpoint."""
     if ids and ids != _noted(model):
         model.storage.write_text(f"{model.checkpoint}/{TOPICS}", json.dumps(ids))
 
@@ -68,7 +68,7 @@ def note_topics(model: StreamModel, ids: Ids) -> None:
 def _noted(model: StreamModel) -> Ids:
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None:
-        return {}  # nothing was read, whatever an earlier attempt noted
+        return {}  # nothing was read, whatever an earlier attempt stored
     text = model.storage.read_text(f"{model.checkpoint}/{TOPICS}")
     return {} if text is None else dict(json.loads(text))
 
@@ -90,7 +90,7 @@ def _other_topic(model: StreamModel, source: StreamSource, topic: str) -> None:
 
 
 def topic_ids(spark: SparkSession, source: StreamSource) -> dict[str, str]:
-    """Returns the ids of the topics of a source by their names, without those of which the broker tells none."""
+    """Returns topic → id of a source, without topics for which the broker reports no id."""
     java = jvm(spark)
     settings = java.java.util.HashMap()
     for name, value in source.options.items():
@@ -106,7 +106,7 @@ def topic_ids(spark: SparkSession, source: StreamSource) -> dict[str, str]:
 def _ids(java: Any, admin: Any, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     said = {name.lower(): value for name, value in options.items()}
     if (pattern := said.get("subscribepattern")) is not None:
-        # Java's own syntax of patterns.
+        # Kafka uses Java's pattern syntax.
         matches = java.java.util.regex.Pattern.compile(pattern)
         for each in admin.listTopics().listings().get():
             if matches.matcher(each.name()).matches():
@@ -120,6 +120,6 @@ def _ids(java: Any, admin: Any, options: Mapping[str, str]) -> Iterator[tuple[st
         try:
             yield name, described.get().topicId().toString()
         except Exception as problem:
-            # Spark says what keeps it from reading the topic.
+            # Spark reports why it can't read the topic.
             if not _NOT_TOLD.search(str(problem)):
                 raise

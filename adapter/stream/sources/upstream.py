@@ -1,13 +1,12 @@
-"""Checks that the tables of a stream are what it can go on with, or begin with, before anything is written.
+"""Checks that a stream can continue or begin with its tables, before anything is written.
 
-A checkpoint names the last snapshot that was read of each table. Rows that came since are those of the
-snapshots after it. Where the table has come about in another way, it has none: `dbt run --full-refresh`
-of a model upstream, or a table model that every run replaces. Iceberg notices that only when the table
-has rows again, and in the words of its own classes.
+A checkpoint has the last snapshot that was read of each table; new rows are those of later snapshots. A table rebuilt
+by `dbt run --full-refresh` upstream, or by each run of a table model, no longer has that snapshot. Iceberg detects
+that only when the table has rows again, with an internal error.
 
-A stream that begins reads what every snapshot of a table added, from the first one on. Where the first ones
-have expired Iceberg leaves out their rows and says nothing, and where rows were changed or deleted it stops; there
-`initial_offset` has it begin with the table as it is. Where no snapshot appends rows it can't be read at all.
+A new stream reads the rows that each snapshot of a table added, from the first one on. Iceberg silently omits the
+rows of expired snapshots, and fails where rows were updated or deleted; `initial_offset` has such a stream begin with
+the whole table. A table without any append can't be read.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ FROM_TIMESTAMP = "stream-from-timestamp"
 
 
 def check_sources(spark: SparkSession, model: StreamModel, taken_in: int = -1) -> None:
-    """Return if each table goes on where the model stopped reading it, or can be read from its beginning.
+    """Raises unless the model can continue each table at its last snapshot, or read it from the beginning.
 
     Args:
         spark: any session.
         model: the model.
-        taken_in: the last micro-batch of which all rows are in, also where a crash came before Spark noted that.
+        taken_in: number of the last fully ingested micro-batch, even if a crash came before Spark recorded it.
 
     Raises:
-        StreamError: one was built anew since, or has no beginning to read; and what to run.
+        StreamError: a table was rebuilt, or has no beginning to read. The message says what to run.
     """
     check_versions(spark, model)
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
@@ -50,14 +49,14 @@ def check_sources(spark: SparkSession, model: StreamModel, taken_in: int = -1) -
         return
     offsets = read_offsets(model.storage, model.checkpoint, checkpoint.planned)
     if len(offsets) != len(model.sources):
-        return  # the checkpoint is of other sources, which the stream says when it starts
+        return  # the checkpoint is of other sources; the stream reports that when it starts
     tables = {
         place: table
         for place, source in enumerate(model.sources)
         if source.is_table and (table := load(spark, source.location)) is not None
     }
     if checkpoint.done is not None and checkpoint.planned > max(checkpoint.done, taken_in):
-        # Planned by a run that saw the tables otherwise than they are.
+        # The run that planned it may have seen the tables in another state.
         check_continues(
             model, tables, read_offsets(model.storage, model.checkpoint, checkpoint.done), offsets
         )
@@ -65,7 +64,7 @@ def check_sources(spark: SparkSession, model: StreamModel, taken_in: int = -1) -
     for place, table in tables.items():
         source, snapshot = model.sources[place], last_snapshot(offsets[place])
         if snapshot is None:
-            # It had no rows when it was read last: Iceberg would begin with the oldest snapshot that is there.
+            # The table had no rows at the last read: Iceberg would begin with the oldest existing snapshot.
             if has_lost_its_beginning(spark, source):
                 raise StreamError(lost(spark, model, source))
         elif not table.follows(snapshot):
@@ -79,21 +78,21 @@ def check_sources(spark: SparkSession, model: StreamModel, taken_in: int = -1) -
 def check_continues(
     model: StreamModel, tables: Mapping[int, IcebergTable], starts: Sequence[str], ends: Sequence[str]
 ) -> None:
-    """Return if each table came from the snapshot at which a micro-batch begins to that at which it ends by adding rows.
+    """Raises unless each table only had appends between the snapshots where a micro-batch begins and ends.
 
     Args:
         model: the model.
-        tables: its tables as they are now, by the places of its sources.
-        starts: the offsets at which the micro-batch begins; none: it is the first one.
-        ends: the offsets at which it ends.
+        tables: place of a source → table as it is now.
+        starts: start offsets of the micro-batch; empty for the first one.
+        ends: its end offsets.
 
     Raises:
-        StreamError: one didn't; and what to run.
+        StreamError: a table had other changes. The message says what to run.
     """
     for place, table in tables.items():
         start = last_snapshot(starts[place]) if place < len(starts) else None
         if start is None:
-            continue  # nothing was read of it
+            continue  # nothing of it was read
         end = last_snapshot(ends[place])
         between = None if end is None else table.between(start, end)
         if between is None:
@@ -104,14 +103,15 @@ def check_continues(
 def _check_unchanged(
     model: StreamModel, place: int, table: IcebergTable, end: int | None, past: Sequence[str]
 ) -> None:
-    """Return if rows of a table were only added since it was read, but for changes that the first micro-batch has read.
+    """Raises unless a table only had appends since it was read, apart from updates that the first micro-batch
+    includes.
 
     Args:
         model: the model.
-        place: of the table among its sources.
+        place: place of the table among its sources.
         table: the table.
-        end: the snapshot up to which rows come.
-        past: what made the snapshots since it was read, the newest first.
+        end: the last snapshot to read.
+        past: operations of the snapshots since the last read, the newest first.
     """
     changed = read_whole(model.storage, model.checkpoint).get(place)
     after = None if changed is None or end is None else table.between(changed, end)
@@ -125,29 +125,29 @@ def _check_unchanged(
 
 
 def broken_off(model: StreamModel, place: int, table: IcebergTable, snapshot: int) -> StreamError:
-    """Returns what to say of a table that doesn't come from the snapshot up to which it was read."""
+    """Returns the error for a table whose history no longer includes the last snapshot that was read."""
     if not table.follows(snapshot) and table.left(snapshot):
         return StreamError(put_back(model, place, table))
     return StreamError(replaced(model, table.name, can_begin(table)))
 
 
 def can_begin(table: IcebergTable) -> bool:
-    """Whether a stream can begin with a table as it is now."""
+    """Whether a stream can begin with the table as it is now."""
     return table.newest_append() is not None or {*table.past()} <= {APPEND, REPLACE}
 
 
 def _changes(source: StreamSource, past: Iterable[str]) -> list[str]:
-    """The operations that changed rows of a table, but those that the source's options pass over."""
+    """The operations that changed rows of a table, without those that the source's options skip."""
     passed_over = {kind for kind in past if source.option(f"streaming-skip-{kind}-snapshots") == "true"}
     return [kind for kind in past if kind not in {APPEND, REPLACE, *passed_over}]
 
 
 def check_versions(spark: SparkSession, model: StreamModel) -> None:
-    """Return unless a table that the model has read belongs to another version of its model by now: its key may be another
-    one, and then also what this model's query is taken for.
+    """Raises if a table that the model has read now belongs to another version of its model. Its key may have
+    changed, and so the plan of this model's query.
 
     Raises:
-        StreamError: one does; and what to run.
+        StreamError: there is such a table. The message says what to run.
     """
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None:
@@ -163,14 +163,14 @@ def check_versions(spark: SparkSession, model: StreamModel) -> None:
 
 
 def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
-    """Return if each table can be read from its beginning, by a model that begins or begins anew.
+    """Raises unless each table can be read from its beginning, for a new or rebuilt model.
 
     Args:
         spark: any session.
         model: the model.
 
     Raises:
-        StreamError: one can't; and what to run.
+        StreamError: a table can't. The message says what to run.
     """
     for source in model.sources:
         if source.is_table:
@@ -198,7 +198,7 @@ def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSour
 
 
 def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
-    """Whether a source is a table that can't be read snapshot by snapshot, from the first one on."""
+    """Whether a source is a table that can't be read snapshot by snapshot, because the first ones have expired."""
     if not source.is_table or FROM_TIMESTAMP in {name.lower() for name in source.options}:
         return False
     table = load(spark, source.location)
@@ -206,7 +206,7 @@ def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
 
 
 def has_changed_rows(spark: SparkSession, source: StreamSource) -> bool:
-    """Whether a source is a table of which rows were changed or deleted, so that its snapshots can't be read one by one."""
+    """Whether a source is a table whose rows were updated or deleted, so that it can't be read snapshot by snapshot."""
     if not source.is_table or FROM_TIMESTAMP in {name.lower() for name in source.options}:
         return False
     table = load(spark, source.location)
@@ -214,13 +214,13 @@ def has_changed_rows(spark: SparkSession, source: StreamSource) -> bool:
 
 
 def readers_beyond(storage: Storage, table: IcebergTable) -> Iterator[str]:
-    """The streams of a storage root that have read a snapshot of a table which no longer leads to its current one."""
+    """Streams of a storage root that have read a snapshot that isn't an ancestor of the table's current one."""
     for name in storage.list(storage.checkpoints):
         path = f"{storage.checkpoints}/{name}"
         try:
             checkpoint, reads = read_checkpoint(storage, path), noted_sources(storage, path)
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # it is none, or can't be read
+            continue  # no checkpoint, or an unreadable one
         if checkpoint is None or checkpoint.planned is None:
             continue
         offsets = read_offsets(storage, path, checkpoint.planned)
@@ -231,7 +231,7 @@ def readers_beyond(storage: Storage, table: IcebergTable) -> Iterator[str]:
 
 
 def lost(spark: SparkSession, model: StreamModel, source: StreamSource) -> str:
-    """What to do about a table that can't be read from its beginning."""
+    """Returns the message on a table that can't be read from its beginning, with what to do."""
     table = load(spark, source.location)
     if table is not None and table.newest_append() is not None:
         remedy = f"Build this model anew, and it begins with all rows that the table holds: {model.rebuild}."
@@ -247,7 +247,7 @@ def lost(spark: SparkSession, model: StreamModel, source: StreamSource) -> str:
 
 
 def overtaken(model: StreamModel, source: StreamSource) -> str:
-    """What to do about a table that was written or maintained just when a stream began with it."""
+    """Returns the message on a table that was written or maintained while a stream began with it, with what to do."""
     return (
         f"Model {model.name}: snapshots of the table {source.location} came or expired while its stream began. Nothing was "
         "taken in; run it again."
@@ -255,12 +255,12 @@ def overtaken(model: StreamModel, source: StreamSource) -> str:
 
 
 def replaced(model: StreamModel, table: str, from_scratch: bool) -> str:
-    """What to do about a table that was built anew.
+    """Returns the message on a rebuilt table, with what to do.
 
     Args:
-        model: who reads it.
+        model: the model that reads the table.
         table: its name.
-        from_scratch: whether a stream can begin with it as it is now.
+        from_scratch: whether a stream can begin with the table as it is now.
     """
     is_seed = model.is_seed(table)
     if from_scratch:
@@ -284,12 +284,12 @@ def replaced(model: StreamModel, table: str, from_scratch: bool) -> str:
 
 
 def swapped(model: StreamModel, table: str, deployed: Deployment) -> str:
-    """What to do about a table that is another version's than the one that was read.
+    """Returns the message on a table that now belongs to another version than the one that was read, with what to do.
 
     Args:
-        model: who reads it.
+        model: the model that reads the table.
         table: its name.
-        deployed: what made it so.
+        deployed: the deployment that swapped the versions.
     """
     is_new = deployed.phase == PROMOTED
     back = "rollback" if is_new else "promote"
@@ -302,11 +302,11 @@ def swapped(model: StreamModel, table: str, deployed: Deployment) -> str:
 
 
 def put_back(model: StreamModel, place: int, table: IcebergTable) -> str:
-    """What to do about a table that is what it was before some of its rows were read.
+    """Returns the message on a table that was restored to before its last read rows, with what to do.
 
     Args:
-        model: who reads it.
-        place: of the table among its sources.
+        model: the model that reads the table.
+        place: place of the table among its sources.
         table: the table.
     """
     fitting = [

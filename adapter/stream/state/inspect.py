@@ -35,7 +35,7 @@ _KNOWN = {
 
 @dataclass(frozen=True)
 class PartOfState:
-    """One kind of fact."""
+    """One state table of a model: a partition of the Iceberg table."""
 
     name: str
     rows: int
