@@ -35,8 +35,6 @@ def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
 
     The checks are in the select list, where no optimizer moves them below a join or a filter.
 
-    They are asked in the select list, where no optimizer moves them below a join or a filter.
-
     Args:
         model: the model.
         rows: the query.

@@ -73,7 +73,7 @@ def _named(spark: SparkSession, source: StreamSource) -> Iterator[str]:
     )
     below = "*" if every else "*=*"
     folder = source.location.rstrip("/")
-    # The file system filters the names, of which there may be many.
+    # The file system filters the names, since there may be many.
     found = matches(folder if not folder.endswith("*") else f"{folder}{_LETTERS}*") if "*" in folder else []
     while True:
         found += matches(f"{folder}/*{_LETTERS}*")

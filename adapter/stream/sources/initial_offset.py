@@ -199,7 +199,7 @@ def _note(model: StreamModel, number: int, snapshot: int, position: int) -> None
 
 
 def blank_tables(spark: SparkSession, model: StreamModel) -> list[IcebergTable]:
-    """Returns the tables of which a query that starts now reads no rows, because of `reading_options`."""
+    """Returns the tables from which a query that starts now reads no rows, because of `reading_options`."""
     tables = (load(spark, source.location) for source in model.sources if source.is_table)
     return [table for table in tables if table is not None and table.is_blank]
 

@@ -1,1 +1,1 @@
-"""The state table: its schema, its rows, and how people look at them."""
+"""The state of a model: its schema, its Iceberg table, and its inspection."""

@@ -163,8 +163,6 @@ def seen_by(names: Iterable[str], apart: Called, parts: Collection[str]) -> list
 
     A name with several types is hidden unless one of these state tables has it: it would be ambiguous.
 
-    A name that isn't one of these parts', and of several types, can't be seen: it would be one of them.
-
     >>> seen_by(["part", "k", "k__date", "n"], {"b": {"k": "k__date"}}, ["b"])
     [('part', 'part'), ('k__date', 'k'), ('n', 'n')]
     >>> seen_by(["part", "k", "k__date", "n"], {"b": {"k": "k__date"}}, ["a"])
