@@ -71,8 +71,8 @@ class StreamInput:
     """Columns that are read, as written in the query (names of other relations may be among them); None for
     all."""
     event_time: str | None
-    """The column of the stream that its watermark is measured on, before any filter. None where
-    the time is computed: it is measured on ``event_time`` of the rows then."""
+    """Column that the watermark is measured on, before any filter. None if the time is computed; then the
+    watermark is measured on ``event_time`` of the rows."""
     feed: bool = False
     """Whether the relation's changelog is read."""
     needs_time: bool = True
@@ -363,8 +363,7 @@ class Program:
     behind: int = 0
     """Microseconds by which the watermark is behind in addition to its configured delay."""
     time_zones: tuple[str, ...] = ()
-    """Whether a micro-batch without input reads only the state: all state belongs to windows, some of which
-    it closes."""
+    """Time zones that ``clock`` has columns for."""
     tables: tuple[str, ...] = ()
     """Static tables, which are read again in each micro-batch."""
     mini_batch: MiniBatch | None = None
@@ -375,8 +374,8 @@ class Program:
     only_with: str | None = None
     """A cached, counted step: if it has no rows, nothing is emitted. None if `output` decides."""
     flushes_from_state: bool = False
-    """Whether a micro-batch without input reads only the state: all state belongs to windows, some of which
-    it closes."""
+    """Whether a micro-batch without input reads only the state: all state belongs to windows, and the
+    micro-batch closes some."""
     reads_clock: bool = False
     """Whether `output` reads the watermark without having state, so that the table's commits have to store
     the watermark."""
@@ -385,7 +384,8 @@ class Program:
     has_rows_of_nothing: bool = False
     """Whether the output may have rows before the streams have any: a global aggregate has one, over 0 rows."""
     signature: dict[str, object] = field(default_factory=dict)
-    """What the state depends on, as plain JSON. Stored with the state and compared in the next run."""
+    """Everything that the state depends on, as plain JSON. Stored with the state and compared in the next
+    run."""
     operators: Callable[[], Mapping[str, str]] | None = field(default=None, compare=False, repr=False)
     """Returns the operator of each state table, under its name in `dbt-stream explain`. None if it wasn't
     requested."""
@@ -399,12 +399,12 @@ class Program:
 
     @property
     def keeps_state(self) -> bool:
-        """Returns whether micro-batches leave anything in a state table."""
+        """Whether micro-batches write a state table."""
         return bool(self.levels)
 
     @property
     def parts(self) -> tuple[StatePart, ...]:
-        """All parts of the state."""
+        """Returns all state tables."""
         return tuple(part for level in self.levels for part in level.parts)
 
 
@@ -426,7 +426,8 @@ def called(program: Program, names: Mapping[str, str]) -> Program:
 
     Args:
         program: the program.
-        names: by the names that it has for them, which stand in its texts for nothing else, those that they are to have.
+        names: new names by old name. The old names occur in the texts only as names of state tables and
+            groups.
 
     >>> state = StatePart("rows_1a2b", "select a from step", "select rows_1a2b_row from state where part = 'rows_1a2b'")
     >>> level = Level((), (), (state,), ())

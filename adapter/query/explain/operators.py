@@ -269,7 +269,7 @@ class Operators:
         if node.identity != below.node.identity:
             node = replace(
                 node,
-                # That of what is the result is called as it calls its columns.
+                # The result's changelog has the result's own column names as its key.
                 changelog=node.changelog if operator.name in self.upserted else self._mode(operator),
                 key=_key(operator.relation),
                 event_time=_time(operator.relation) or node.event_time,

@@ -1,1 +1,1 @@
-"""From the tree of operators to a program: its steps, its state and its signature."""
+"""Generates the program of a tree of operators: its steps, state and signature."""

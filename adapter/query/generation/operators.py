@@ -101,7 +101,8 @@ _CAME = "_change_type in ('insert', 'update_after')"
 
 
 def can_be_remade(flow: Dataflow) -> bool:
-    """Whether the whole table can be rebuilt; rows of it may be deleted."""
+    """Whether the whole table can be rebuilt: it is an updating table, and if it is replaced by upserts,
+    these have a key."""
     found = replaced(flow)
     return flow.root.relation.changes and (found is None or found.key is not None)
 
@@ -321,16 +322,16 @@ class _Generator:
         self.ttl, self.replayed, self.emission, self.lookups = ttl, replayed, emission, lookups
         self.state_names = {group.name: name for name, group in flow.groups.items()}
         self.parts_of: dict[str, set[str]] = {}
-        """By operator, the state tables that it has or shares."""
+        """State tables that each operator has or shares, by its name."""
         self.looks_into: dict[str, set[str]] = {}
-        """By operator, the state tables of other operators that it reads."""
+        """State tables of other operators that each operator reads, by its name."""
         self.rows: list[Rows] = []
         self.known: list[Step] = []
         """Steps that `rows` reads."""
         self.steps: list[Step] = []
         self.parts: dict[str, StatePart] = {}
         self.keeps: dict[str, BufferedRows | Operator] = {}
-        """By state table, the buffered rows or the operator that it belongs to."""
+        """Buffered rows or operator that each state table belongs to, by its name."""
         self.groups: dict[str, Groups] = {}
         """State and steps of each `GroupAggregate`."""
         self.replaced = replaced(flow)

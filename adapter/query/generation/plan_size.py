@@ -2,7 +2,7 @@
 
 A cached step is computed with the first step that reads it, and is part of that step's plan, once per
 reference. The sizes of operators above each other multiply: two GROUP BYs, a join and a GROUP BY gave plans
-of 34,000 lines. So a step above a certain size is computed by a job of its own (`Step.materialize`), and its
+of 34,000 lines. So a step above a certain size is computed by a separate job (`Step.materialize`), and its
 readers start from its rows.
 """
 

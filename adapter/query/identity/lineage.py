@@ -93,7 +93,7 @@ class Lineage:
     """Rows and columns of an operator, or of a query in one."""
 
     rows: str
-    """Digest of which rows there are, and how often."""
+    """Digest of the rows and their multiplicities."""
     columns: tuple[tuple[str, str], ...] = ()
     """Columns known by name (as written), each with its origin, and `STAR` for all others."""
     star: str = ""
@@ -554,7 +554,7 @@ class _Read:
     scope: Mapping[str, Lineage]
     """Lineages by alias, in lower case."""
     sides: Mapping[str, str]
-    """By alias, a text that distinguishes it from other aliases; empty if there is only one."""
+    """Text that distinguishes each alias from the others, by alias; empty if there is only one alias."""
     operators: Collection[str]
     """Names of the tables that are operators."""
 

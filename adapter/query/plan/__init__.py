@@ -1,1 +1,1 @@
-"""The tree of operators, and what is known of the edges between them."""
+"""The tree of operators, and the properties of the edges between them."""

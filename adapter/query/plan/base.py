@@ -42,7 +42,7 @@ class UnboundedState:
     """Describes what an operator's state grows with if nothing bounds it."""
 
     what: str
-    """Describes what an operator's state grows with if nothing bounds it."""
+    """Name of the stored rows, to be used in a sentence: "a row for every value of k"."""
     columns: frozenset[str] | None
     """Columns whose sets of values must not grow for the state to be bounded; None if no such columns exist."""
     instead: str = ""
@@ -53,7 +53,7 @@ class UnboundedState:
 
 @dataclass(frozen=True)
 class Source:
-    """The new rows of a stream, or the changes in a changelog."""
+    """New rows of a stream, or changes of a changelog."""
 
     name: str
     view: str
@@ -117,7 +117,8 @@ class WindowBuffer:
 
 @dataclass(frozen=True)
 class WindowResults:
-    """A query over the rows of windows that have closed, which come together; over no windows, row by row. No state."""
+    """A query over the rows of closed windows, which arrive together. Without windows it works row by row. No
+    state."""
 
     name: str
     inputs: tuple[Operator, ...]
@@ -167,7 +168,8 @@ class WindowResults:
 
 @dataclass(frozen=True)
 class WindowChanges:
-    """Results of windows that have several: of each window that has one now the rows of before are retracted."""
+    """Changelog of windows that fire several times: a new result of a window retracts the rows of the one
+    before."""
 
     name: str
     inputs: tuple[Operator, ...]
@@ -279,7 +281,7 @@ class WindowClose:
     name: str
     inputs: tuple[Operator, ...]
     window_end: str
-    """The column whose value the watermark must be at."""
+    """Column with the window's end, which the watermark must have reached."""
     relation: Relation
     label: str
     growth: UnboundedState | None = None
@@ -312,7 +314,7 @@ class LateRows:
     name: str
     inputs: tuple[Operator, ...]
     time: str
-    """The column that the watermark is measured on."""
+    """Column that the watermark is measured on."""
     relation: Relation
     label: str = "late rows counted"
     growth: UnboundedState | None = None
@@ -370,16 +372,16 @@ class TemporalFilter:
 
     name: str
     inputs: tuple[Operator, ...]
-    """One, with the rows' event time in the column `ROW_TIME`, which isn't handed on."""
+    """One, with the rows' event time in the column `ROW_TIME`, which isn't passed on."""
     lasts: int
-    """Microseconds of event time for which a row is in the result, from its own."""
+    """Microseconds of event time for which a row stays in the result."""
     relation: Relation
     label: str
     growth: UnboundedState | None = None
 
 
 ROW_TIME = "__event_time"
-"""The column of a `TemporalFilter`'s input with a row's event time."""
+"""Column of a `TemporalFilter`'s input with a row's event time."""
 
 
 @dataclass(frozen=True)
@@ -444,7 +446,7 @@ class Recompute:
     else."""
 
     always: tuple[int, ...] = ()
-    """Indexes of the inputs of which each result row has a row."""
+    """Indexes of the inputs that contribute a row to each result row."""
 
     @property
     def is_anchored(self) -> bool:
@@ -584,18 +586,18 @@ class Dataflow:
 
     @property
     def windowed(self) -> tuple[Stage, ...]:
-        """The stages with windows."""
+        """Returns the stages with windows."""
         windows = (each for each in self.operators if isinstance(each, WindowAggregate | WindowBuffer))
         return tuple(each.stage for each in windows)
 
     @property
     def has_windows(self) -> bool:
-        """Whether results come when windows end."""
+        """Whether the query has windows."""
         return bool(self.windowed) or any(isinstance(each, WindowRows) for each in self.operators)
 
     @property
     def grouped(self) -> list[Window]:
-        """The windows whose rows are grouped."""
+        """Returns the windows whose rows are grouped."""
         below = [each.grouped for each in self.operators if isinstance(each, WindowResults)]
         rows = {each.name: each.window for each in self.operators if isinstance(each, WindowRows)}
         groups = [each for each in self.operators if isinstance(each, GroupAggregate)]
@@ -614,14 +616,13 @@ def ttl_of(operator: Operator, ttl: int | None) -> int | None:
 
 def ttl_over(operator: Operator, ttl: int | None) -> int | None:
     """Microseconds until stored rows of an operator expire; None for never. Rows of a changelog or an upsert
-    source don't expire, however long they are idle: they are retracted when they are deleted, so they are
-    bounded."""
+    source don't expire: they are retracted when they are deleted, so they are bounded."""
     return None if stay(operator) else ttl
 
 
 def keeps(operator: Operator) -> bool:
-    """Whether an operator's state never expires: either none of its input rows do, or it is a single global
-    group, of which no key is idle."""
+    """Whether an operator's state never expires: either its input rows don't, or it is a single global group,
+    which is never idle."""
     return in_one_piece(operator) or all(map(stay, operator.inputs or (operator,)))
 
 

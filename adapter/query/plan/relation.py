@@ -78,7 +78,7 @@ class Relation:
     """Other columns (lower case) with event time → microseconds after the watermark has reached a time in
     which rows with it may still arrive."""
     keys: tuple[frozenset[str], ...] = ()
-    """Sets of columns (lower case), each of which identifies a row."""
+    """Sets of columns (lower case); each set identifies a row."""
     bounded: bool = False
     """Whether its number of rows is bounded."""
     repeatable: bool = True

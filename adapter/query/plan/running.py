@@ -2,7 +2,7 @@
 instead of all.
 
 Each row has values that are merged with those of the preceding rows. The merged values of all emitted rows
-are stored as those of the last one, which stands for them in the frames of later rows.
+are stored with the last one, and used in the frames of later rows.
 
 >>> from ..sql.dialect import parse, sql
 >>> query = parse("select k, avg(v) over (partition by k order by ts) as mean from __input_0 as s")

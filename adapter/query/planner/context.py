@@ -48,7 +48,7 @@ class Planner(ABC):
         """Operators of visited queries, by all that defines the query."""
         self.ranks: dict[str, None] = {}
         self.dropped: dict[str, tuple[untimed_rows.DroppedRows, ...]] = {}
-        """By operator, the places where it drops rows without an event time."""
+        """Places where each operator drops rows without an event time, by its name."""
         self.window_stages = 0
 
     @abstractmethod
@@ -77,7 +77,8 @@ class Planner(ABC):
             return self.source(node) if hints.is_stream(node) else None
         if not isinstance(node, exp.Query) or not reads_stream(node):
             return None
-        # A ranking keeps only the rows that the filter around it passes: the same text may keep others elsewhere.
+        # A ranking keeps only the rows that the filter around it admits, so equal texts may keep different
+        # rows.
         ended = ranks.ended(node) if isinstance(node, exp.Select) else {}
         as_it_comes = self.emission.changes and self.under_windows > 0
         visited = (shape(node), *sorted(ended.items()), as_it_comes)

@@ -44,7 +44,9 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         planner: planner of the tree.
         select: SELECT that reads one relation.
         source: that relation.
-        Raises=x
+
+    Raises:
+        QueryError: it has a non-deterministic function that would be evaluated more than once per row.
     """
     below = source.streamed
     relation = below.relation

@@ -92,7 +92,7 @@ def join_keys(
     streams: Sequence[FromItem],
     outputs: column_origins.Outputs,
 ) -> tuple[frozenset[str], ...]:
-    """Returns the columns that identify a row of a join: the keys of all sides, except of sides of which a
+    """Returns the columns that identify a row of a join: the keys of all sides, without those sides where a
     row matches at most one."""
     if multiplies(select):
         return ()

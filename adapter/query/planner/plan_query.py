@@ -140,8 +140,8 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
 
 @contextmanager
 def _of_sparks_sql() -> Iterator[None]:
-    """Raises `QueryError` for syntax that sqlglot parses but Spark doesn't, as in min_by(a, b ORDER BY c).
-    sqlglot fails when it generates Spark's SQL."""
+    """Raises `QueryError` for syntax that sqlglot accepts but Spark doesn't, as in min_by(a, b ORDER BY c):
+    the text that sqlglot generates for it doesn't parse."""
     try:
         yield
     except SqlglotError as problem:
@@ -436,7 +436,7 @@ def _in_operators(
     """Returns the plan of a text as a tree of operators. Changes the text's tree."""
     read.check_stars()
     tree, rewrites = read.tree, read.rewrites
-    # Each query over a stream is one operator, however often it is read.
+    # Equal queries over a stream are one operator.
     ctes.check_read_once(tree, lambda query: not hints.reads_stream(query))
     batch = _with_ties_broken(limits.write_as_ranks(on_change.told(tree), hints.reads_stream))
     flow, streams, ended, dropped = dataflow(

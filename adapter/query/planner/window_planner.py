@@ -1,13 +1,12 @@
-"""Queries that stay within windows → windows, and the query over their results: which parts keep state, and the SQL below
-and above them.
+"""Plans queries that stay within windows: the windows, which have state, and the query over their results.
 
-The tree is visited from the bottom up. Each query is one of four kinds; where a kind can't stay row
-level or window local, it is refused with a sentence, or a stage is put in its place:
+The tree is visited bottom up. Each query is of one of four kinds. A query that would leave its kind, because it
+isn't row by row or not local to a window, is either rejected or replaced by a stage:
 
-static     no stream in it: read afresh at each micro-batch
+static     no stream in it: read again in each micro-batch
 rows       a stream, row by row
-windowed   rows with their windows, not yet closed
-result     rows of windows that have closed, out of a stage
+windowed   rows with their windows, which may be open
+result     rows of closed windows, from a stage
 """
 
 from __future__ import annotations

@@ -371,7 +371,7 @@ def grouping_sets(sets: Collection[Collection[str]]) -> exp.GroupingSets:
 
 
 def has_distinct(select: exp.Select, functions: Collection[str]) -> bool:
-    """Whether a SELECT has one of these aggregates over DISTINCT among its own clauses."""
+    """Whether a SELECT's own clauses have one of these aggregates over DISTINCT values."""
     clauses = [*select.expressions, *(select.args.get(name) for name in ("having", "order", "qualify"))]
     return any(
         isinstance(node, exp.AggFunc) and is_distinct(node) and function_name(node) in functions

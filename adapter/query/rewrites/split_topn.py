@@ -1,4 +1,4 @@
-"""The first N of each group in two levels: the first N of each bucket, and of those the first N overall.
+"""The first N of each group in two levels: the first N of each bucket, then the first N overall.
 
 A row that isn't among the first N of its bucket isn't among the first N of its group. So the final ranking
 sorts at most N rows per bucket.
