@@ -61,7 +61,7 @@ class StreamConfig:
     unique_key: tuple[str, ...] = ()
     """Key columns that the author names; empty for the key of the query."""
     retention: Retention = field(default_factory=Retention)
-    """Retention of the table's and the changelog's snapshots."""
+    """Snapshot retention and file size of the table and its changelog."""
     allow_recompute: bool = True
     """Whether results without an incremental rule may be recomputed from stored rows."""
     on_state_change: str = MIGRATE

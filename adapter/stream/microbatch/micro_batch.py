@@ -159,7 +159,7 @@ class MicroBatch:
 
     def put_out(self) -> None:
         """Emits from cached rows, or from the state after a crash, and makes the last commit. Does nothing if no
-        window closes and no row changed."""
+        window closes, or if the step `only_with` has no rows."""
         program = self._work.program
         windows = self._closing()
         if windows == 0:
@@ -232,7 +232,7 @@ class MicroBatch:
         if not keeps:
             counts = [each.read() for each in meters]
             if are_kept:
-                # Counted while the changelog was computed; counted again where no row was.
+                # Uses the counts observed while the changelog's rows were computed; counts again if none were.
                 counts = [
                     counted(self._kept, each)
                     if self._kept.has_observed(each.view)
@@ -246,7 +246,7 @@ class MicroBatch:
     def tidy_up(self) -> None:
         """Compacts the state, merges small files and expires old snapshots, where it pays.
 
-        Only after all output of the micro-batch is in the table: a compacted state can't reproduce it.
+        Runs only after all output of the micro-batch is in the table: a compacted state can't reproduce it.
         """
         if self._work.program.keeps_state:
             self._fold()
@@ -413,7 +413,7 @@ class MicroBatch:
         show(rows, step.name)
 
     def _is_for_nothing(self, step: Step) -> bool:
-        """Whether the step's input is empty, so that its `initial` text applies."""
+        """Whether the step named by `unless_empty` has no rows, so that the `initial` text applies."""
         return step.unless_empty is not None and not self._rows_of.get(step.unless_empty, 1)
 
     def _made_of(self, step: Step, state_is_empty: bool) -> DataFrame:

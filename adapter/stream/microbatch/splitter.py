@@ -49,7 +49,7 @@ _MANY = 5_000_000
 """Above this number, rows are counted before they are shuffled."""
 _MOST_PIECES = 100
 _MOST_STEPS = 900
-"""Maximum pieces of a micro-batch. Numbers exist for a thousand, and flushes need some."""
+"""Maximum pieces of a micro-batch. `Position.number` allows a thousand steps of it, and flushes need some."""
 
 
 @dataclass(frozen=True)

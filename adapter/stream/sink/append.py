@@ -40,7 +40,7 @@ class Sink(ABC):
         self._table = load(spark, model.target)
         self._columns: Columns | None = None
         self._followed: int | None = None
-        """The snapshot up to which the changelog includes other writers' changes; None if there are none."""
+        """The last table snapshot in the changelog, while it lacks later changes of other writers; else None."""
         self._maintenance: Maintenance | None = None
         self._changes = changes_of(spark, model, key)
 
@@ -118,7 +118,7 @@ class Sink(ABC):
         others = self.table.changed_by_others()
         decided, position = self._changes.position(), self.position()
         if decided is not None and self._lacks(decided, position):
-            # Applied after other writers' changes, which a crash in between would otherwise hide.
+            # The commit records the snapshot before other writers' changes, so that they are found after a crash.
             self._followed = None if others is None else self.table.followed()
             with Kept() as kept:
                 rows = self._changes.last(spark)

@@ -34,12 +34,12 @@ _SMALL = 100_000
 _TINY = 20_000
 """Maximum rows of a table that the comparing job rewrites, even if no row turns out to change."""
 _LARGE = 5_000_000
-"""Maximum rows of a table that a micro-batch may rewrite because of its deletes; a larger one is compacted."""
+"""Maximum rows of a table that a micro-batch rewrites because of earlier deletes; a larger one is compacted."""
 _FIRED, _CHANGED, _COMPARED, _NEW = "fired_windows", "changed_rows", "compared_rows", "new_rows"
 _FOUND_AGAIN = "old_rows_found_again"
 _KINDS = (INSERT, AFTER, DELETE)
 _WORN = 3
-"""The table is rewritten when this many times its deleted rows exceed its rows."""
+"""The table is rewritten when its deleted rows, times this factor, exceed its rows."""
 _LARGE_FILE = 1_000_000
 """Maximum deleted rows that one task writes."""
 _FOUND_IN, _FOUND_AT = "__stream_file", "__stream_place"
@@ -366,7 +366,7 @@ class UpsertSink(Sink):
         return ", ".join(f"{name} {value!r}" for name, value in zip(self._keys, first, strict=True))
 
     def _recent(self, spark: SparkSession, kept: Kept) -> str | None:
-        """SQL condition for the table rows that may be replaced; None if the result has no new rows."""
+        """SQL condition for the table rows that may be replaced; None if no window (group, ranking) is affected."""
         from pyspark.sql import functions as F
 
         fired = sql(spark, self._upsert.fired)

@@ -134,7 +134,7 @@ def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, of
     """The snapshot up to which a table was fully read; None if it had no rows and has none.
 
     Raises:
-        StreamError: a snapshot was read partly, or the table no longer has it.
+        StreamError: the table or a snapshot wasn't fully read, or the table no longer has the snapshot.
     """
     found = _Offset.read(offset)
     if found is None:

@@ -1,7 +1,8 @@
 """Finds columns that new files add to a source without a declared schema, while a query reads it.
 
 Spark infers the columns when the query starts and ignores columns of later files, whose values would be lost for
-good. For formats whose files store a schema it reads only one file's, unless it is told to merge all.
+good. For formats whose files store
+a schema it reads only one file's, unless an option merges all.
 
 Every micro-batch is checked, so no row that was read had a column that is missing in ``columns.json``.
 """
@@ -104,7 +105,7 @@ class FileColumns:
 
         Raises:
             SchemaChanged: a restarted query would read them.
-            StreamError: Spark wouldn't infer them. The message says how to declare the source.
+            StreamError: Spark wouldn't infer them even after a restart. The message says how to declare the source.
         """
         for place in self._has:
             source = self._model.sources[place]

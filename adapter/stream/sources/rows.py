@@ -233,8 +233,8 @@ def _newest(column: str) -> str:
 
 
 def judge(spark: SparkSession, model: StreamModel, step: Rows) -> DataFrame:
-    """Drops late rows of a step and registers the rest under its name. Counts them when they are computed (see
-    `judgement`).
+    """Registers a step's rows under its name, without those that lack a usable time and, if `expires`, without late
+    rows. All are counted when they are computed (see `judgement`).
 
     Args:
         spark: the session of the micro-batch, with the views of the streams and ``clock``.

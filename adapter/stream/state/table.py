@@ -57,7 +57,8 @@ if TYPE_CHECKING:
 VERSION = 2
 """Layout version that this code reads and writes."""
 APART_VERSION = 3
-"""Layout version of a state in which a name has several columns. Older code would confuse them, so it refuses it."""
+"""Layout version of a state in which a name has several columns. Older code refuses it, since it would
+confuse the columns."""
 
 # A state table is compacted when it has doubled, over several commits.
 _COMMITS = 4
