@@ -79,7 +79,7 @@ def sentences(model: StreamModel) -> Iterator[None]:
 
 def chain(problem: BaseException | None) -> Iterator[BaseException]:
     """Yields an exception and its causes, outermost first."""
-    seen: set[int] = set()  # `raise x from y` while y is handled makes a circle
+    seen: set[int] = set()  # `raise x from y` inside `except` of y makes a cycle
     while problem is not None and id(problem) not in seen:
         seen.add(id(problem))
         yield problem
@@ -240,7 +240,13 @@ def _of_kafka(model: StreamModel, text: str) -> str | None:
 
 
 def rows_changed(model: StreamModel, kind: str, tables: Iterable[str]) -> str:
-    """Returns the message for source tables with an overwrite or delete snapshot, of which a stream reads only appends."""
+    """Returns the message for a source table with a snapshot that overwrites or deletes rows. A stream reads only appends.
+
+    Args:
+        model: the model.
+        kind: operation of the snapshot, ``overwrite`` or ``delete``.
+        tables: names of the source tables that may have it.
+    """
     return (
         f"Model {model.name}: rows of a source were changed or deleted (an Iceberg {kind} snapshot), and a stream takes "
         "in appended rows only, from the table's first snapshot on. Have the table made from scratch and this model with "

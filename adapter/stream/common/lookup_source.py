@@ -22,7 +22,7 @@ _OWN_OPTIONS = ("url", "dbtable", "driver", "query")
 
 @dataclass(frozen=True)
 class LookupSource:
-    """A source as a lookup join reads it."""
+    """A source that lookup joins query by key."""
 
     name: str
     """``source.table``, for messages."""

@@ -27,7 +27,7 @@ class Migration:
     parts: tuple[str, ...]
     """State partitions whose rows are deleted."""
     left: Mapping[str, set[str]]
-    """By stage, columns with values of removed aggregates that are kept because another stage uses the column."""
+    """Columns, by stage, with values of removed aggregates that are kept because another stage uses the column."""
     widen: Mapping[str, tuple[Wider, ...]] = field(default_factory=dict)
     """Fields that are added to kept STRUCT columns, by path of the column."""
     narrow: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

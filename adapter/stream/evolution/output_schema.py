@@ -216,7 +216,7 @@ def _fits(kind: str, known: str) -> bool:
 
 
 def _fits_in_digits(kind: str, known: str) -> bool:
-    """Returns whether a column of whole numbers or decimals holds each value of the other of the two."""
+    """Returns whether a column holds each value of another type, where each of the two is an integer or a decimal."""
     digits = (_MOST_DIGITS[kind], 0) if kind in _MOST_DIGITS else _digits(kind)
     # The largest INT has ten digits, but not every number of ten digits is an INT.
     others = (_MOST_DIGITS[known] - 1, 0) if known in _MOST_DIGITS else _digits(known)
@@ -311,7 +311,7 @@ def _wider_struct(
                 return None
             found, after = found | inner, known
         elif name.lower() in {each.lower() for each, _ in has}:
-            return None  # in another order
+            return None  # the fields are in another order
         else:
             more.append(Wider(name, kind, after))
             after = name

@@ -281,7 +281,7 @@ def _copy(
         position = replace(state, model=model.name, query_id=query_id)
         made.begin_with(spark, original.rows(spark, STATE), original.tables[STATE][1].properties, position)
     if out is not None:
-        # An append's position doesn't count the rows of its own commit (`own_rows`), so they are subtracted from the total.
+        # The position in an append commit doesn't count that commit's rows (`own_rows`), so they are subtracted here.
         summary = original.tables[TABLE][0].last_summary()
         total = out.rows_out + sink.own_rows(summary)
         own = sink.own_rows({"added-records": str(rows)})

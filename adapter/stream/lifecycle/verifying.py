@@ -49,7 +49,7 @@ class VerifyRequest:
     text: Callable[[Mapping[str, str]], str]
     """Returns the query's SQL for batch, with views in place of some of its streams."""
     due: Due | None
-    """Condition that tells whether the window of a row has closed; None if the columns don't show it."""
+    """Identifies rows whose window has closed; None if no column holds the window's end."""
     emission: Emission
     has_windows: bool
     """Whether the query keeps windows until they close."""

@@ -350,7 +350,7 @@ class NewMetrics(MicroBatch):
         own = {name.lower() for name in self._spark.table(_past(part)).columns}
         return [name for name in of_main if name.lower() in own - others]
 
-    # -- what is there, and what comes -------------------------------------------------------------
+    # -- comparison and additions ------------------------------------------------------------------
 
     def _compare(self, stage: _Stage) -> None:
         """Raises if kept aggregates with exact results differ between the history and the state."""

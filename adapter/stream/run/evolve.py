@@ -184,8 +184,8 @@ def _is_open(model: StreamModel, sink: AppendSink, position: Position) -> bool:
 
 
 def _before(spark: SparkSession, model: StreamModel, program: Program, found: Evolution) -> str | None:
-    """Returns the savepoint that `undo` restores, if it can be used and lacks fewer aggregates of the query than the
-    current state."""
+    """Returns the savepoint that `undo` restores, if the query can use its state, and either can't use the current state
+    or would start more new aggregates with it."""
     saved = next(
         (each for each in reversed(listed(model.storage, model.savepoints)) if each.is_automatic), None
     )
@@ -260,7 +260,7 @@ def prepare(
             f"`dbt run --select {model.name}` has the state go on with it."
         )
     is_cut = position.cut is not None
-    # A rebuild emits the complete result, including the output that an interrupted epoch didn't emit.
+    # A rebuild emits all rows of the result, including the output of an interrupted epoch.
     lost = bool(found.reshaped) and open_step and not position.to_remake
     if (found.remade and is_cut) or (found.reshaped and (is_cut or lost)):
         raise StreamError(
@@ -414,7 +414,7 @@ def _planned(
     except TwoTypesError as problem:
         raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.") from problem
     if state.apart or layout.apart:
-        # Compare again with physical column names, because one logical name stands for several columns.
+        # Compare again with physical column names, because several columns have one logical name.
         was, now = as_in_table(had, state.apart), as_in_table(signature, layout.apart)
         found = what_becomes(was, now, model.keep_state)
         if found.refused:

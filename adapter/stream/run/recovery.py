@@ -284,7 +284,7 @@ def _row_key_problem(
     model: StreamModel, known: Mapping[str, object], signature: Mapping[str, object], anew: bool
 ) -> str | None:
     """Returns the reason why existing rows of the table would not be found by the new row key; None if they would, or if
-    this is unknown. `anew` says that a rebuild compares all rows of the table once."""
+    this is unknown. The last argument says that a rebuild compares all rows of the table once."""
     had, has = known.get(ROW_KEY), signature.get(ROW_KEY)
     if not isinstance(has, Mapping):
         return None

@@ -613,7 +613,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
             batches.finish(session)
         remake = remade
     elif remake:
-        # A rebuild emits the complete result, including the output of an interrupted epoch.
+        # A rebuild emits all rows of the result, including the output of an interrupted epoch.
         batches = Batches(session, _remaking(session, work), position, query_id)
         nothing = session.createDataFrame([], read_streams(session, model, program.inputs).schema)
         with around("batch.remake", model.name):
