@@ -501,7 +501,7 @@ class _Generator:
         )
         self._step(operator, f"select {ROW}.* from {operator.rows}")
 
-    # -- kept --------------------------------------------------------------------------------------
+    # -- with state --------------------------------------------------------------------------------
 
     def _normalize(self, operator: ChangelogNormalize) -> None:
         latest = LatestRows(operator)
@@ -750,8 +750,8 @@ class _Generator:
             ]
         else:
             alone = operator.shown is not None
-            # Rows that never expire keep their partitions alive if they are in the result without a match;
-            # otherwise they are kept for later rows of other inputs.
+            # Rows that never expire keep their partitions from expiring if they are in the result without a
+            # match; otherwise they are stored for later rows of other inputs.
             anchored, staying = operator.is_anchored, [*map(stay, operator.inputs)]
             held = any(staying) and not (anchored or ttl is None or operator.ends)
             partitions = (

@@ -450,9 +450,8 @@ class Recompute:
 
     @property
     def is_anchored(self) -> bool:
-        """Whether each result row is made with an input row that expires under a TTL. If so, the result is
-        what that row has met, and rows of inputs that don't expire are kept for later rows; if not, those
-        rows keep their partitions from expiring."""
+        """Whether a row that expires under a TTL contributes to each result row. If so, rows that don't
+        expire are stored for later rows of that input; if not, they prevent their partitions from expiring."""
         return not all(stay(self.inputs[number]) for number in self.always)
 
     @property

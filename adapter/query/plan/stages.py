@@ -30,8 +30,8 @@ class RowsStage:
     written: str = ""
     """See `AggregateStage.written`."""
     plain: str = ""
-    """`source` without the names of its relations, so that a renamed relation doesn't change it; empty if it
-    wasn't derived from written text."""
+    """`source` without the names of its relations, so that renaming a relation doesn't change it; empty if
+    unknown."""
 
 
 Stage: TypeAlias = AggregateStage | RowsStage

@@ -196,8 +196,8 @@ def _aggregate(
     in_time = (
         _key_of_end(keys, source.alias, each, builder.grouping_sets) for each in below.relation.in_time
     )
-    # A global aggregate has no key that could be idle. It expired before 28 November 2026: the digest
-    # excludes such states.
+    # A global aggregate has no key that could be idle. It expired before 28 November 2026: the other name
+    # excludes those states.
     is_forgotten = ttl_over(below, planner.ttl) is not None
     is_timed = (bool(keys) and is_forgotten) or ends is not None
     identity = digest(

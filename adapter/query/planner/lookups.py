@@ -112,7 +112,8 @@ def _example(relation: str, alias: str = "t") -> str:
 
 
 def _out_of_its_select(table: exp.Table) -> exp.Table:
-    """Replaces a CTE that is only ``select * from table`` by the table, and returns the table."""
+    """Replaces a subquery that is only ``select * from table``, such as an inlined CTE, by the table; returns
+    the table."""
     while True:
         select = table.find_ancestor(exp.Select)
         if (

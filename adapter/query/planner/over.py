@@ -191,7 +191,7 @@ def _comes_once(select: exp.Select, source: FromItem, last: int) -> bool:
 def _ranked(planner: Planner, operator: TopN) -> Operator:
     """Adds a ranking, split into buckets if that is requested."""
     if in_one_piece(operator) and ttl_over(operator.inputs[0], planner.ttl) is not None:
-        # Before 28 November 2026 such a ranking expired: the digest excludes those states.
+        # Such rankings expired before 28 November 2026: the other name excludes those states.
         operator = replace(operator, name=f"top_{digest(operator.name, 'never idle')}")
     if planner.rewrites.topn_buckets is not None:
         planner.rewrites.split_ranking(operator.name)

@@ -112,8 +112,8 @@ def recomputed(
         growth = UnboundedState("every row", None)
     first = () if top is None else (top.rows,)
     asks = any(conditions.inner_queries(template, ("expressions",))) or holds(template, exp.Lateral)
-    # Before 28 November 2026 such queries were partitioned by keys that equal rows of several types don't
-    # share, and rows that stay expired: the digest excludes those states.
+    # Before 28 November 2026 rows of several types were partitioned by keys that aren't equal for equal
+    # values, and rows that never expire expired: the other name excludes those states.
     told = ["mixed types"] if compares_mixed(template) else []
     told += ["idle rows are met"] if planner.ttl is not None and is_mixed(inputs) else []
     name = f"recompute_{digest(canonical(template), *first, *told, *(each.name for each in inputs))}"

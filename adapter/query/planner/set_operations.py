@@ -131,7 +131,8 @@ def _multiset(
     if words == "distinct":
         relation = replace(relation, keys=inputs[0].relation.keys)
     growth = None if bounded or ends else UnboundedState("every different row", None)
-    # Before 28 November 2026 rows that stay expired: the digest excludes such states.
+    # Before 28 November 2026 rows expired even if those of the input don't: the other name excludes those
+    # states.
     told = ["idle rows are met"] if planner.ttl is not None and is_mixed(inputs) and not ends else []
     return planner.add(
         SetOperation(

@@ -187,7 +187,7 @@ class _Rewrite:
         last = "Each group with its counts." if self.has_groups else "What was asked for, over the counts."
         return with_steps(self._from(final), steps, last)
 
-    # -- what it is about --------------------------------------------------------------------------
+    # -- dimensions --------------------------------------------------------------------------------
 
     def _dimensions(self, select: exp.Select, names: Names) -> list[_Dimension]:
         found = []
@@ -328,7 +328,7 @@ class _Rewrite:
             numbers = [number * count + one for number in numbers for one in own]
         return numbers
 
-    # -- what is written over them -----------------------------------------------------------------
+    # -- the outer SELECT --------------------------------------------------------------------------
 
     def _from(self, final: exp.Select) -> exp.Select:
         if not self.has_groups:

@@ -180,7 +180,7 @@ class Grouped:
         """Returns the select items that distinguish the grouping sets, for the step that groups by the keys."""
         return [named(expression(f"grouping({sql(column(key))})"), flag) for key, flag in self.flags.items()]
 
-    # -- what is written over them -----------------------------------------------------------------
+    # -- the outer SELECT --------------------------------------------------------------------------
 
     def outer(self, finished: Finished, having: str = "where") -> exp.Select:
         """Returns the author's select list, HAVING and ORDER BY over computed keys and aggregates.

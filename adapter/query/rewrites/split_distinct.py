@@ -202,7 +202,7 @@ class _Rewrite:
         where = f" filter (where {sql(column(call.filter))})" if call.filter else ""
         return expression(f"count({', '.join(sql(column(name)) for name in call.distinct)}){where}")
 
-    # -- what is written over them -----------------------------------------------------------------
+    # -- the outer SELECT --------------------------------------------------------------------------
 
     def key(self, name: str) -> exp.Expr:
         """Returns the column of a group key, or of a flag of grouping sets."""

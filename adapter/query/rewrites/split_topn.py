@@ -177,7 +177,7 @@ class _Rewrite:
         source.this.replace(table)
         return with_steps(final, steps, "The first of all.")
 
-    # -- what it is about --------------------------------------------------------------------------
+    # -- checks ------------------------------------------------------------------------------------
 
     def _bounds(self) -> dict[str, int]:
         """Returns the greatest rank that the filter admits."""
