@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def with_feeds(
     spark: SparkSession, known: Mapping[str, Known], tables: Mapping[str, str]
 ) -> Mapping[str, Known]:
-    """Adds changelogs, keys and reserved column names to what the project says of relations.
+    """Adds changelogs, keys and columns with possibly reserved names to what the project declares of relations.
 
     Args:
         spark: a session.
@@ -88,7 +88,8 @@ def _load(spark: SparkSession, relation: str, table: str) -> IcebergTable | None
 def with_columns(
     spark: SparkSession, known: Mapping[str, Known], tables: Mapping[str, str]
 ) -> Mapping[str, Known]:
-    """Adds reserved column names to what the project says of relations. Arguments are those of `with_feeds`."""
+    """Adds columns with possibly reserved names to what the project declares of relations. Arguments are those of
+    `with_feeds`."""
     found = dict(known)
     for relation, table in tables.items():
         _note_columns(found, relation, load(spark, table))

@@ -517,7 +517,7 @@ def standing_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, 
 
 def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
     """Returns the text for batch. A text with windows is planned as for a stream, so that it has the same rows (also
-    for ties of a ranking) and computes each window from slices; any other text stays as it is.
+    for ties of a ranking) and computes each window from slices; any other text stays plain SQL.
 
     Args:
         sql: a model's compiled text.

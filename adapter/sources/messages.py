@@ -39,7 +39,7 @@ def in_batch(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def advice(problem: str) -> str:
-    """Adds advice to Spark's error about a topic that can't be read."""
+    """Returns the advice for a missing Kafka connector, or any other error of Spark as it is."""
     if "DATA_SOURCE_NOT_FOUND" not in problem and "Failed to find" not in problem:
         return problem
     return f"Spark's connector for Kafka is missing. Name it under 'packages' in the profile: {CONNECTOR}"
@@ -51,7 +51,8 @@ _MACHINERY = re.compile(
 
 
 def is_machinery(line: str) -> bool:
-    """Returns whether a line of a message belongs to a query plan or a stack trace. A list may also begin with a TAB.
+    """Returns whether a line of a message belongs to a query plan or a stack trace. A TAB alone doesn't
+    mark a stack trace: lists use it, too.
 
     >>> [is_machinery(f"\t{each}") for each in ("at java.base/java.lang.Thread.run(Thread.java:840)", "- cents: at most 2")]
     [True, False]
