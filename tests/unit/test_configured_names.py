@@ -39,7 +39,7 @@ def test_what_is_no_name_is_refused(text: Any) -> None:
         SparkStreamingAdapter.quote_configured(None, text)
 
 
-@pytest.mark.parametrize("name", [*METADATA_COLUMNS, "_FILE", "_Spec_Id"])
+@pytest.mark.parametrize("name", [*sorted(METADATA_COLUMNS), "_FILE", "_Spec_Id"])
 def test_names_of_iceberg_are_no_columns_in_any_case(name: str) -> None:
     assert f"SELECT `{name}` AS {name.strip('_').lower()}" in (reserved_name(["id", name]) or "")
     assert reserved_name(["file", "_files", "_change_type", "pos"]) is None
