@@ -7,7 +7,7 @@ from .model import CHANGES, STATE
 
 
 def may_be_kept(relation: str) -> bool:
-    """Returns whether a relation has the name of a streaming model's state table or changelog.
+    """Returns whether a relation has the name of a streaming model's state or changelog.
 
     >>> may_be_kept("shop.`Orders__STATE`"), may_be_kept("shop.states")
     (True, False)

@@ -14,7 +14,7 @@ from .identifiers import last, parts, with_suffix
 from .lookup_source import LookupSource
 
 STATE, CHANGES = "__state", "__changes"
-"""Suffixes of a model's table name for its state table and its changelog."""
+"""Suffixes of a model's table name for its state and its changelog."""
 NEW, PREVIOUS = "__deploy_", "__previous_"
 """Suffixes, followed by a deployment's id, for a model's new version and for its previous one."""
 _BESIDE = re.compile(rf"(?:{NEW}|{PREVIOUS})[0-9a-f]{{8}}\Z")
@@ -147,7 +147,7 @@ class StreamModel:
     target: str
     """Name of the model's table. The materialization creates it; the stream writes its rows."""
     state: str
-    """Name of the state table, an Iceberg table that the stream creates."""
+    """Name of its state, an Iceberg table that the stream creates."""
     storage: Storage
     """Storage of the checkpoint, the lock and the progress file."""
     sources: tuple[StreamSource, ...]

@@ -35,7 +35,7 @@ class Columns:
             schema: the table's schema.
             passes_over: whether to drop columns of a query that the table lacks, instead of an error.
             rebuild: the command that rebuilds the table, for messages.
-            apart: by state partition, the table's names of columns that the query names differently.
+            apart: by state table, the table's names of columns that the query names differently.
         """
         self._passes_over, self._rebuild, self._apart = passes_over, rebuild, apart or {}
         self.names = list(schema.names)

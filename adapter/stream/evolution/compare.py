@@ -64,7 +64,7 @@ REPLAYED = "replayed"
 """Entry with the groups and rankings from which the operators above were last rebuilt. That rebuild may still be
 pending."""
 KINDS = ("slices", "groups", "sessions")
-"""Suffixes, after the stage's name, of state partitions with partial aggregates."""
+"""Suffixes, after the stage's name, of state tables with partial aggregates."""
 _ONE_RESULT = {"first": None, "update": None, "complete": 0, "last": 0}
 """Value of `RESULTS` for windows with one result each, emitted at their end."""
 _OF_OPERATORS = (
@@ -106,7 +106,7 @@ class Evolution:
     begun: dict[str, set[str]] = field(default_factory=dict)
     """Columns of new aggregates, by stage."""
     gone_parts: list[str] = field(default_factory=list)
-    """State partitions whose rows are deleted."""
+    """State tables whose rows are deleted."""
     remade: list[str] = field(default_factory=list)
     """Parts of the result that are rebuilt from the rest of the state, in words."""
     shortened: list[str] = field(default_factory=list)
@@ -116,11 +116,11 @@ class Evolution:
     of_rows: set[str] = field(default_factory=set)
     """State columns that hold the complete rows of windows, unranked. Fields of these rows may become unnecessary."""
     sweeps: bool = False
-    """Whether only the state partitions that aren't in `gone_parts` are kept."""
+    """Whether only the state tables that aren't in `gone_parts` are kept."""
     begun_parts: set[str] = field(default_factory=set)
-    """State partitions that are added."""
+    """State tables that are added."""
     begun_in: dict[str, set[str]] = field(default_factory=dict)
-    """Columns of new aggregates in each kept state partition, if `sweeps`."""
+    """Columns of new aggregates in each kept state table, if `sweeps`."""
     is_of_package: bool = False
     """Whether the query is unchanged, but this version of the package stores its state differently."""
     replayed: list[str] | None = None
@@ -550,17 +550,17 @@ def _same_stages(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def _output(signature: Mapping[str, Any]) -> set[str]:
-    """Returns the state partition with the output; empty if the output is computed from the other partitions."""
+    """Returns the state table with the output; empty if the output is computed from the other state tables."""
     return {signature["output"]} - {None}
 
 
 def _all_parts(signature: Mapping[str, Any]) -> set[str]:
-    """Returns all state partitions of a tree of operators."""
+    """Returns all state tables of a tree of operators."""
     return {part for listed in signature["parts"].values() for part in listed}
 
 
 def _parts_of_values(signature: Mapping[str, Any]) -> set[str]:
-    """Returns the state partitions with the distinct values of groups."""
+    """Returns the state tables with the distinct values of groups."""
     return {
         each["part"] for group in signature["groups"].values() for each in (group.get("sets") or {}).values()
     }
@@ -573,16 +573,16 @@ def _goes_on(
     told: tuple[Mapping[str, Any], Mapping[str, Any]],
     same_rows: bool,
 ) -> bool:
-    """Returns whether two trees have the same rows and the same state partitions, so that at most aggregates and output
+    """Returns whether two trees have the same rows and the same state tables, so that at most aggregates and output
     columns differ; adds these differences to `found`. `told` is the result of `_alike`."""
     was, now = told
     groups = old["groups"], new["groups"]
-    # Partitions of distinct values are added and removed with the aggregates that use them.
+    # State tables of distinct values are added and removed with the aggregates that use them.
     parts = [_all_parts(each) - _parts_of_values(each) for each in (old, new)]
     if was["rows"] != now["rows"] or parts[0] != parts[1] or groups[0].keys() != groups[1].keys():
         return False
     key, columns = new.get(ROW_KEY) or {}, [dict(each["columns"]) for each in (was, now)]
-    # Without an output partition, the root's output is computed from its state.
+    # Without a state table of the output, the root's output is computed from its state.
     reshaped = was["means"] != now["means"] and bool(_output(old) | _output(new))
     if reshaped and old.get(ROW_KEY) != new.get(ROW_KEY):
         return False
@@ -667,7 +667,7 @@ def _values_of_other_columns(
 
 
 def _as_needed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a state's signature without the partitions of last emitted rows that its groups no longer need: an earlier
+    """Returns a state's signature without the state tables of last emitted rows that its groups no longer need: an earlier
     version kept these rows for exact sums too."""
     groups = old.get("groups") or {}
     needless = {
@@ -689,19 +689,19 @@ def _as_needed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, A
 
 
 def _operator(signature: Mapping[str, Any], name: str) -> str:
-    """Returns the operator of a group, or of the state partition of a ranking."""
+    """Returns the operator of a group, or of the state table of a ranking."""
     groups = signature.get("groups") or {}
     return str(groups[name]["operator"]) if name in groups else _rankings(signature).get(name, name)
 
 
 def _rankings(signature: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the rankings by their state partitions, whose names don't depend on how the query is written."""
+    """Returns the rankings by their state tables, whose names don't depend on how the query is written."""
     parts = signature["parts"]
     return {part: name for name in signature.get("tops") or () for part in parts.get(name, ())}
 
 
 def _places(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
-    """Yields the state partition, the old N and the new N of each ranking that both trees have."""
+    """Yields the state table, the old N and the new N of each ranking that both trees have."""
     was, now = _rankings(old), _rankings(new)
     for part in new.get("ranked") or ():
         if part in was:
@@ -718,7 +718,7 @@ def _is_whole(old: Mapping[str, Any], name: str) -> bool:
 
 
 def _same_rankings(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Returns the state partitions of unchanged rankings whose N is the same or smaller."""
+    """Returns the state tables of unchanged rankings whose N is the same or smaller."""
     return [
         part
         for part, had, has in _places(old, new)

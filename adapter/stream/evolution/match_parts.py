@@ -1,4 +1,4 @@
-"""Matches the state partitions and groups of an edited query with those of a state that have the same rows."""
+"""Matches the state tables and groups of an edited query with those of a state that have the same rows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ...query.program import Program
 from .stage_names import stages_called
 
 ALIKE = "alike"
-"""Entry of a signature with the meaning of each state partition of a tree of operators (`query.operators.alike`)."""
+"""Entry of a signature with the meaning of each state table of a tree of operators (`query.operators.alike`)."""
 
 CALLED = "called"
-"""Entry with the names of state partitions and groups in the state, by their names in the query."""
+"""Entry with the names of state tables and groups in the state, by their names in the query."""
 
 
 KEPT = "kept"
@@ -40,7 +40,7 @@ def as_kept(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names_of(had: Mapping[str, Any], program: Program, same_rows: bool = False) -> dict[str, str]:
-    """Returns the names in a state of a program's state partitions, groups and stages, where they differ.
+    """Returns the names in a state of a program's state tables, groups and stages, where they differ.
 
     Args:
         had: signature of the state.
@@ -67,7 +67,7 @@ def names_of(had: Mapping[str, Any], program: Program, same_rows: bool = False) 
 
 
 def same_parts(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Returns whether state partitions and groups of the same name have the same meaning in two trees.
+    """Returns whether state tables and groups of the same name have the same meaning in two trees.
 
     >>> same_parts({"parts": {"a": "x"}, "groups": {}}, {"parts": {"a": "x", "b": "y"}, "groups": {}})
     True
@@ -82,7 +82,7 @@ def same_parts(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the names in a state of an edited query's state partitions and groups, where they differ.
+    """Returns the names in a state of an edited query's state tables and groups, where they differ.
 
     Args:
         old: `ALIKE` entry of the state's signature; empty if there is none.

@@ -1,4 +1,4 @@
-"""Plans the changes of a state table for an edited query: its columns, and partitions whose rows are deleted."""
+"""Plans the changes of a model's state for an edited query: its columns, and state tables whose rows are deleted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .output_schema import Widening, Wider, fits, is_promotion, widening
 
 @dataclass(frozen=True)
 class Migration:
-    """Changes of a state table, made in one commit.
+    """Changes of a model's state, made in one commit.
 
     An added column is NULL in existing rows, which is the state of an aggregate without rows.
     """
@@ -25,7 +25,7 @@ class Migration:
     add: Mapping[str, str]
     """Types of new columns, by name."""
     parts: tuple[str, ...]
-    """State partitions whose rows are deleted."""
+    """State tables whose rows are deleted."""
     left: Mapping[str, set[str]]
     """Columns, by stage, with values of removed aggregates that are kept because another stage uses the column."""
     widen: Mapping[str, tuple[Wider, ...]] = field(default_factory=dict)
@@ -35,11 +35,11 @@ class Migration:
     promote: Mapping[str, str] = field(default_factory=dict)
     """New, wider types (`is_promotion`) of columns, by path. Existing values stay the same."""
     begun: tuple[str, ...] = ()
-    """State partitions to add. If one existed earlier, its old rows are stale."""
+    """State tables to add. If one existed earlier, its old rows are stale."""
 
     @property
     def emptied(self) -> tuple[str, ...]:
-        """State partitions whose existing rows are deleted."""
+        """State tables whose existing rows are deleted."""
         return (*self.parts, *(part for part in self.begun if part not in self.parts))
 
     @property
@@ -81,13 +81,13 @@ def migration(
     kept: Collection[str] = (),
     later: Mapping[str, str] | None = None,
 ) -> tuple[Migration, list[str]]:
-    """Returns the migration of a state table, and the problems that prevent it, in words.
+    """Returns the migration of a model's state, and the problems that prevent it, in words.
 
     Args:
         found: the effect of the edited query on the state.
-        has: the state table's columns and their types.
+        has: the state's columns and their types.
         wants: the columns and types that the query needs.
-        kept: columns of the kept state partitions, if `found.sweeps`.
+        kept: columns of the kept state tables, if `found.sweeps`.
         later: columns that were added to sources since, in lower case, with their types: kept rows have NULL there.
 
     >>> found = Evolution(renamed={"a": "a"}, own={"a"}, dropped={"stage_1": {"b"}}, begun={"stage_1": {"c"}})

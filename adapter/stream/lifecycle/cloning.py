@@ -273,7 +273,7 @@ def _copy(
     state, out = original.position(STATE), original.position(TABLE)
     sink = UpsertSink(spark, model, program.upsert) if program.upsert else AppendSink(spark, model)
     made = StateTable(spark, model)
-    # A killed clone may have left an empty state table.
+    # A killed clone may have left an empty state.
     made.drop(spark)
     copied = _as_in(spark, model, original.rows(spark, TABLE))
     rows = copied.count()

@@ -2,7 +2,7 @@
 
 Only states with additive rows are accepted: partial aggregates of windows, sessions and groups, and the distinct values
 that some of them count. Other states (rankings, updating rows, several operators) store related rows in several state
-partitions, which are not checked here.
+tables, which are not checked here.
 
 If state rows carry an epoch, an edit is a separate epoch, as a flush is: its rows carry it, so their groups are emitted to
 the table as after any epoch. Otherwise the edit keeps the position, as a compaction does, and windows include the edited
@@ -53,9 +53,9 @@ class Edited:
     """Result of an edit or a dry run."""
 
     removed: Mapping[str, int]
-    """Number of removed rows by state partition."""
+    """Number of removed rows by state table."""
     added: Mapping[str, int]
-    """Number of added rows by state partition."""
+    """Number of added rows by state table."""
     kept_as: str | None
     """Name of the savepoint from before the edit; None if nothing was changed."""
 
@@ -201,7 +201,7 @@ class _Edit:
         work.state.show(spark)
 
     def compare(self, rows: str, more: str | None, kept: Kept) -> tuple[dict[str, int], dict[str, int]]:
-        """Returns the numbers of removed and of added rows by state partition.
+        """Returns the numbers of removed and of added rows by state table.
 
         Raises:
             StreamError: the new rows violate an invariant of the state.
@@ -231,7 +231,7 @@ class _Edit:
         )
 
     def commit(self, parts: set[str]) -> None:
-        """Commits the new rows of some state partitions."""
+        """Commits the new rows of some state tables."""
         listed = ", ".join(map(quoted, self._names))
         of_parts = f"part in ({', '.join(map(literal, sorted(parts)))})"
         come = [
@@ -280,7 +280,7 @@ class _Edit:
         return f"select {', '.join(columns)} from (\n{query}\n)"
 
     def _called(self, part: str, column: str) -> str:
-        """Returns the physical name of a column of a state partition."""
+        """Returns the physical name of a column of a state table."""
         return self._apart.get(part, {}).get(column.lower(), column)
 
     def _refused(self, why: str) -> StreamError:
@@ -311,7 +311,7 @@ class _Edit:
             yield f"it has no part {row[0]}; its parts are {', '.join(self._own)}."
 
     def _of_columns(self, part: str, own: set[str], added: str) -> Iterator[str]:
-        """Rows of a state partition have NULL in columns of other partitions, and no NULL in window columns."""
+        """Rows of a state table have NULL in columns of other state tables, and no NULL in window columns."""
         for name in self._names:
             if name != "part" and name.lower() not in own:
                 if self._first(f"select 1 from {added} where {quoted(name)} is not null limit 1") is not None:
@@ -416,12 +416,12 @@ class _Edit:
             )
 
     def _before(self, part: str) -> str:
-        """Returns a query for the existing rows of a state partition, each with the multiplicity 1."""
+        """Returns a query for the existing rows of a state table, each with the multiplicity 1."""
         listed = ", ".join(map(quoted, self._names))
         return f"select {listed}, 1L as {_TIMES}, 0 as {_ONE} from state where part = {literal(part)}"
 
     def _after(self, part: str) -> str:
-        """Returns a query for the existing rows and the changes of a state partition, with multiplicities."""
+        """Returns a query for the existing rows and the changes of a state table, with multiplicities."""
         where = f"part = {literal(part)}"
         listed = ", ".join(map(quoted, self._names))
         return f"{self._before(part)}\nunion all\nselect {listed}, {_TIMES}, 0 as {_ONE} from {_CHANGES} where {where}"

@@ -187,9 +187,9 @@ def _unseen(spark: SparkSession, table: str) -> str | None:
 
 
 def _kept_for(spark: SparkSession, name: str) -> str | None:
-    """Returns the model's table if a table is a state table or changelog; None if it is neither."""
+    """Returns the model's table if a table is its state or changelog; None if it is neither."""
     if not may_be_kept(name):
-        return None  # saves loading the table: state tables and changelogs have these names
+        return None  # saves loading the table: states and changelogs have these names
     table = find(spark, name)
     return table.property(OF) if table is not None and table.property(ROLE) in (STATE, CHANGELOG) else None
 

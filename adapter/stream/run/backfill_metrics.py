@@ -129,7 +129,7 @@ class _Stage:
 
     name: str
     main: str
-    """State partition with its partial aggregates; empty if there is none."""
+    """State table with its partial aggregates; empty if there is none."""
     new: Mapping[str, Any]
     """Entry of the new signature."""
     come: frozenset[str]
@@ -195,8 +195,8 @@ class NewMetrics(MicroBatch):
         unfinished: whether the table lacks the output of that epoch.
         found: the effect of the new query on the state.
         had: signature of the state.
-        change: the migration of the state table.
-        schema: schema of the state table after the migration.
+        change: the migration of the state.
+        schema: schema of the state after the migration.
         read: the history.
     """
 
@@ -239,7 +239,7 @@ class NewMetrics(MicroBatch):
             StreamError: the history isn't the input of the state.
         """
         self._spread(self._read.count)
-        # Only the state partitions of stages with new aggregates are computed.
+        # Only the state tables of stages with new aggregates are computed.
         parts = list(dict.fromkeys(name for stage in self._stages for name in self._parts_of(stage)))
         try:
             self._take_history(parts)
@@ -264,7 +264,7 @@ class NewMetrics(MicroBatch):
             self._compare(stage)
 
     def rows(self, schema: StructType) -> DataFrame:
-        """Returns the rows to add to the state table, in its schema."""
+        """Returns the rows to add to the state, in its schema."""
         columns = Columns(schema)
         made = [
             columns.select(self._spark, self._addition(stage, part), part=part)
@@ -276,7 +276,7 @@ class NewMetrics(MicroBatch):
     # -- the history -------------------------------------------------------------------------------
 
     def _take_history(self, parts: Sequence[str]) -> None:
-        """Ingests the history into an empty state, and registers a view for each of the given state partitions."""
+        """Ingests the history into an empty state, and registers a view for each of the given state tables."""
         self._move_clock(None)
         show(self._spark.createDataFrame([], self._schema), "state")
         self._show_streams(self._read.rows(self._spark))
@@ -327,13 +327,13 @@ class NewMetrics(MicroBatch):
         return self._columns().select(self._spark, f"select {', '.join(items)} from {state.relation}")
 
     def _fold_into(self, parts: set[str], called: Callable[[str], str]) -> None:
-        """Registers views of state partitions in compacted form."""
+        """Registers views of state tables in compacted form."""
         for part in self._level.parts:
             if part.name in parts:
                 self._hold(sql(self._spark, part.fold), called(part.name))
 
     def _parts_of(self, stage: _Stage) -> list[str]:
-        """Returns the state partitions with columns of a stage's new aggregates."""
+        """Returns the state tables with columns of a stage's new aggregates."""
         sets = stage.new.get("sets") or {}
         metrics = stage.new["metrics"]
         return [
@@ -342,7 +342,7 @@ class NewMetrics(MicroBatch):
         ]
 
     def _identity(self, stage: _Stage, part: str) -> list[str]:
-        """Returns the columns of a state partition that identify the window and group of a row."""
+        """Returns the columns of a state table that identify the window and group of a row."""
         others = {"part", STEP, _LIFE, _MERGE_FROM, _SLICE, *stage.values}
         if self._has_steps:
             others.add(EXPIRES_AT)  # here the expiry of a key, not the end of a window
@@ -406,7 +406,7 @@ class NewMetrics(MicroBatch):
             )
 
     def _addition(self, stage: _Stage, part: str) -> str:
-        """Returns a query for the rows to add to a state partition."""
+        """Returns a query for the rows to add to a state table."""
         by, columns = self._identity(stage, part), self._spark.table(_past(part)).columns
         of_present = {name.lower() for name in self._spark.table(_present(stage.main)).columns}
         # All rows of a group have one TTL generation, and all rows of a session one `merge_from`.

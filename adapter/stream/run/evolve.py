@@ -77,13 +77,13 @@ class Change:
 
     found: Evolution
     migration: Migration | None
-    """Migration of the state table; None if only the state's signature changes."""
+    """Migration of the state; None if only its signature changes."""
     signature: Mapping[str, object]
     """Signature of the state afterwards."""
     apart: Called = field(default_factory=dict)
-    """Physical names of state columns that differ from the logical ones afterwards, by state partition."""
+    """Physical names of state columns that differ from the logical ones afterwards, by state table."""
     schema: StructType | None = None
-    """Schema of the state table afterwards."""
+    """Schema of the state afterwards."""
     history: History | None = None
     """History from which new aggregates are computed; None if they start with the next row."""
 
@@ -114,7 +114,7 @@ def signed(
         spark: a session.
         model: the model.
         program: the program of the query.
-        had: signature of the state, whose names are used for matching partitions and groups; None if there is no state.
+        had: signature of the state, whose names are used for matching state tables and groups; None if there is no state.
     """
     names = names_of(had or {}, program, model.keep_state)
     program = called(program, names)
@@ -404,7 +404,7 @@ def _planned(
     signature: Mapping[str, object],
     later: Mapping[str, str] | None = None,
 ) -> tuple[Migration, Layout]:
-    """Returns the migration of the state table, and its layout afterwards."""
+    """Returns the migration of the state, and its layout afterwards."""
     model, state = work.model, work.state
     rows = spark.createDataFrame([], read_streams(spark, model, work.program.inputs).schema)
     step = MicroBatch(work, spark, position, asked(spark))
@@ -430,7 +430,7 @@ def _planned(
 
 
 def begins(found: Evolution, part: str) -> Collection[str] | None:
-    """Returns the columns of a state partition that are new or renamed, or None if the whole partition is new."""
+    """Returns the columns of a state table that are new or renamed, or None if the whole state table is new."""
     if part in found.gone_parts or part in found.begun_parts:
         return None
     begun = {*found.begun_in.get(part, ())}.union(
@@ -440,6 +440,6 @@ def begins(found: Evolution, part: str) -> Collection[str] | None:
 
 
 def _kept(found: Evolution, called: Called) -> set[str]:
-    """Returns the columns of the kept state partitions, without the new ones."""
+    """Returns the columns of the kept state tables, without the new ones."""
     parts = called.keys() - {*found.gone_parts} - found.begun_parts
     return {"part"}.union(*({*called[part].values()} - found.begun_in.get(part, set()) for part in parts))

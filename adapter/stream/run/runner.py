@@ -596,7 +596,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     if position is not None and not stateful:
         position = caught_up(model, position)
     if stateful and state.exists and found.state is None:
-        # The state table was created and never written. Its columns may be those of an earlier query.
+        # The state was created and never written. Its columns may be those of an earlier query.
         state.drop(session)
     checkpoint = found.checkpoint
     cut_short = (
