@@ -3,7 +3,7 @@
 >>> from ..sql.dialect import parse
 >>> clause = "lag(v, 2) over (partition by k order by ts)"
 >>> reach([parse(f"select {clause} as a").expressions[0].this], "ts", "s")
-Reach(rows=2, micros=0, everything=False)
+FrameExtent(rows=2, micros=0, everything=False)
 """
 
 from __future__ import annotations

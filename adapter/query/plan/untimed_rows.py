@@ -5,7 +5,7 @@ A place is a SELECT, identified by its number in the parsed text; copies and rew
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select a.k from a left join b on a.k = b.k and a.ts = b.ts")
 >>> number(tree)
->>> left_out(tree, [Dropped(0, "ts", "b")])
+>>> left_out(tree, [DroppedRows(0, "ts", "b")])
 >>> print(sql(tree))
 SELECT a.k FROM a LEFT JOIN (SELECT * FROM b WHERE `b`.`ts` BETWEEN CAST('0001-01-01T00:00:00.000000Z' AS TIMESTAMP) AND \
 CAST('9999-12-31T23:59:59.999999Z' AS TIMESTAMP)) AS b ON a.k = b.k AND a.ts = b.ts
