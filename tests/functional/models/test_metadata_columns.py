@@ -83,7 +83,7 @@ class TestMetadataColumns:
         assert spark.sql(f"show tables in {project.test_schema}").collect() == []
         run_dbt(["run", "--select", "later", "state"])
         (result,) = run_dbt(["run", "--select", "later", "--vars", "later: true"], expect_pass=False)
-        assert "its column _partition has a name" in str(result.message)
+        assert "its column _partition has the name" in str(result.message)
         assert project.run_sql(f"select * from {project.test_schema}.later", fetch="all") == [(1,)]
         (folder / "b.json").write_text('{"id": 2, "_file": "x", "ts": "2024-03-04 00:00:00"}\n')
         run_dbt(["run", "--select", "state"])

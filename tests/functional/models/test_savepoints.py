@@ -69,7 +69,7 @@ class TestSavepoints(Commands):
 
         # The old query asks for what the savepoint has.
         write_file(PAGES.format(items=VIEWS), project.project_root, "models", "pages.sql")
-        assert "`dbt-stream state undo pages` goes back to that (savepoint before-migration-1)" in self.done(
+        assert "`dbt-stream state undo pages` restores it (savepoint before-migration-1)" in self.done(
             project, "diff", "pages"
         )
         told = self.done(project, "undo", "pages")
