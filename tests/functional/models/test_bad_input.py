@@ -67,7 +67,7 @@ BAD = {
     "early_results_without_windows": (
         streaming(BY_PAGE, constant_domains=["page"], first_result_offset="-5 minutes"),
         [
-            "Model early_results_without_windows: config 'first_result_offset' is about windows, and this query has no windows"
+            "Model early_results_without_windows: config 'first_result_offset' is about windows, and this query has no"
         ],
     ),
     "late_results_of_rows_that_pass": (
