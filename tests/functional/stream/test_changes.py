@@ -344,7 +344,7 @@ def test_what_has_its_name_and_isnt_a_changelog_is_left_alone(spark: Any, storag
         stream.run()
         stream.model = replace(stream.model, changelog=True)
         said = {
-            "view": "a view of that name is there. Rename one of the two",
+            "view": "there is a view of that name. Rename one of the two",
             "table": "a table of that name is there that this package didn't make for it",
         }[kind]
         with pytest.raises(StreamError, match=said):

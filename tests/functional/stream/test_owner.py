@@ -98,7 +98,7 @@ def test_a_second_target_of_one_storage_root_leaves_the_first_alone(
                 in said
             )
             assert "<storage_root>" not in said or "catalog.db" in said
-            assert "Give each target a 'storage_root' of its own in the profile" in said
+            assert "Give each target its own 'storage_root' in the profile" in said
         found = list(orphans.dropped(other, model.storage, [f"{model.target.split('.')[0]}.{SCHEMA}"]))
         assert [each for each in found if f"{model.target}: it is in another catalog" in str(each)]
         assert not [each for each in found if isinstance(each, DroppedModel)]
