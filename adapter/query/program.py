@@ -92,7 +92,7 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class WholePart:
+class Whole:
     """A form of a step that reads a whole state table: for a small one, or one that this micro-batch rewrites
     (`Rewrite`), which reads the step's rows too. It may return more rows than the step that looks keys up."""
 
@@ -106,7 +106,7 @@ class WholePart:
 class Rewrite:
     """Rewrites a whole state table instead of appending to it, where most of it changes in this micro-batch.
     The rewrite costs no more than the append and makes later reads cheaper. Made from a step that is a
-    `WholePart`."""
+    `Whole`."""
 
     sql: str
     grows_by: str
@@ -136,7 +136,7 @@ class Step:
     those were computed in this run. After a crash only the state is available."""
     reads: tuple[str, ...] = ()
     """All state tables that its texts may read. They decide which column a name refers to."""
-    whole: WholePart | None = None
+    whole: Whole | None = None
     """Form that is used instead of `sql` where it is less work."""
     asks: tuple[Asking, ...] = ()
     """Look-ups in the state by `sql` or `whole`; `initial` and `fresh` make none."""

@@ -9,7 +9,7 @@ from ...aggregates.aggregates import TYPED
 from ...aggregates.metric_columns import MetricColumns
 from ...aggregates.model import DistinctSet, GroupStage, Metric
 from ...normalize.conditions import INEXACT
-from ...program import STEP, Asking, Rewrite, StatePart, Step, WholePart, now
+from ...program import STEP, Asking, Rewrite, StatePart, Step, Whole, now
 from ..relation import WEIGHT
 from .group_state import ROWS_THERE, THERE, Groups
 from .key_generations import NO_STEP, matching, same
@@ -69,7 +69,7 @@ class GroupChanges(Groups):
         if not self.keeps_given and not (self.signed and self.stage.distinct_sets):
             asks = (Asking(self.part, f"{_HAD} > 0", f"{_TOUCHED} > 0"),)
             initial = f"select *, 1L as {WEIGHT} from (\n{self._first()}\n)"
-            whole = WholePart(self._of_both(None), self.part) if self._can_be_rewritten else None
+            whole = Whole(self._of_both(None), self.part) if self._can_be_rewritten else None
             return [
                 *found[:-1],
                 Step(self.met, self._of_both(self.changed), initial=initial, asks=asks, whole=whole),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....util.quoting import quote
-from ...program import STEP, Rows, StatePart, Step, WholePart, now
+from ...program import STEP, Rows, StatePart, Step, Whole, now
 from ..base import Source, TopN, in_order, over
 from ..hidden_items import ROW_TIME
 from ..relation import WEIGHT
@@ -116,7 +116,7 @@ class RankedRows:
             Step(self.now, ranked, persist=True, initial=initial),
         ]
 
-    def _not_behind(self) -> WholePart | None:
+    def _not_behind(self) -> Whole | None:
         """Returns the input without rows behind the last member of a full ranking, by the first order column, so that
         they aren't sorted in vain. None if that can't be decided, members may expire, or all rankings are replayed.
         """
@@ -128,7 +128,7 @@ class RankedRows:
             f"select /*+ broadcast(last) */ own.* from (\n{self._rows()}\n) as own\n"
             f"left join (\n{last}\n) as last on {same('own', 'last', self.keys)}\nwhere not {is_behind(self.operator)}"
         )
-        return WholePart(rows, self.part, of_many=True)
+        return Whole(rows, self.part, of_many=True)
 
     def _known(self) -> str:
         """Returns the stored rows of the touched rankings."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ....util.quoting import quote
 from ...normalize.rankings.ranks import Top
-from ...program import EXPIRES_AT, STEP, StatePart, Step, WholePart, now
+from ...program import EXPIRES_AT, STEP, StatePart, Step, Whole, now
 from ..base import ORDER, Project, TopN, over
 from ..relation import WEIGHT
 from .group_state import Groups
@@ -87,13 +87,13 @@ class RankedGroups:
             *self._known(
                 f"(select distinct {named} from {self.groups.changed})",
                 f"(\n{changed}\n)",
-                WholePart(self._members(self._stored()), self.part),
+                Whole(self._members(self._stored()), self.part),
             ),
             # Materialized to be counted: the steps after it read few rows.
             Step(self.candidates, self._not_behind(changed), persist=True, materialize=True, initial=changed),
         ]
 
-    def _known(self, touched: str, candidates: str, whole: WholePart | None = None) -> list[Step]:
+    def _known(self, touched: str, candidates: str, whole: Whole | None = None) -> list[Step]:
         """Returns the steps with the members of rankings in another relation.
 
         Args:
