@@ -19,7 +19,7 @@ MODEL = StreamModel("curves", "db.curves", "db.curves__state", Storage("/root", 
 
 
 def prepared(monkeypatch: pytest.MonkeyPatch, had: dict[str, Any], signature: dict[str, Any]) -> Any:
-    def planned(*_: object) -> None:
+    def planned(**_: object) -> None:
         raise StreamError("stage_1_row of its state is a STRUCT<price: INT> and would be a STRUCT<fee: INT>")
 
     monkeypatch.setattr(evolve, "_planned", planned)
