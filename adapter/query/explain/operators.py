@@ -91,7 +91,7 @@ class Operators:
     def root(self) -> Node:
         """Returns the node of the whole query."""
         for operator in self.flow.operators:
-            if not isinstance(operator, base.WindowAggregate | base.WindowBuffer):
+            if not isinstance(operator, base.WindowOperator):
                 self.read[operator.name] = self._read(operator)
         return self.read[self.flow.root.name].node
 

@@ -15,7 +15,7 @@ from ...util.quoting import quote, shown_time
 from ..normalize import event_clock
 from ..normalize.names import own_names
 from ..plan import lookup_keys
-from ..plan.base import WindowResults
+from ..plan.base import WindowOperator, WindowResults
 from ..plan.operators.sliced import SlicedStage
 from ..plan.operators.window_buffer import BufferedWindows
 from ..plan.operators.window_operators import operator_of
@@ -138,8 +138,8 @@ def _read_once(level: Level) -> Level:
 def _dataflow(plan: Plan, ttl: int | None, emission: Emission) -> Program:
     """Returns the program of a tree of operators: its windows by level, then all others."""
     stages = plan.dataflow.windowed
-    windows = (each for each in plan.dataflow.operators if isinstance(each, WindowResults))
-    at_once = {each.name for results in windows for each in results.windows if each.at_once}
+    windows = [each for each in plan.dataflow.operators if isinstance(each, WindowOperator)]
+    at_once = {each.name for each in windows if each.at_once}
 
     def made(stage: Stage) -> SlicedStage | BufferedWindows:
         return operator_of(stage, replace(emission, at_once=True) if stage.name in at_once else emission)

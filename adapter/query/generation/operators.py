@@ -32,10 +32,9 @@ from ..plan.base import (
     TopN,
     UnionAll,
     Until,
-    WindowAggregate,
-    WindowBuffer,
     WindowChanges,
     WindowClose,
+    WindowOperator,
     WindowResults,
     WindowRows,
     has_rows_of_nothing,
@@ -367,7 +366,7 @@ class _Generator:
         }
         above = {each.name for each in self.replaced.path} if self.replaced is not None else set()
         for operator in flow.operators:
-            if operator.name in above or isinstance(operator, WindowAggregate | WindowBuffer):
+            if operator.name in above or isinstance(operator, WindowOperator):
                 continue  # made after the commit, or with the levels of windows
             self.made, begun, had = operator.name, len(self.steps), {*self.parts}
             self._make(operator)

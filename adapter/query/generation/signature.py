@@ -25,8 +25,7 @@ from ..plan.base import (
     Operator,
     Recompute,
     TopN,
-    WindowAggregate,
-    WindowBuffer,
+    WindowOperator,
     in_order,
     ttl_of,
 )
@@ -162,7 +161,7 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
             groups[name]["given"] = pieces.given_part
     top = kept_root(flow)
     # Windows are identified by their stages.
-    operators = [each for each in in_order(top) if not isinstance(each, WindowAggregate | WindowBuffer)]
+    operators = [each for each in in_order(top) if not isinstance(each, WindowOperator)]
     tops = {each.name: each.top.rows for each in operators if isinstance(each, TopN)}
     of_rows = [
         members_part(each)
@@ -175,7 +174,8 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
     return {
         "operators": {each.name: _label(each) for each in operators},
         "inputs": {
-            each.name: [below.name for below in each.inputs if below in operators] for each in operators
+            each.name: [below.name for below in each.inputs if not isinstance(below, WindowOperator)]
+            for each in operators
         },
         "root": top.name,
         **({"tops": tops} if tops else {}),

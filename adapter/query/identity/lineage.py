@@ -58,10 +58,9 @@ from ..plan.base import (
     TemporalFilter,
     TopN,
     UnionAll,
-    WindowAggregate,
-    WindowBuffer,
     WindowChanges,
     WindowClose,
+    WindowOperator,
     WindowResults,
     WindowRows,
     input_name,
@@ -172,7 +171,7 @@ def _of(operator: Operator, below: Sequence[Lineage]) -> Lineage:
         return _opaque("source", operator.name, operator.changelog)
     if isinstance(operator, ChangelogNormalize):
         return _opaque("last row", operator.name)
-    if isinstance(operator, WindowAggregate | WindowBuffer):
+    if isinstance(operator, WindowOperator):
         return _opaque("windows", operator.name)
     if isinstance(operator, WindowResults):
         return _of_windows(operator, below)
@@ -311,7 +310,7 @@ def stage_rows(operator: WindowResults) -> dict[str, str]:
 
 
 def _of_stages(
-    windows: Sequence[WindowAggregate | WindowBuffer],
+    windows: Sequence[WindowOperator],
 ) -> tuple[dict[str, str], dict[str, Lineage]]:
     """Returns `stage_rows`, and the lineage of each stage's results: `_UNTOLD` for those that aren't
     understood, so that they aren't taken for static tables."""
@@ -352,7 +351,7 @@ def _of_stage(stage: AggregateStage, rows: str, means: Mapping[str, str]) -> Lin
     return Lineage(rows, tuple(columns.items()))
 
 
-def _said_of(operator: WindowAggregate | WindowBuffer) -> dict[str, object]:
+def _said_of(operator: WindowOperator) -> dict[str, object]:
     """Returns the definition of a stage without its number."""
     stage = operator.stage
     said: dict[str, object] = {

@@ -80,39 +80,46 @@ class ChangelogNormalize:
     growth: UnboundedState | None = None
 
 
-@dataclass(frozen=True)
-class WindowAggregate:
-    """GROUP BY over windows, stored as partial aggregates per slice or session. A window's row is emitted
-    when it closes."""
+@dataclass(frozen=True, kw_only=True)
+class _Windows:
+    """Windows over streams, or over the results of other windows. The rows of a window are emitted when it closes."""
 
-    name: str
     inputs: tuple[Operator, ...]
-    """Windows whose results it reads; empty if it reads streams."""
+    """Windows whose results are read; empty if it reads streams."""
+    stage: Stage
+    streams: tuple[str, ...]
+    """Relations of the streams that are read."""
+    at_once: bool = False
+    """Whether its rows feed other windows as they are emitted."""
+    relation: Relation = field(default_factory=Relation)
+    growth: UnboundedState | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the stage, and of the view with its results."""
+        return self.stage.name
+
+    @property
+    def label(self) -> str:
+        """The window function."""
+        return str(self.stage.window)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowAggregate(_Windows):
+    """GROUP BY over windows, stored as partial aggregates per slice or session."""
+
     stage: AggregateStage
-    streams: tuple[str, ...]
-    """Relations of the streams that it reads."""
-    relation: Relation
-    label: str
-    growth: UnboundedState | None = None
-    at_once: bool = False
-    """Whether its output feeds other windows as it is emitted."""
 
 
-@dataclass(frozen=True)
-class WindowBuffer:
-    """Rows buffered until their windows close, for results that partial aggregates can't give."""
+@dataclass(frozen=True, kw_only=True)
+class WindowBuffer(_Windows):
+    """Rows stored until their windows close, for queries that can't be stored as partial aggregates."""
 
-    name: str
-    inputs: tuple[Operator, ...]
-    """See `WindowAggregate.inputs`."""
     stage: RowsStage
-    streams: tuple[str, ...]
-    """See `WindowAggregate.streams`."""
-    relation: Relation
-    label: str
-    growth: UnboundedState | None = None
-    at_once: bool = False
-    """See `WindowAggregate.at_once`."""
+
+
+WindowOperator: TypeAlias = WindowAggregate | WindowBuffer
 
 
 @dataclass(frozen=True)
@@ -145,9 +152,9 @@ class WindowResults:
     """`sql` as written in the model, if it differs; for display."""
 
     @property
-    def windows(self) -> tuple[WindowAggregate | WindowBuffer, ...]:
+    def windows(self) -> tuple[WindowOperator, ...]:
         """Returns the windows below it, inputs first."""
-        return tuple(each for each in in_order(self) if isinstance(each, WindowAggregate | WindowBuffer))
+        return tuple(each for each in in_order(self) if isinstance(each, WindowOperator))
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -586,7 +593,7 @@ class Dataflow:
     @property
     def windowed(self) -> tuple[Stage, ...]:
         """Returns the stages with windows."""
-        windows = (each for each in self.operators if isinstance(each, WindowAggregate | WindowBuffer))
+        windows = (each for each in self.operators if isinstance(each, WindowOperator))
         return tuple(each.stage for each in windows)
 
     @property

@@ -38,7 +38,7 @@ from ..frontend.streams import Stream, Streams
 from ..normalize import event_clock, on_change
 from ..normalize.rankings import ranks
 from ..plan import identity
-from ..plan.base import WindowAggregate, WindowBuffer, WindowResults
+from ..plan.base import WindowAggregate, WindowBuffer, WindowOperator, WindowResults
 from ..plan.relation import Relation
 from ..plan.stages import RowsStage
 from ..rewrites.stream_rewrites import Rewrites
@@ -133,38 +133,24 @@ class WindowPlanner:
             written=written if written != output else "",
         )
 
-    def _operators(self) -> tuple[WindowAggregate | WindowBuffer, ...]:
+    def _operators(self) -> tuple[WindowOperator, ...]:
         """Returns an operator for each stage, over those of lower levels whose results it reads."""
-        found: dict[str, WindowAggregate | WindowBuffer] = {}
+        found: dict[str, WindowOperator] = {}
         for stage in self.stages.values():
             below = tuple(
                 each
                 for name, each in found.items()
                 if each.stage.level < stage.level and re.search(rf"\b{name}\b", stage.rows)
             )
-            label, at_once = str(stage.window), self.at_once
             read = tuple(each.relation for each in self.streams_read if each.view in stage.streams)
             if isinstance(stage, AggregateStage):
-                made: WindowAggregate | WindowBuffer = WindowAggregate(
-                    name=stage.name,
-                    inputs=below,
-                    stage=stage,
-                    streams=read,
-                    relation=Relation(),
-                    label=label,
-                    at_once=at_once,
+                found[stage.name] = WindowAggregate(
+                    inputs=below, stage=stage, streams=read, at_once=self.at_once
                 )
             else:
-                made = WindowBuffer(
-                    name=stage.name,
-                    inputs=below,
-                    stage=stage,
-                    streams=read,
-                    relation=Relation(),
-                    label=label,
-                    at_once=at_once,
+                found[stage.name] = WindowBuffer(
+                    inputs=below, stage=stage, streams=read, at_once=self.at_once
                 )
-            found[stage.name] = made
         return tuple(found.values())
 
     def _check_times(self, streams: Sequence[Stream]) -> None:
