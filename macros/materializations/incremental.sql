@@ -25,10 +25,11 @@
   {%- set run = adapter.plan_incremental(model, compiled_code, strategy, none if anew else existing) -%}
 
   {%- if anew -%}
-    {%- if language == 'sql' -%}
-      {%- do adapter.check_table_names(config, _planned_in_batch(run.sql), model) -%}
-    {%- endif -%}
     {%- if existing is not none and not (file_format == 'delta' and existing.is_delta) -%}
+      {%- if language == 'sql' -%}
+        {#- create_table_as checks the names too late: the old table is gone then. -#}
+        {%- do adapter.check_table_names(config, _planned_in_batch(run.sql), model) -%}
+      {%- endif -%}
       {#- Not CREATE OR REPLACE: a stream over this table couldn't read the snapshot that leaves. -#}
       {%- do adapter.drop_replaced(existing) -%}
     {%- endif -%}
