@@ -518,9 +518,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             DbtRuntimeError: it has one.
         """
         is_iceberg = relation.is_iceberg if config is None else _is_iceberg(config)
-        if is_iceberg and (reserved := reserved_name(map(str, columns))) is not None:
-            kind, name = (model or {}).get("resource_type", "table"), (model or {}).get("name", relation)
-            raise DbtRuntimeError(f"{str(kind).capitalize()} {name}: {reserved}")
+        if is_iceberg:
+            _refuse_reserved(map(str, columns), {"resource_type": "table", "name": relation, **(model or {})})
 
     @available.parse_none
     def check_table_names(self, config: Any, sql: str, model: Mapping[str, Any] | None = None) -> None:
@@ -542,9 +541,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             return
         handle = self.connections.get_thread_connection().handle
         handle.execute(sql)
-        if (reserved := reserved_name(name for name, *_ in handle.description)) is not None:
-            kind, name = (model or {}).get("resource_type", "model"), (model or {}).get("name", "")
-            raise DbtRuntimeError(f"{str(kind).capitalize()} {name}: {reserved}")
+        columns = (name for name, *_ in handle.description)
+        _refuse_reserved(columns, {"resource_type": "model", "name": "", **(model or {})})
 
     @available
     def quote_configured(self, text: object) -> str:
@@ -628,6 +626,11 @@ def _warned(sentence: str) -> Iterator[None]:
         yield
     except Exception as problem:
         logger.warning(sentence.format(problem))
+
+
+def _refuse_reserved(columns: Iterable[str], node: Mapping[str, Any]) -> None:
+    if (reserved := reserved_name(columns)) is not None:
+        raise DbtRuntimeError(f"{str(node['resource_type']).capitalize()} {node['name']}: {reserved}")
 
 
 def _is_iceberg(config: Any) -> bool:

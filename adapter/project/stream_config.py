@@ -73,7 +73,8 @@ class StreamConfig:
     """Action of `dbt run` on a model that ``dbt-stream run`` keeps up to date: `SKIP`, or `FAIL`."""
 
 
-def _is_name(value: Any) -> bool:
+def is_name(value: Any) -> bool:
+    """Returns whether a value is a text that isn't blank."""
     return isinstance(value, str) and bool(value.strip())
 
 
@@ -98,15 +99,13 @@ _TABLE: Mapping[str, Callable[[Any], str | None]] = {
     "changelog_retention": _any,
     "unique_key": lambda value: (
         None
-        if value is None
-        or _is_name(value)
-        or (isinstance(value, list) and value and all(map(_is_name, value)))
+        if value is None or is_name(value) or (isinstance(value, list) and value and all(map(is_name, value)))
         else f"is {value!r}; write a column or a list of columns"
     ),
     "state_ttl": _any,
     "constant_domains": lambda value: (
         None
-        if value is None or (isinstance(value, list) and all(map(_is_name, value)))
+        if value is None or (isinstance(value, list) and all(map(is_name, value)))
         else f"is {value!r}; write a list of columns, as in ['city']"
     ),
     "allow_recompute": _flag,

@@ -6,14 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..query.errors import QueryError
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+from .stream_config import is_name
 
 
 def _is_columns(value: Any) -> bool:
-    return _is_text(value) or (isinstance(value, list | tuple) and bool(value) and all(map(_is_text, value)))
+    return is_name(value) or (isinstance(value, list | tuple) and bool(value) and all(map(is_name, value)))
 
 
 def _is_plain_mapping(value: Any) -> bool:
@@ -30,8 +27,8 @@ _COLUMNS = "write a column or a list of columns, as in ['days(at)', 'city']"
 _MAPPING = "write names with their values, as in {{'{}': '{}'}}"
 
 _CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "file_format": (_is_text, "write the name of a format, as in 'iceberg'"),
-    "location_root": (_is_text, "write a path"),
+    "file_format": (is_name, "write the name of a format, as in 'iceberg'"),
+    "location_root": (is_name, "write a path"),
     "partition_by": (_is_columns, _COLUMNS),
     "clustered_by": (_is_columns, "write a column or a list of columns"),
     "buckets": (_is_number, "write a whole number of at least 1"),

@@ -302,8 +302,9 @@ def open_until(spark: SparkSession, work: Work, position: Position) -> int | Non
         work: the model's run context.
         position: the stream's position.
     """
-    parts = list(work.program.parts)
-    zones = {part.name: (part.closes, part.time_zone) for part in parts if part.closes is not None}
+    zones = {
+        part.name: (part.closes, part.time_zone) for part in work.program.parts if part.closes is not None
+    }
     last = work.state.last_expiry(spark, zones)
     if last is None:
         return None

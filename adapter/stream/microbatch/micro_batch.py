@@ -268,7 +268,7 @@ class MicroBatch:
 
     def _fold(self) -> None:
         state = self._work.state
-        parts = list(self._work.program.parts)
+        parts = self._work.program.parts
         grown = state.parts_to_fold(parts, self.position.after)
         if not grown and not state.is_scattered():
             return

@@ -139,6 +139,8 @@ def check_fields(
     """
     path = checkpoint or model.checkpoint
     noted = noted_schemas(model.storage, path)
+    if not noted:
+        return  # it reads no tables
     snapshots = _last_snapshots(model.storage, path)
     for place, name in enumerate(noted_sources(model.storage, path)):
         source = next((each for each in model.sources if parts(each.location) == parts(name)), None)
