@@ -16,7 +16,7 @@ from dbt.adapters.spark_streaming.query.rewrites import rewriting
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments, windows
 from tests.planned import plan_of
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```sql\n(.*?)^```", re.DOTALL | re.MULTILINE)
 NUMBER_OF_LENGTHS = {"tumble": 1, "session": 1}
 KNOWN = {

@@ -20,7 +20,7 @@ from dbt.adapters.spark_streaming.stream.run.recovery import query_problem, what
 from tests.planned import plan_of
 
 RECORDED = Path(__file__).parent / "recorded" / "signatures-0.1.0.json"
-"""What states note that version 0.1.0 made for `QUERIES`: `python -m tests.unit.test_state_of_another_version` writes it."""
+"""Notes of version 0.1.0 for `QUERIES`, which `python -m tests.stream.run.test_recovery_of_another_version` writes."""
 
 S = expansion.expand_stream("events")
 _HOURS = expansion.expand("events", window_arguments.make("tumble", "ts", "1 hour"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dbt.adapters.spark_streaming.util.lazy_import import LazyModule
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 def test_every_folder_of_the_adapter_is_installed() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ADAPTER = Path(__file__).parents[2] / "adapter"
+ADAPTER = Path(__file__).parents[1] / "adapter"
 
 LAYERS: dict[str, tuple[str, ...]] = {
     "": (
