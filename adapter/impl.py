@@ -175,7 +175,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """Checks a node and sets its default configs before it is built. Returns its existing table for `post_model_hook`.
 
         dbt-spark's macros read ``file_format`` in a dozen places with different defaults (parquet, delta, none). Setting it
-        here gives all of them the same value. In dbt-spark a ``unique_key`` without a strategy appends, which makes
+        here gives each place the same value. In dbt-spark a ``unique_key`` without a strategy appends, which makes
         duplicates; here the default is merge.
         """
         node_config = getattr(getattr(config, "model", None), "config", None)

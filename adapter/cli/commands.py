@@ -421,15 +421,15 @@ def deploy() -> None:
 @deploy.command("init")
 @click.argument("model")
 @click.option(
-    "--full-refresh", "-f", "anew", is_flag=True, help="Rebuild the new version from the beginning."
+    "--full-refresh", "-f", "restart", is_flag=True, help="Rebuild the new version from the beginning."
 )
 @click.pass_obj
-def deploy_init(project: DbtProject, model: str, anew: bool) -> None:
+def deploy_init(project: DbtProject, model: str, restart: bool) -> None:
     """Build the new version of MODEL next to the old one, from its sources' beginning; or continue it."""
     from .deploy import init
 
     with _sentences():
-        click.echo(init(project, model, anew))
+        click.echo(init(project, model, restart))
 
 
 @deploy.command("status")

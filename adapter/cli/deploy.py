@@ -23,20 +23,20 @@ from .planned import planned
 from .project import DbtProject, ProjectError, owned_model, project_errors
 
 
-def init(project: DbtProject, name: str, anew: bool) -> str:
+def init(project: DbtProject, name: str, restart: bool) -> str:
     """Builds the new version of a model, or continues building it. Returns its status.
 
     Args:
         project: the project.
         name: the model.
-        anew: whether an existing new version is dropped first.
+        restart: whether an existing new version is dropped first.
 
     Raises:
         ProjectError: it can't be built. The message says why.
     """
     model, environment = owned_model(project, name)
     with project_errors():
-        found = promoting.stage(environment.session(), model, anew)
+        found = promoting.stage(environment.session(), model, restart)
     _run(project, found)
     return told(status(project, name))
 
@@ -53,8 +53,8 @@ def wait(project: DbtProject, name: str) -> str:
         standing = promoting.standing(session, model)
     if standing.deployment.phase == PROMOTED:
         raise ProjectError(
-            f"Model {name}: its new version has the name already, so there is nothing to wait for. `dbt run --select "
-            f"{name}` takes in what comes."
+            f"Model {name}: its new version is already in place, so there is nothing to wait for. `dbt run --select "
+            f"{name}` reads its new rows."
         )
     nodes, graph = _run(project, standing.deployment)
     for node in nodes:
@@ -162,16 +162,14 @@ def told(found: Mapping[str, Any]) -> str:
             for each in found["behind"]
         )
         if refused := found.get("refused"):
-            return (
-                f"{first} The old one has read {listed} more, and the new one can't take them in: {refused}"
-            )
-        return f"{first} The old one has read {listed} more: `dbt-stream deploy await {name}` takes them in."
-    return f"{first} It can't be told whether it has caught up: {found['unknown']}"
+            return f"{first} The old one has read {listed} more, and the new one can't read them: {refused}"
+        return f"{first} The old one has read {listed} more: `dbt-stream deploy await {name}` reads them."
+    return f"{first} Whether it has caught up is unknown: {found['unknown']}"
 
 
 def _where(version: Mapping[str, Any]) -> str:
     if version["batch"] is None:
-        return "which has taken in nothing yet"
+        return "which has read nothing yet"
     watermark = f"watermark {version['watermark']}" if version["watermark"] else "no watermark yet"
     return f"at micro-batch {version['batch']}, {counted(version['rows_in'], 'row')} in, {watermark}"
 
@@ -228,8 +226,8 @@ def roll_back(project: DbtProject, name: str) -> str:
 
 def _of_readers(name: str, done: Swapped, back: str) -> list[str]:
     return [
-        f"{reader} has read rows of the other version: its next run stops, until it is built anew as well, or `dbt-stream "
-        f"deploy {back} {name}`."
+        f"{reader} has read rows of the other version: its next run stops until you rebuild it as well, or run "
+        f"`dbt-stream deploy {back} {name}`."
         for reader in done.readers
     ]
 

@@ -239,8 +239,8 @@ def _sentences(found: _Explained) -> Iterator[str]:
         )
     if plan.unclear_columns:
         yield (
-            f"Nothing here says of which relation, or of which type, {', '.join(plan.unclear_columns)} are; a run asks "
-            "Spark, and may find a cheaper plan than this."
+            f"The relation or type of {', '.join(plan.unclear_columns)} is unknown here; a run asks Spark, and may "
+            "find a cheaper plan than this."
         )
 
 

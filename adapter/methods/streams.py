@@ -213,7 +213,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         model: Mapping[str, Any],
         sql: str,
         graph: Any = None,
-        anew: bool = False,
+        is_new: bool = False,
         bootstrap: Mapping[str, str] | None = None,
     ) -> None:
         """Raises unless the configs and the text of a streaming model are valid. Changes nothing.
@@ -222,7 +222,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             model: its node.
             sql: its compiled text.
             graph: dbt's graph.
-            anew: whether this run starts the stream, which then reads its sources from their beginning.
+            is_new: whether this run starts the stream, which then reads its sources from their beginning.
             bootstrap: the table to bootstrap each model from, by name of the model.
 
         Raises:
@@ -249,12 +249,12 @@ class StreamingMethods(metaclass=AdapterMeta):
                 program,
                 self.config.credentials.project_root,  # type: ignore[attr-defined]
             )
-            if anew:
+            if is_new:
                 described = _bootstrapped(described, bootstrap, graph)
-            check_cleaned(described, model, graph, anew)
+            check_cleaned(described, model, graph, is_new)
             named = stream_node.model(model, self.environment, program, graph=graph)
             ownership.check_names(self.environment.session(), named, program.keeps_state)
-            if anew:
+            if is_new:
                 session = self.environment.session()
                 if bootstrapping.check_bootstrap(session, described, program.inputs) is None:
                     upstream.check_beginnings(session, described)
@@ -267,7 +267,7 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse_none
     def check_columns(
-        self, model: Mapping[str, Any], sql: str, graph: Any = None, anew: bool = False
+        self, model: Mapping[str, Any], sql: str, graph: Any = None, is_new: bool = False
     ) -> dict[str, str] | None:
         """Raises unless the table of a streaming model can store the columns of its query. Changes nothing.
 
@@ -275,7 +275,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             model: its node.
             sql: its compiled text.
             graph: dbt's graph.
-            anew: whether this run creates the table.
+            is_new: whether this run creates the table.
 
         Returns:
             The types of the query's columns by name, or None for `--empty`.
@@ -290,7 +290,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             described = stream_node.model(model, self.environment, program, graph=graph)
             gives = {column.name: column.dtype for column in self.query_columns(sql)}
             has = None
-            if not anew:
+            if not is_new:
                 fields = self.environment.session().table(described.target).schema.fields
                 has = {field.name: type_text(field.dataType) for field in fields}
             columns.check_columns(described, program, gives, has)

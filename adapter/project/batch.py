@@ -124,8 +124,8 @@ def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence
         if not any(known):
             name = " and ".join(map(unquote, names))
             raise QueryError(
-                f"partition_by names {name}, and the query has no such column, so which partitions its rows replace can't "
-                f"be told; it has {', '.join(columns)}."
+                f"partition_by names {name}, and the query has no such column, so the partitions that its rows "
+                f"replace are unknown; it has {', '.join(columns)}."
             )
 
 
@@ -250,11 +250,12 @@ def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: Types
     if all(each.text in sql for each in event_time.bounds(*batch)):
         shown = f"coalesce(cast({time} as string), 'NULL')"
         message = literal(
-            f"Model {node['name']}: the batch from {batch[0]} to {batch[1]} has a row whose {column} lies outside of it, at "
+            f"Model {node['name']}: the batch from {batch[0]} to {batch[1]} has a row whose {column} is outside of "
+            "it, at "
         )
         advice = literal(
-            ". Each run of the batch would add it once more: let event_time be the column by which the model's inputs are "
-            "filtered, or leave such rows out."
+            ". Each run of the batch would add it again: let event_time be the column by which the model's inputs "
+            "are filtered, or leave such rows out."
         )
         kept = f"if({condition}, true, raise_error(concat({message}, {shown}, {advice})))"
     rewritten = rewriting.by_config(sql, node["config"])
@@ -295,8 +296,8 @@ def check_history(overwriting: Overwriting, ends: WindowRange, table: str, ask: 
     streams = " and ".join(stream.relation.replace("`", "") for stream in overwriting.plan.streams)
     begins = "no row" if first is None else f"no row before {ranges.text(first)}"
     raise QueryError(
-        f"{streams} has {begins}, but the table has windows that end from {ranges.text(oldest)} on: computed anew "
-        f"they would be gone. {_build_anew(first)}"
+        f"{streams} has {begins}, but the table has windows that end from {ranges.text(oldest)} on: recomputing them "
+        f"would delete them. {_rebuild_advice(first)}"
     )
 
 
@@ -308,26 +309,26 @@ def _check_whole(overwriting: Overwriting, oldest: int, table: str, ask: TimesRu
         if first is not None and first <= since:
             continue
         begins = "no rows" if first is None else f"no row before {ranges.text(first)}"
-        anew = _build_anew(None if first is None else stream.after(first))
+        advice = _rebuild_advice(None if first is None else stream.after(first))
         lost = _has_lost(stream, ask)
         if lost:
             raise QueryError(
-                f"{stream.name} has {begins}, and has lost rows, going by its snapshots; but the table has windows that "
-                f"begin at {ranges.text(since)}: computed anew a part of them would be gone. {anew}"
+                f"{stream.name} has {begins}, and its snapshots show that it has lost rows; but the table has "
+                f"windows that begin at {ranges.text(since)}: recomputing them would delete a part of them. {advice}"
             )
         if lost is None and (before := _window_before(overwriting, first, table, ask)) is not None:
             raise QueryError(
-                f"{stream.name} has {begins}, and may have lost rows: it has no snapshots that tell, and the table has "
-                f"windows that end from {ranges.text(before)} on. Of windows that begin at {ranges.text(since)} a part "
-                f"may be gone when they are computed anew. {anew}"
+                f"{stream.name} has {begins}, and may have lost rows: it has no snapshots that show it, and the "
+                f"table has windows that end from {ranges.text(before)} on. Recomputing windows that begin at "
+                f"{ranges.text(since)} may delete a part of them. {advice}"
             )
 
 
-def _build_anew(since: int | None) -> str:
+def _rebuild_advice(since: int | None) -> str:
     """Returns the advice for a stream that lacks rows of windows; `since` is the time from which it has all of them,
     or None."""
-    later = "Build" if since is None else f"Begin the range at '{ranges.text(since)}' or later, or build"
-    return f"{later} the table anew with --full-refresh."
+    later = "Rebuild" if since is None else f"Begin the range at '{ranges.text(since)}' or later, or rebuild"
+    return f"{later} the table with --full-refresh."
 
 
 def _has_lost(stream: StreamExtent, ask: TimesRunner) -> bool | None:
@@ -369,9 +370,9 @@ def _newest(
         return WindowRange()
     if newest - time.time_ns() // 1000 > DAY:
         logger.warning(
-            f"Model {name}: the newest window of its table ends at {ranges.text(newest)}, ahead of the clock, and without a "
-            "range only that one and those right before it are computed anew. Delete its rows from the table and from what "
-            "the model reads, or give --event-time-start and --event-time-end."
+            f"Model {name}: the newest window of its table ends at {ranges.text(newest)}, ahead of the clock, and "
+            "without a range only that one and those right before it are recomputed. Delete its rows from the table "
+            "and from what the model reads, or give --event-time-start and --event-time-end."
         )
     return overwriting.touched(overwriting.since(newest, 1 if lookback is None else lookback))
 

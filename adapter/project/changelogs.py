@@ -54,7 +54,7 @@ def with_feeds(
                 continue
             name = last(table)
             raise QueryError(
-                f"Rows of {relation} change, and it doesn't keep its changes yet. Run it once more: it will, now that a "
+                f"Rows of {relation} change, and it doesn't keep its changes yet. Run it again: it will, now that a "
                 f"streaming model reads it (`dbt run --select {name}`)."
             )
     return found
@@ -65,8 +65,8 @@ def _check_followed(table: IcebergTable | None, relation: str) -> None:
     rows."""
     if table is not None and have_written(table):
         raise QueryError(
-            f"{relation} was a streaming model, and an incremental run has put rows into it since that aren't in its "
-            "changelog. Build it anew as what it is now, and then this model: `dbt run --full-refresh --select "
+            f"{relation} was a streaming model, and an incremental run has since added rows that aren't in its "
+            "changelog. Rebuild it as what it is now, then this model: `dbt run --full-refresh --select "
             f"{last(table.name)}+`."
         )
 

@@ -13,14 +13,14 @@ from ..stream.sources.cleaned_files import cleaned_folders, cleaning
 from ..stream.storage.checkpoint import read_checkpoint
 
 
-def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, anew: bool) -> None:
+def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_new: bool) -> None:
     """Raises if a source's files are cleaned while another node reads them or the model would read them again.
 
     Args:
         model: the model, with its sources.
         node: the model's node.
         graph: dbt's graph.
-        anew: whether its stream begins with this run.
+        is_new: whether its stream begins with this run.
 
     Raises:
         DbtRuntimeError: the files are still needed. The message says by which node, and what to do.
@@ -32,20 +32,20 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, anew:
         begins = f"Model {model.name}: its source {name} has the option cleanSource: {becomes}, so"
         if others := _readers(source.location, node, graph):
             raise DbtRuntimeError(
-                f"{begins} files are gone once this model has read them, and {', '.join(others)} "
-                f"{'read' if len(others) > 1 else 'reads'} them too. Leave cleanSource out, or have one model read the "
-                "source and the others that model."
+                f"{begins} files are removed once this model has read them, and {', '.join(others)} "
+                f"{'read' if len(others) > 1 else 'reads'} them too. Leave cleanSource out, or have one model read "
+                "the source and the others that model."
             )
-        if not anew or model.bootstrap is not None:
+        if not is_new or model.bootstrap is not None:
             continue
         checkpoint = read_checkpoint(model.storage, model.checkpoint)
         has_read = checkpoint is not None and checkpoint.planned is not None
         # A model that was reset has no checkpoint.
         if model.is_beside or has_read or plain_path(source.location) in cleaned_folders(model):
-            goes_on = ", or let the model go on as it is" if has_read else ""
+            goes_on = ", or let the model continue without a rebuild" if has_read else ""
             raise DbtRuntimeError(
-                f"{begins} the files that it has read are gone, and a table that is built again would lack their rows. Put "
-                "the files back and leave cleanSource out for this run (without the files, it begins with those that are "
+                f"{begins} the files that it has read are gone, and a rebuilt table would lack their rows. Put the "
+                "files back and leave cleanSource out for this run (without the files, it begins with those that are "
                 f"there){goes_on}."
             )
 

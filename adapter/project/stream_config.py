@@ -194,8 +194,8 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
     idle = config.get("idle_timeout")
     if idle is not None and (idle := intervals.parse(idle, "config 'idle_timeout':")) <= 0:
         raise QueryError(
-            f"config 'idle_timeout' '{config['idle_timeout']}' must be longer than nothing; write how long a stream "
-            "may be silent before the others go on without it, as in '10 minutes'."
+            f"config 'idle_timeout' '{config['idle_timeout']}' must be longer than zero; write how long a stream may "
+            "be idle before the others continue without it, as in '10 minutes'."
         )
     ttl = config.get("state_ttl")
     if ttl is not None and (ttl := intervals.parse(ttl, "config 'state_ttl':")) <= 0:
@@ -219,8 +219,8 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
     results = emission.read(config)
     if results.changes and config.get("output_mode") == "append":
         raise QueryError(
-            "config 'output_mode' is 'append', but early results and late_updates change rows that were put out; "
-            "leave output_mode out, or write 'upsert'."
+            "config 'output_mode' is 'append', but early firing and late_updates change emitted rows; leave "
+            "output_mode out, or write 'upsert'."
         )
     return StreamConfig(
         watermark,

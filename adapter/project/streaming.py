@@ -48,20 +48,20 @@ if TYPE_CHECKING:
 
 FLUSH = "flush"
 _TITLES = {
-    "window_aggregate": "a GROUP BY over a window function",
+    "window_aggregate": "a GROUP BY over a windowing table function",
     "cumulate": "a GROUP BY over cumulate() or dynamic_cumulate()",
     "topn": "a filter on ROW_NUMBER(), RANK() or DENSE_RANK()",
 }
 
 
 _KINDS = {
-    "GroupAggregate": "a GROUP BY over a whole stream",
-    "TopN": "a ranking over a whole stream",
+    "GroupAggregate": "a GROUP BY without windows",
+    "TopN": "a ranking without windows",
     "ChangelogNormalize": "the last rows of each key",
     "Join": "a join of streams",
     "OuterIntervalJoin": "a join of streams",
-    "OverAggregate": "an OVER over a whole stream",
-    "TemporalFilter": "rows of the last time",
+    "OverAggregate": "an OVER without windows",
+    "TemporalFilter": "a temporal filter",
 }
 _OF_STATE = (
     *rewrite_configs.NAMES,
@@ -72,11 +72,13 @@ _OF_STATE = (
     "unique_key",
 )
 """Configs that determine the content of a state."""
-_OF_ALL_WINDOWS = "a GROUP BY over a window function without both window_start and window_end among its keys"
+_OF_ALL_WINDOWS = (
+    "a GROUP BY over a windowing table function without both window_start and window_end among its keys"
+)
 
 _NEVER_CHANGES = (
-    "config 'output_mode' is 'upsert', but rows of this query never change once they are put out; leave output_mode out, "
-    "or write 'append'."
+    "config 'output_mode' is 'upsert', but this query never changes a row that it has emitted; leave output_mode "
+    "out, or write 'append'."
 )
 
 
@@ -229,8 +231,8 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
             return made
         if made.upsert is None:
             raise QueryError(
-                "config 'unique_key' says which row a changed one replaces, and rows of this query never change once "
-                "they are put out; leave it out."
+                "config 'unique_key' says which row an update replaces, and this query never changes a row that it "
+                "has emitted; leave it out."
             )
         if found.dataflow.windows is not None:
             grows = any(stage.window.grows for stage in found.dataflow.windowed)
@@ -357,14 +359,15 @@ def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> No
         if kind == "void" and name.lower() in expansion.WINDOW_COLUMNS:
             # The macro of a windowing TVF gives columns that don't exist the type void.
             raise QueryError(
-                f"Model {node['name']}: the relation under a window function has no column {name}, which is to be its event "
-                "time. Name one that it has."
+                f"Model {node['name']}: the relation under a windowing table function has no column {name} to be its "
+                "event time. Name one that it has."
             )
         if not kind.startswith("timestamp"):
             how = instants.converted(kind, name)
             raise QueryError(
-                f"Model {node['name']}: the event time {name} is a {kind.upper()} and must be a TIMESTAMP. Convert it "
-                f"below the window function: WITH timed AS (SELECT *, … AS event_time FROM …), with {how}."
+                f"Model {node['name']}: the event time {name} is a {kind.upper()} and must be a TIMESTAMP. Convert "
+                "it below the windowing table function: WITH timed AS (SELECT *, … AS event_time FROM …), with "
+                f"{how}."
             )
 
 
@@ -424,7 +427,7 @@ def _found(plan: Plan) -> str:
         grouped = "GroupAggregate" in names
         names = [name for name in names if name != "GroupAggregate"]
         kinds.append(
-            _OF_ALL_WINDOWS if grouped else "rows of a window function, which nothing groups or ranks"
+            _OF_ALL_WINDOWS if grouped else "rows of a windowing table function that nothing groups or ranks"
         )
     kinds += [_KINDS[name] for name in names if name in _KINDS]
     return " and ".join(dict.fromkeys(kinds)) or "no aggregate"

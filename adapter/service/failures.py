@@ -40,7 +40,8 @@ _AUTHORS_CLASSES = re.compile(
 _NOT_INSTALLED = re.compile(r"ClassNotFoundException|NoClassDefFoundError|No FileSystem for scheme")
 # Checked before SQLSTATE: Spark gives one of these errors the SQLSTATE of an unsupported feature.
 _TWO_RUNS = re.compile(
-    r"\[(?:CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY)\b|^\s*Model \S+: another run of it is (?:going on|writing)",
+    r"\[(?:CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY)\b|"
+    r"^\s*Model \S+: another run of it is (?:in progress|writing)",
     re.MULTILINE,
 )
 

@@ -51,7 +51,7 @@ def _explain_end(text: str) -> str | None:
 
     >>> said = "Encountered error while reading file file:/d/a.json.gz. Caused by: Unexpected end of input stream"
     >>> print(_explain_end(said).partition(". ")[0])
-    the file file:/d/a.json.gz is cut short, or still being written
+    the file file:/d/a.json.gz is truncated, or still being written
     >>> said = "Encountered error while reading file file:/d/a.parquet. Caused by: a.parquet is not a Parquet file."
     >>> print(_explain_end(said).partition(": ")[0])
     the file file:/d/a.parquet doesn't end as a Parquet file does
@@ -63,11 +63,11 @@ def _explain_end(text: str) -> str | None:
     if without := _NO_FOOTER.search(text):
         kind = "Parquet" if "Parquet" in without[0] else "ORC"
         return (
-            f"{file} doesn't end as a{'' if kind == 'Parquet' else 'n'} {kind} file does: it is cut short, or still being "
-            f"written, or can't be read as {kind.lower()} at all. {_WHOLE} If it is of another format, correct the source's "
-            "format."
+            f"{file} doesn't end as a{'' if kind == 'Parquet' else 'n'} {kind} file does: it is truncated, or still "
+            f"being written, or can't be read as {kind.lower()} at all. {_WHOLE} If it is of another format, correct "
+            "the source's format."
         )
-    return f"{file} is cut short, or still being written. {_WHOLE}" if _CUT.search(text) else None
+    return f"{file} is truncated, or still being written. {_WHOLE}" if _CUT.search(text) else None
 
 
 def _explain_header(text: str) -> str | None:

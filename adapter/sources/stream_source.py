@@ -184,8 +184,8 @@ def _on_error(name: str, format: str | None, value: Any, options: Mapping[str, s
         return value or unreadable.WARN
     if mode.lower() not in unreadable.MODES:
         raise DbtRuntimeError(
-            f"Source {name}: the option 'mode' is {mode!r}. Leave it out, and write 'on_error' beside 'options': one of "
-            f"{', '.join(unreadable.ON_ERROR)}."
+            f"Source {name}: the option 'mode' is {mode!r}. Leave it out, and write 'on_error' next to 'options': "
+            f"one of {', '.join(unreadable.ON_ERROR)}."
         )
     same = unreadable.MODES[mode.lower()]
     if value not in (None, same):
@@ -213,7 +213,7 @@ def _unknown(format: str) -> str:
 
 _OF_BATCH = {
     "branch": "a stream reads the table's main branch; to read another one, make a table of it",
-    "tag": "a stream goes on with the table's main branch, and a tag stays where it is",
+    "tag": "a stream follows the table's main branch, and a tag doesn't move",
     "path": "the table is the one that the source's 'schema' and 'identifier' name",
 }
 
@@ -225,7 +225,7 @@ def _unread(format: str, option: str, known: Sequence[str]) -> str:
     said = f"'{option}' under 'options' isn't read by a stream of {what}"
     if why is not None:
         return f"{said}: {why}. Leave it out."
-    return f"{said}, so it would be passed over. Leave it out; the options there are: {', '.join(dict.fromkeys(known))}."
+    return f"{said}, so it would have no effect. Leave it out; the options there are: {', '.join(dict.fromkeys(known))}."
 
 
 def _schema(name: str, schema: Any) -> str | None:

@@ -65,8 +65,8 @@ def _planned(model: Model, name: str, known: Mapping[str, Known], ask: QueryRunn
 
 
 _NEEDLESS = re.compile(
-    r"config '(\w+)' is for queries without windows|config (\w+): There is no |config '(\w+)' forgets what was idle, but"
-    r"|(output_mode) 'upsert' needs results of windows|config '(output_mode)' is 'upsert', but rows of this query never"
+    r"config '(\w+)' is for queries without windows|config (\w+): There is no |config '(\w+)' forgets what was idle, "
+    r"but|(output_mode) 'upsert' needs results of windows|config '(output_mode)' is 'upsert', but this query never"
 )
 LASTS = "800000 days"
 """A `state_ttl` in which nothing expires, though some windows are of the year 1."""

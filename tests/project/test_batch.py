@@ -155,12 +155,12 @@ def test_a_stream_that_no_longer_reaches_back() -> None:
 
     assert sentence(lambda: run(2 * HOUR)) == (
         "raw.bid has no row before 1970-01-01 02:00:00, but the table has windows that end from 1970-01-01 01:00:00 "
-        "on: computed anew they would be gone. Begin the range at '1970-01-01 02:00:00' or later, or build the table "
-        "anew with --full-refresh."
+        "on: recomputing them would delete them. Begin the range at '1970-01-01 02:00:00' or later, or rebuild the "
+        "table with --full-refresh."
     )
     assert sentence(lambda: run(None)) == (
-        "raw.bid has no row, but the table has windows that end from 1970-01-01 01:00:00 on: computed anew they would "
-        "be gone. Build the table anew with --full-refresh."
+        "raw.bid has no row, but the table has windows that end from 1970-01-01 01:00:00 on: recomputing them would "
+        "delete them. Rebuild the table with --full-refresh."
     )
     run(0)
     run(None, oldest=None)
@@ -180,9 +180,9 @@ def test_a_stream_that_has_lost_a_part_of_a_window() -> None:
         return batch.overwrite(node(), SQL, TimeRange(0, DAY), "db.t", ask)
 
     assert sentence(partial(run, 1)) == (
-        "raw.bid has no row before 1970-01-01 00:30:00, and has lost rows, going by its snapshots; but the table has "
-        "windows that begin at 1970-01-01 00:00:00: computed anew a part of them would be gone. Begin the range at "
-        "'1970-01-01 01:00:00' or later, or build the table anew with --full-refresh."
+        "raw.bid has no row before 1970-01-01 00:30:00, and its snapshots show that it has lost rows; but the table "
+        "has windows that begin at 1970-01-01 00:00:00: recomputing them would delete a part of them. Begin the range "
+        "at '1970-01-01 01:00:00' or later, or rebuild the table with --full-refresh."
     )
     run(1, first=0)
     run(0)
@@ -203,10 +203,10 @@ def test_where_no_snapshots_tell_the_table_does() -> None:
 
     run(11 * HOUR)  # its first window is of the first row there ever was
     assert sentence(lambda: run(10 * HOUR)) == (
-        "raw.bid has no row before 1970-01-01 10:30:00, and may have lost rows: it has no snapshots that tell, and the "
-        "table has windows that end from 1970-01-01 10:00:00 on. Of windows that begin at 1970-01-01 10:00:00 a part may be "
-        "gone when they are computed anew. Begin the range at '1970-01-01 11:00:00' or later, or build the table anew with "
-        "--full-refresh."
+        "raw.bid has no row before 1970-01-01 10:30:00, and may have lost rows: it has no snapshots that show it, and "
+        "the table has windows that end from 1970-01-01 10:00:00 on. Recomputing windows that begin at 1970-01-01 "
+        "10:00:00 may delete a part of them. Begin the range at '1970-01-01 11:00:00' or later, or rebuild the table "
+        "with --full-refresh."
     )
 
 

@@ -55,9 +55,9 @@ def model(tmp_path: Path, **options: str) -> StreamModel:
     return StreamModel("m", "lake.db.m", "lake.db.m__state", storage, (source,))
 
 
-def problem(tmp_path: Path, graph: dict[str, Any], anew: bool = False, **options: str) -> str | None:
+def problem(tmp_path: Path, graph: dict[str, Any], is_new: bool = False, **options: str) -> str | None:
     try:
-        check_cleaned(model(tmp_path, **options), {"unique_id": "m"}, graph, anew)
+        check_cleaned(model(tmp_path, **options), {"unique_id": "m"}, graph, is_new)
     except DbtRuntimeError as problem:
         return str(problem.msg)
     return None
@@ -65,7 +65,7 @@ def problem(tmp_path: Path, graph: dict[str, Any], anew: bool = False, **options
 
 def test_one_reader_may(tmp_path: Path) -> None:
     alone = graph(m="source.bids", other="source.asks m", test_of_bids="source.bids")
-    assert problem(tmp_path, alone) is problem(tmp_path, alone, anew=True) is None
+    assert problem(tmp_path, alone) is problem(tmp_path, alone, is_new=True) is None
     assert problem(tmp_path, graph(stg="source.bids", m="stg")) is None
 
 
@@ -98,11 +98,11 @@ def plan(
 def test_a_model_that_has_read_isnt_built_again(tmp_path: Path) -> None:
     plan(model(tmp_path))
     assert problem(tmp_path, graph(m="source.bids")) is None
-    said = problem(tmp_path, graph(m="source.bids"), anew=True)
+    said = problem(tmp_path, graph(m="source.bids"), is_new=True)
     assert said is not None
-    assert "a table that is built again would lack their rows" in said
+    assert "a rebuilt table would lack their rows" in said
     assert said.endswith(
-        "(without the files, it begins with those that are there), or let the model go on as it is."
+        "(without the files, it begins with those that are there), or let the model continue without a rebuild."
     )
     table = replace(model(tmp_path), bootstrap="lake.db.rows_so_far")
     check_cleaned(table, {"unique_id": "m"}, graph(m="source.bids"), True)
@@ -113,13 +113,13 @@ def test_nor_is_one_that_was_reset(tmp_path: Path) -> None:
     plan(made, files="")
     note_cleaned(made, 0)
     made.storage.delete(made.checkpoint)
-    assert problem(tmp_path, graph(m="source.bids"), anew=True) is None, "it has read no file"
+    assert problem(tmp_path, graph(m="source.bids"), is_new=True) is None, "it has read no file"
 
     plan(made)
     note_cleaned(made, 0)
     made.storage.delete(made.checkpoint)
     forget_cleaned(made)
-    said = problem(tmp_path, graph(m="source.bids"), anew=True)
+    said = problem(tmp_path, graph(m="source.bids"), is_new=True)
     assert said is not None
     assert said.endswith("(without the files, it begins with those that are there).")
 
@@ -127,4 +127,4 @@ def test_nor_is_one_that_was_reset(tmp_path: Path) -> None:
     kept = model(tmp_path, cleanSource="off")
     check_cleaned(kept, {"unique_id": "m"}, graph(m="source.bids"), True)
     forget_cleaned(kept)
-    assert problem(tmp_path, graph(m="source.bids"), anew=True) is None
+    assert problem(tmp_path, graph(m="source.bids"), is_new=True) is None

@@ -202,7 +202,7 @@ def test_results_of_windows_where_there_are_none(config: dict[str, Any], named: 
 def test_upsert_where_rows_are_passed_on(text: str) -> None:
     for more in ({}, {"unique_key": "item"}):
         assert refused(text, output_mode="upsert", **more) == (
-            "Model m: config 'output_mode' is 'upsert', but rows of this query never change once they are put out; leave "
+            "Model m: config 'output_mode' is 'upsert', but this query never changes a row that it has emitted; leave "
             "output_mode out, or write 'append'."
         )
 

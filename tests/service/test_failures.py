@@ -99,7 +99,7 @@ def test_sentences_for_authors_are_not_retried(problem: Exception) -> None:
 def test_a_sentence_about_an_outage_is_retried(tmp_path: Path) -> None:
     assert classify(PreparationError("Model views: no broker answers. Check 'kafka…'")) is Failure.TRANSIENT
     assert classify(PreparationError("Unable to execute HTTP request: Connection reset")) is Failure.TRANSIENT
-    held = "Model views: another run of it is going on (process 7 holds x.lock). Wait until it ends."
+    held = "Model views: another run of it is in progress (process 7 holds x.lock). Wait until it ends."
     assert classify(StreamError(held)) is Failure.TRANSIENT
 
 

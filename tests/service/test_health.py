@@ -119,7 +119,7 @@ def test_a_run_that_is_refused_leaves_what_the_other_one_says(model: StreamModel
     write_health(model.storage, model.health, going, 15.0)
     for block in (noted(model), noted_if_it_fails(model)):
         with pytest.raises(RuntimeError), block:
-            raise RuntimeError("another run of it is going on")
+            raise RuntimeError("another run of it is in progress")
     assert (read_health(model) or pytest.fail()).state == "running"
 
 

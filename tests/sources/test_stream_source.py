@@ -86,11 +86,12 @@ def test_ddl_stays_as_it_is() -> None:
         ),
         (
             {"options": {"streaming-max-row-per-micro-batch": 7}},
-            "would be passed over. Leave it out; the options there are: streaming-max-rows-per-micro-batch, ",
+            "would have no effect. Leave it out; the options there are: streaming-max-rows-per-micro-batch, ",
         ),
         (
             {**BIDS, "options": {**BIDS["options"], "endingOffsets": "latest"}},  # type: ignore[dict-item]
-            "Source raw.bid: 'endingOffsets' under 'options' isn't read by a stream of Kafka, so it would be passed over.",
+            "Source raw.bid: 'endingOffsets' under 'options' isn't read by a stream of Kafka, so it would have no "
+            "effect.",
         ),
         (
             {"schema": "a INT"},

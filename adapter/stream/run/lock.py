@@ -124,6 +124,6 @@ def _taken(model: StreamModel, holder: int | None) -> StreamError:
             "that ends."
         )
     return StreamError(
-        f"Model {model.name}: another run of it is going on ({who} holds {model.lock}). Wait until it "
-        f"ends, or stop it with `dbt-stream stop {model.name}`."
+        f"Model {model.name}: another run of it is in progress ({who} holds {model.lock}). Wait until it ends, or "
+        f"stop it with `dbt-stream stop {model.name}`."
     )

@@ -62,7 +62,7 @@ BAD = {
     ),
     "upsert_of_final_rows": (
         streaming(FIRST, constant_domains=["device"], output_mode="upsert"),
-        ["Model upsert_of_final_rows: config 'output_mode' is 'upsert', but rows of this query never change"],
+        ["Model upsert_of_final_rows: config 'output_mode' is 'upsert', but this query never changes"],
     ),
     "early_results_without_windows": (
         streaming(BY_PAGE, constant_domains=["page"], first_result_offset="-5 minutes"),
@@ -88,9 +88,7 @@ BAD = {
     ),
     "key_of_final_rows": (
         streaming(GOOD, unique_key="page"),
-        [
-            "Model key_of_final_rows: config 'unique_key' says which row a changed one replaces, and rows of this"
-        ],
+        ["Model key_of_final_rows: config 'unique_key' says which row an update replaces, and this query"],
     ),
     "key_of_no_column": (
         streaming(BY_PAGE, constant_domains=["page"], unique_key="nope"),
@@ -115,7 +113,7 @@ BAD = {
     "append_with_early_results": (
         streaming(GOOD, output_mode="append", first_result_offset="-5 minutes"),
         [
-            "Model append_with_early_results: config 'output_mode' is 'append', but early results",
+            "Model append_with_early_results: config 'output_mode' is 'append', but early firing",
             "write 'upsert'",
         ],
     ),
@@ -201,8 +199,9 @@ BAD = {
     "not_an_aggregate": (
         streaming("select * from {{ tumble(source('raw', 'events'), 'ts', '1 hour') }}", "window_aggregate"),
         [
-            "Model not_an_aggregate: materialized='window_aggregate' asks for a GROUP BY over a window function, "
-            "found rows of a window function, which nothing groups or ranks; use materialized='streaming_table'.",
+            "Model not_an_aggregate: materialized='window_aggregate' asks for a GROUP BY over a windowing table "
+            "function, found rows of a windowing table function that nothing groups or ranks; use "
+            "materialized='streaming_table'.",
         ],
     ),
     "not_cumulate": (

@@ -86,7 +86,7 @@ class TestClean:
             sources=(),
         )
         with locked(spark, model):
-            assert "another run of it is going on" in clean("--older-than", "1 millisecond")
+            assert "another run of it is in progress" in clean("--older-than", "1 millisecond")
         assert planted[0].exists()
         clean("--older-than", "1 millisecond", "--dropped", "--yes")
         others = {

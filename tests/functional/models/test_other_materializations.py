@@ -76,7 +76,7 @@ class TestStreamsThatBecomeBatchModels:
         becomes(batch("incremental"))
         said = run()
         assert said["m"] == "OK"
-        assert "m was a streaming model, and an incremental run has put rows into it since" in said["reader"]
+        assert "m was a streaming model, and an incremental run has since added rows" in said["reader"]
         run("--full-refresh")
         assert is_left() == [] and rows("m") == {("p1", 6), ("p2", 1)} and rows("reader") == {(6, 1), (1, 1)}
 

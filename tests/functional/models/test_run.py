@@ -80,7 +80,7 @@ class TestRun:
             write_events(spark, events, "e", "('2024-03-04 03:15:00', 'p1', 'd1', 7)")
             until(lambda: seen(project, "hours") == 4)
             code, _, said = self.outside(project, "reset", "--yes", "tens")
-            assert (code, "another run of it is going on" in said) == (2, True)
+            assert (code, "another run of it is in progress" in said) == (2, True)
             assert self.outside(project, "stop", "tens") == (0, "tens has stopped.\n", "")
             assert not self.is_locked(locks, "tens")
             assert self.is_locked(locks, "hours")

@@ -139,7 +139,7 @@ class TestService:
         assert "skipped: process" in results["good"].message and "and is running)" in results["good"].message
         assert results["not_null_good_page"].status == "pass"
         refused = run_dbt(["run", "--select", "good", "--full-refresh"], expect_pass=False)
-        assert "another run of it is going on" in refused.results[0].message
+        assert "another run of it is in progress" in refused.results[0].message
 
         service.process.send_signal(signal.SIGHUP)
         time.sleep(2)

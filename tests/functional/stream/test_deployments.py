@@ -118,7 +118,7 @@ def test_the_name_goes_over_and_back(spark: Any, root: Path) -> None:
     assert standing(spark, model).behind == ()
     files = {path for path in root.rglob("*.parquet")}
     with locked(spark, model):
-        assert "another run of it is going on" in refused(promote, spark, model)
+        assert "another run of it is in progress" in refused(promote, spark, model)
     with locked(spark, new):
         assert f"{new.target}, a version of it, is being written" in refused(promote, spark, model)
     done = promote(spark, model)

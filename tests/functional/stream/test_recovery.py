@@ -148,7 +148,7 @@ def test_a_crash_in_flush_is_made_good(counts: Stream, monkeypatch: pytest.Monke
 def test_one_run_at_a_time(counts: Stream) -> None:
     with (
         locked(counts.spark, counts.model),
-        pytest.raises(StreamError, match="another run of it is going on"),
+        pytest.raises(StreamError, match="another run of it is in progress"),
     ):
         counts.run()
     counts.run()

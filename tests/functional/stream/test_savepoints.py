@@ -256,9 +256,9 @@ def test_what_cannot_be_restored_is_told_and_nothing_is_changed(spark: Any, root
         take, stream, "before-edit-1"
     )
     with locked(spark, model):
-        told("another run of it is going on")
-        assert "another run of it is going on" in refused(take, stream, "x")
-        assert "another run of it is going on" in refused(delete, spark, model, "good")
+        told("another run of it is in progress")
+        assert "another run of it is in progress" in refused(take, stream, "x")
+        assert "another run of it is in progress" in refused(delete, spark, model, "good")
     assert "there is nothing to undo" in refused(undo, spark, model, stream.program)
 
     # Another query.

@@ -37,24 +37,28 @@ def refused(text: str) -> str:
         (
             "window_aggregate",
             f"select k, count(*) as n from {tumble('a')} group by k",
-            "a GROUP BY over a window function without both window_start and window_end among its keys",
+            "a GROUP BY over a windowing table function without both window_start and window_end among its keys",
         ),
         (
             "window_aggregate",
             f"select k, window_end, count(*) as n from {tumble('a')} group by k, window_end",
-            "a GROUP BY over a window function without both window_start and window_end among its keys",
+            "a GROUP BY over a windowing table function without both window_start and window_end among its keys",
         ),
         (
             "window_aggregate",
             f"select * from {tumble('a')}",
-            "rows of a window function, which nothing groups or ranks",
+            "rows of a windowing table function that nothing groups or ranks",
         ),
-        ("topn", f"select k from {tumble('a')}", "rows of a window function, which nothing groups or ranks"),
+        (
+            "topn",
+            f"select k from {tumble('a')}",
+            "rows of a windowing table function that nothing groups or ranks",
+        ),
         ("topn", counts("a"), "a GROUP BY over tumble()"),
         (
             "window_aggregate",
             f"select k, count(*) as n from {A} group by k",
-            "a GROUP BY over a whole stream",
+            "a GROUP BY without windows",
         ),
         ("window_aggregate", f"select k from {A}", "no aggregate"),
     ],

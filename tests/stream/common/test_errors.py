@@ -76,13 +76,14 @@ def test_a_file_that_is_cut_short(cause: str) -> None:
     said = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///data/events/a.json.gz.  SQLSTATE: KD001"
     found = sentence(f"{said}\nCaused by: {cause}")
     assert found == (
-        "Model curves: of its source raw.events the file file:///data/events/a.json.gz is cut short, or still being "
-        "written. Put files in place whole: write them elsewhere, or under a name that begins with '_' or '.', and move "
-        "them in when they are complete; the next run reads it once it is. No row of this micro-batch was taken in."
+        "Model curves: of its source raw.events the file file:///data/events/a.json.gz is truncated, or still being "
+        "written. Put files in place whole: write them elsewhere, or under a name that begins with '_' or '.', and "
+        "move them in when they are complete; the next run reads it once it is. No row of this micro-batch was taken "
+        "in."
     )
     in_batch = readable(RuntimeError(f"{said}\nCaused by: {cause}"))
     assert in_batch.startswith(
-        "The file file:///data/events/a.json.gz is cut short, or still being written. Put files in"
+        "The file file:///data/events/a.json.gz is truncated, or still being written. Put files in"
     )
 
 
@@ -101,7 +102,7 @@ def test_a_file_without_its_footer(cause: str, kind: str) -> None:
         f"Caused by: java.lang.RuntimeException: {cause}"
     )
     assert (
-        f"the file file:///data/events/a doesn't end as {kind} file does: it is cut short, or still being"
+        f"the file file:///data/events/a doesn't end as {kind} file does: it is truncated, or still being"
         in found
     )
     assert "Put files in place whole" in found and "Remove" not in found
