@@ -192,8 +192,8 @@ def promote(project: DbtProject, name: str, force: bool) -> str:
             raise
         lags = ", ".join(map(str, standing.behind or ()))
         raise ProjectError(
-            f"Model {name}: its new version has not caught up: the old one has read {lags} more, and the new one can't take "
-            f"them in: {refused} `dbt-stream deploy promote --force {name}` promotes it as it is."
+            f"Model {name}: its new version has not caught up: the old one has read {lags} more, and the new one can't "
+            f"read them: {refused} `dbt-stream deploy promote --force {name}` promotes it as it is."
         ) from problem
     return "\n".join(
         [

@@ -354,8 +354,7 @@ def _made(
 ) -> Incremental:
     for name in rewrite_configs.asked_for(node["config"]):
         raise QueryError(
-            f"config '{name}' is for a text that is computed as it stands, and ranges of windows are planned; leave it "
-            "out."
+            f"config '{name}' is for a text that is computed as written, and ranges of windows are planned; leave it out."
         )
     found = overwriting.overwrite(ends)
     iceberg = table is not None and node["config"].get("file_format", "iceberg") == "iceberg"

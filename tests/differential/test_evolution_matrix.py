@@ -34,7 +34,7 @@ NAMES_ALONE = {"another order", "renamed", "names that change places"}
 """Edits of the select list that leave all aggregates what they are."""
 RANKED_GROUPS = ("TopN of groups", "GroupAggregate over TopN of groups")
 VAGUE = re.compile(
-    r"(read below the aggregates|it keeps are made of|aren't made anew)[;)]|keep it up to date(\)|; (?!with state_ttl))"
+    r"(read below the aggregates|it keeps are made of|aren't rebuilt)[;)]|keep it up to date(\)|; (?!with state_ttl))"
 )
 """Where nothing says which clause was edited."""
 NO_ORDER = {"session WindowAggregate", "dynamic_cumulate WindowAggregate"}

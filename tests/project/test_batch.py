@@ -105,7 +105,7 @@ def test_lists_of_columns_and_conditions(config: str, values: list[Any]) -> None
 
 def test_rewrites_are_for_a_text_as_it_stands() -> None:
     found = sentence(lambda: batch.overwrite(node(split_distinct=8), SQL, None, None, Answers()))
-    assert found.startswith("config 'split_distinct' is for a text that is computed as it stands")
+    assert found.startswith("config 'split_distinct' is for a text that is computed as written")
 
 
 # -- ranges ---------------------------------------------------------------------------------------

@@ -107,7 +107,10 @@ def test_a_sentence_about_an_outage_is_retried(tmp_path: Path) -> None:
     "row", ["{timed out, -5}", "{Connection refused by issuer, 1}", "{deadlock, 2}", "{HTTP 503, status=500}"]
 )
 def test_words_of_a_row_that_breaks_a_contract_are_not_an_outage(row: str) -> None:
-    text = f"Model m: its table shop.m has a row that breaks its contract: v > 0. The row is {row}. Mend it in the table."
+    text = (
+        f"Model m: its table shop.m has a row that breaks its contract: v > 0. The row is {row}. Correct it in the "
+        "table."
+    )
     assert classify(StreamError(text)) is Failure.PERMANENT
     assert classify(PreparationError(f"Runtime Error in model m\n  {text}")) is Failure.PERMANENT
 

@@ -162,7 +162,7 @@ def check_joins(sources: Sequence[FromRelation]) -> None:
             ):
                 raise QueryError(
                     f"The {side} JOIN with '{source.alias}' keeps every row of a table that is not a stream, so each "
-                    "micro-batch would put them out again; put the stream on the left of a LEFT JOIN, or read the table as "
-                    "a stream, too: {{ stream(ref('…')) }}."
+                    "micro-batch would emit them again; put the stream on the left of a LEFT JOIN, or read the table "
+                    "as a stream, too: {{ stream(ref('…')) }}."
                 )
         streaming = streaming or source.kind != "static"

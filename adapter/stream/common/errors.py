@@ -139,21 +139,21 @@ _RAISED = re.compile(
 def forgets_collations(model: StreamModel) -> str:
     """Returns the message for a query whose state stores, or is compared with, strings that have a collation."""
     return (
-        f"Model {model.name}: its query keeps texts with a collation: as a key, as the value of an aggregate, in what a "
-        "ranking is ordered by, or among rows that it keeps. Tables of Iceberg have none, so what is kept would be compared "
-        "byte by byte from then on. Take lower(…) in the place of COLLATE UTF8_LCASE, or end what is kept with COLLATE "
-        "UTF8_BINARY; in WHERE a collation may stand."
+        f"Model {model.name}: its query keeps texts with a collation: as a key, as the value of an aggregate, in what "
+        "a ranking is ordered by, or among rows that it keeps. Tables of Iceberg have none, so what is kept would be "
+        "compared byte by byte from then on. Take lower(…) in the place of COLLATE UTF8_LCASE, or end what is kept "
+        "with COLLATE UTF8_BINARY; in WHERE, a collation is allowed."
     )
 
 
 def _known(model: StreamModel, text: str) -> str | None:
     if unread := refused(text):
-        return f"Model {model.name}: {unread} No row of this micro-batch was taken in."
+        return f"Model {model.name}: {unread} No row of this micro-batch was ingested."
     if raised := _RAISED.search(text):
         return f"Model {model.name}: a Python function of the query raised {raised['said'].strip()}"
     if other := explain_type(text):
         return (
-            f"Model {model.name}: {_of_a_source(model, text)}{other} No row of this micro-batch was taken in."
+            f"Model {model.name}: {_of_a_source(model, text)}{other} No row of this micro-batch was ingested."
         )
     if _UNREADABLE.search(text):
         found = _FILE.search(text)
@@ -162,22 +162,22 @@ def _known(model: StreamModel, text: str) -> str | None:
             source = next((s for s in model.sources if s.is_files and s.holds(file)), None)
             what = f"as {source.format}, as source {source.relation} says it is" if source else "by Spark"
             return (
-                f"Model {model.name}: the file {file} can't be read {what}. Remove it from the folder or "
-                "correct the source's format; no row of this micro-batch was taken in."
+                f"Model {model.name}: the file {file} can't be read {what}. Remove it from the folder or correct the "
+                "source's format; no row of this micro-batch was ingested."
             )
     if _OF_A_MAP.search(text):
         return (
-            f"Model {model.name}: its query needs to compare a MAP, or to put some in order, which Spark can't: as the "
-            "value of an aggregate such as max_by(), a key, in a join, or among rows that change. Take map_entries(…) or "
-            "to_json(…) of it in the query below, as in max_by(map_entries(m), ts)."
+            f"Model {model.name}: its query compares or orders MAPs, which Spark can't: in an aggregate such as "
+            "max_by(), a key, a join, or an updating input. Take map_entries(…) or to_json(…) of it in the query "
+            "below, as in max_by(map_entries(m), ts)."
         )
     if _COLLATED.search(text):
         return forgets_collations(model)
     if _OTHER_ROWS.search(text):
         return (
-            f"Model {model.name}: the rows that its state keeps have other columns than those that come now; most likely a "
-            "source that the query reads with '*' has a column more, or one less. Name the columns that it had in the place "
-            f"of the '*', and the state goes on; or build the model anew: {model.rebuild}."
+            f"Model {model.name}: the rows in its state have other columns than those that arrive now; most likely a "
+            "source that the query reads with '*' has gained or lost a column. Name the columns that it had instead of "
+            f"the '*', and the state is continued; or rebuild the model: {model.rebuild}."
         )
     changed = _NOT_APPENDED.search(text)
     if changed:
@@ -185,19 +185,19 @@ def _known(model: StreamModel, text: str) -> str | None:
         return rows_changed(model, kind, [source.location for source in model.sources if source.is_table])
     if _SNAPSHOT_GONE.search(text):
         return (
-            f"Model {model.name}: a source no longer has the snapshots that come after the last one taken in "
-            f"(the table was replaced, or its snapshots expired). Rebuild the model with {model.rebuild}."
+            f"Model {model.name}: a source no longer has the snapshots after the last one that was read (the table was "
+            f"replaced, or its snapshots expired). Rebuild the model with {model.rebuild}."
         )
     if _OTHER_TABLE.search(text):
         return (
-            f"Model {model.name}: a table that it reads or writes was replaced by another one while it ran (as by "
-            f"`dbt-stream deploy promote`). What was committed is in its table. `dbt run --select {model.name}` goes on, or "
-            "says what to do."
+            f"Model {model.name}: a table that it reads or writes was replaced while it ran (as by `dbt-stream deploy "
+            f"promote`). What was committed is in its table. `dbt run --select {model.name}` continues, or says what "
+            "to do."
         )
     if gone := _DROPPED.search(text):
         return (
-            f"Model {model.name}: the table {gone['table']} was dropped while the model ran. What was "
-            f"committed is in its table. Make it again, then build this model anew: {model.rebuild}."
+            f"Model {model.name}: the table {gone['table']} was dropped while the model ran. What was committed is in "
+            f"its table. Create it again, then rebuild this model: {model.rebuild}."
         )
     if _OTHER_SOURCES.search(text):
         return (
@@ -211,8 +211,8 @@ def _known(model: StreamModel, text: str) -> str | None:
         )
     if why := out_of_memory(text):
         return (
-            f"Model {model.name}: {why} What was committed is in its table, and the next run goes on from there; a large "
-            "micro-batch of a stream with an event time it then takes in in smaller pieces."
+            f"Model {model.name}: {why} What was committed is in its table, and the next run continues from there; it "
+            "ingests a large micro-batch in smaller pieces if the stream has an event time."
         )
     return _of_kafka(model, text)
 
@@ -232,9 +232,9 @@ def _of_kafka(model: StreamModel, text: str) -> str | None:
         return f"Model {model.name}: its stream {topics} can't be read from Kafka: {why}"
     if is_lost(text):
         return (
-            f"Model {model.name}: messages that come next in its stream {topics} are no longer in Kafka (they were deleted "
-            f"before they were read, or the topic was made anew). Rebuild the model with {model.rebuild}, or pass over what "
-            "is lost with the source's option 'failOnDataLoss: false'."
+            f"Model {model.name}: messages that come next in its stream {topics} are no longer in Kafka (they were "
+            f"deleted before they were read, or the topic was recreated). Rebuild the model with {model.rebuild}, or "
+            "skip what is lost with the source's option 'failOnDataLoss: false'."
         )
     return None
 
@@ -248,9 +248,9 @@ def rows_changed(model: StreamModel, kind: str, tables: Iterable[str]) -> str:
         tables: names of the source tables that may have it.
     """
     return (
-        f"Model {model.name}: rows of a source were changed or deleted (an Iceberg {kind} snapshot), and a stream takes "
-        "in appended rows only, from the table's first snapshot on. Have the table made from scratch and this model with "
-        f"it ({' or '.join(map(model.make_anew, tables))}), or pass over such changes with the source's option "
+        f"Model {model.name}: rows of a source were changed or deleted (an Iceberg {kind} snapshot), and a stream "
+        "reads only appended rows, from the table's first snapshot on. Rebuild the table from scratch and this model "
+        f"with it ({' or '.join(map(model.make_anew, tables))}), or skip such changes with the source's option "
         f"'streaming-skip-{kind}-snapshots'."
     )
 

@@ -96,7 +96,7 @@ def _options(name: str, options: Any) -> dict[str, str]:
         if str(key).lower() in _OWN_OPTIONS:
             instead = "'dbtable', which may be (select …) as t" if key == "query" else f"'{key}'"
             raise DbtRuntimeError(
-                f"Source {name}: '{key}' doesn't belong under 'options' of 'lookup'; write {instead} beside it."
+                f"Source {name}: '{key}' doesn't belong under 'options' of 'lookup'; write {instead} next to it."
             )
     return {
         str(key): str(value).lower() if isinstance(value, bool) else str(value)

@@ -287,10 +287,10 @@ class StreamModel:
     def build_anew(self) -> str:
         """A sentence with the commands that build a query whose state can't be kept."""
         others = (
-            f"; or beside the old version, which stays until the new one has caught up: {self.deploy}; or with a table that "
-            f"has the rows so far: `dbt-stream state bootstrap {self.name} --from <table>`"
+            f"; or next to the old version, which stays until the new one has caught up: {self.deploy}; or with a "
+            f"table that has the rows so far: `dbt-stream state bootstrap {self.name} --from <table>`"
         )
-        return f"To build it anew: {self.rebuild}{'' if self.is_beside else others}."
+        return f"To rebuild it: {self.rebuild}{'' if self.is_beside else others}."
 
     @property
     def deploy(self) -> str:

@@ -91,7 +91,7 @@ class Columns:
                 wanted.lower()
             ]:
                 # Spark casts nested fields by position and ignores their names.
-                what_to_do = f". To build it anew: {self._rebuild}." if self._rebuild else ""
+                what_to_do = f". To rebuild it: {self._rebuild}." if self._rebuild else ""
                 raise ValueError(f"column {wanted} has other fields in it than it had{what_to_do}")
             kind, found = self._types[wanted.lower()], have.get(wanted.lower())
             if found is None:

@@ -154,7 +154,7 @@ class Evolution:
             *([kept] if self.kept or self.new or self.removed else []),
             *([f"{new}: {', '.join(self.new)}"] if self.new else []),
             *([f"removed: {', '.join(self.removed)}"] if self.removed else []),
-            *(f"{what} is made anew" for what in self.remade),
+            *(f"{what} is rebuilt" for what in self.remade),
             *self.shortened,
             *(f"{what} has other columns" for what in self.reshaped),
         ]
@@ -434,7 +434,7 @@ def _of_operators(found: Evolution, old: Mapping[str, Any], new: Mapping[str, An
     if new["state_ttl"]:
         said = _of_the_only(old, new)
         found.refused += (
-            [f"{said[0]}; with state_ttl they aren't made anew", *said[1:]]
+            [f"{said[0]}; with state_ttl they aren't rebuilt", *said[1:]]
             if said == [_SAID["operators"]]
             else said
         )
@@ -606,7 +606,7 @@ def _goes_on(
     for name, had in before.items():
         _of_aggregates(found, {"name": name, **had}, {"name": name, **groups[1][name]}, name in of_same)
     if reshaped:
-        found.reshaped.append("what it puts out")
+        found.reshaped.append("its output")
         for part in sorted(_output(old) | _output(new)):
             found.gone_parts.append(part)
             found.dropped[part] = found.begun[part] = {f"{part}_row"}

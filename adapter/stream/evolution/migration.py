@@ -129,7 +129,7 @@ begun=())
     for stage, columns in left.items():
         if stale := columns & found.begun.get(stage, set()):
             problems.append(
-                f"{', '.join(sorted(stale))} of its state would begin anew, and something else goes on with it"
+                f"{', '.join(sorted(stale))} of its state would start empty, and something else still uses it"
             )
     made = Migration(
         drop=drop,

@@ -88,8 +88,8 @@ def check_held(model: StreamModel, gives: Mapping[str, str]) -> None:
     for name, kind in gives.items():
         if _VOID.search(kind.lower()):
             raise StreamError(
-                f"Model {model.name}: its column {name} is or holds a NULL of no type, which an Iceberg table can't hold; "
-                "say of which it is, as in CAST(NULL AS STRING)."
+                f"Model {model.name}: its column {name} is or holds a NULL without a type, which an Iceberg table "
+                "can't hold; give it one, as in CAST(NULL AS STRING)."
             )
         if holds_interval(kind):
             raise StreamError(
@@ -121,9 +121,9 @@ def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:
         found = _LOSES_NULLS.search(kind.lower())
         if found:
             raise StreamError(
-                f"Model {model.name}: among rows that change is a {found[0].upper()}. Spark groups such rows, and reads 0 "
-                "for each NULL in a MAP of numbers, dates, times or booleans. Take map_entries(…) or to_json(…) of it in "
-                "the query below, or have its values as texts."
+                f"Model {model.name}: an updating input has a {found[0].upper()}. Spark groups its rows, and reads 0 "
+                "for each NULL in a MAP of numbers, dates, times or booleans. Take map_entries(…) or to_json(…) of it "
+                "in the query below, or have its values as texts."
             )
 
 
@@ -160,8 +160,8 @@ def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, 
         wider = f"To make the column wider: on_schema_change='{SYNC}'. " if can_be else ""
         raise StreamError(
             f"Model {model.name}: its query gives {name} as {kind.upper()}, and in its table {model.target} it is "
-            f"{known.upper()}, so values would be cut off or lost. {wider}Give it another name, or convert it: "
-            f"cast(… as {known.upper()}). To build the table anew: {model.rebuild}."
+            f"{known.upper()}, so values would be cut off or lost. {wider}Give it another name, or convert it: cast(… "
+            f"as {known.upper()}). To rebuild the table: {model.rebuild}."
         )
 
 
@@ -362,7 +362,7 @@ def check_same(model: StreamModel, of_query: Sequence[str], of_table: Sequence[s
     ]
     if policy == FAIL:
         advice = (
-            f"To build it anew from its sources: {model.rebuild}. To keep it as it is, name the table's columns in the "
+            f"To rebuild it from its sources: {model.rebuild}. To keep it as it is, name the table's columns in the "
             "select list, or set on_schema_change to 'append_new_columns' or 'sync_all_columns'."
         )
     else:

@@ -59,7 +59,7 @@ def backfill(
     """
     if not program.keeps_state:
         raise StreamError(
-            f"Model {model.name} puts its rows out as they come, so it has no windows that close. To build it anew: "
+            f"Model {model.name} emits its rows as they arrive, so it has no windows to close. To rebuild it: "
             f"{model.rebuild}."
         )
     with at_rest(spark, model, program) as stream:

@@ -217,12 +217,13 @@ def _check(
     )
     if unfinished(found):
         raise StreamError(
-            f"Model {model.name}: {what} is in the middle of a step, which a run was cut short in. `dbt run --select "
+            f"Model {model.name}: {what} has an unfinished epoch, because a run was interrupted. `dbt run --select "
             f"{source.name}` finishes it; clone it then."
         )
     if found.target is None and original.rows(spark, TABLE).limit(1).count():
         raise StreamError(
-            f"Model {model.name}: no snapshot of {source.target} says of which step its rows are; they were expired by hand."
+            f"Model {model.name}: no snapshot of {source.target} says which epoch its rows belong to; they were "
+            "expired by hand."
         )
     next_run = _check_query(spark, model, program, original)
     order = in_first_order(model, program.inputs, original.path)
@@ -235,8 +236,8 @@ def _check(
         if table is None or not table.follows(snapshot):
             raise StreamError(
                 f"Model {model.name}: the table {each.location} that it streams from doesn't come from the snapshot "
-                f"{snapshot}, up to which {what} has read: it is another table, was built anew, or its snapshots have "
-                "expired. A clone goes on reading what the original has read."
+                f"{snapshot}, up to which {what} has read: it is another table, was rebuilt, or its snapshots have "
+                "expired. A clone continues where the original stopped reading."
             )
     return order, next_run
 

@@ -94,8 +94,8 @@ def edit(
             )
         if position.cut is not None:
             raise StreamError(
-                f"Model {model.name}: not all rows of its last micro-batch are in, for the run that took them in was ended. "
-                f"Go on with `dbt run --select {model.name}` first."
+                f"Model {model.name}: its last micro-batch is only partly ingested, because its run was interrupted. "
+                f"Finish it with `dbt run --select {model.name}` first."
             )
         with Kept() as kept:
             found = _Edit(session, stream.work, position)

@@ -222,9 +222,9 @@ def _ready_to_roll_back(session: SparkSession, model: StreamModel, found: Deploy
     try:
         present(session, old)
     except StreamError as problem:
-        what = problem.msg.removeprefix(f"Model {model.name}: ").partition(" To build it anew")[0]
+        what = problem.msg.removeprefix(f"Model {model.name}: ").partition(" To rebuild it")[0]
         raise StreamError(
-            f"Model {model.name}: its version before the deployment can't go on: {what} Nothing was changed."
+            f"Model {model.name}: its version before the deployment can't continue: {what} Nothing was changed."
         ) from problem
     _check_sources(session, model, old)
     return old
@@ -271,7 +271,7 @@ def _held(spark: SparkSession, model: StreamModel, lock: bool = False) -> Iterat
 def _nothing(model: StreamModel, to_do: str) -> Deployment:
     raise StreamError(
         f"Model {model.name}: there is nothing to {to_do}: no new version of it was begun, or it was cleaned up. "
-        f"{model.deploy} builds one beside the old one."
+        f"{model.deploy} builds one next to the old one."
     )
 
 
@@ -281,8 +281,8 @@ def _check_catalog(spark: SparkSession, model: StreamModel) -> None:
     kinds = [str(spark.conf.get(f"{prefix}.{option}", None) or "") for option in ("type", "catalog-impl")]
     if kinds[0].lower() == "hadoop" or kinds[1].endswith("HadoopCatalog"):
         raise StreamError(
-            f"Model {model.name}: its catalog {parts(model.target)[0]} is a folder (type: hadoop), in which no table can be "
-            f"renamed, so no new version can take over its name. Build it anew: {model.rebuild}."
+            f"Model {model.name}: its catalog {parts(model.target)[0]} is a folder (type: hadoop), in which no table "
+            f"can be renamed, so no new version can take over its name. Rebuild it: {model.rebuild}."
         )
 
 
@@ -292,14 +292,14 @@ def _check_caught_up(spark: SparkSession, model: StreamModel, new: StreamModel) 
         lags = behind(spark, model, new)
     except StreamError as problem:
         raise StreamError(
-            f"Model {model.name}: it can't be told whether its new version has caught up: "
-            f"{problem.msg.removeprefix(f'Model {model.name}: ')} {forced}, and `dbt-stream deploy cleanup {model.name}` "
-            "drops it."
+            f"Model {model.name}: whether its new version has caught up is unknown: "
+            f"{problem.msg.removeprefix(f'Model {model.name}: ')} {forced}, and `dbt-stream deploy cleanup "
+            f"{model.name}` drops it."
         ) from problem
     if lags:
         raise StreamError(
-            f"Model {model.name}: its new version has not caught up: the old one has read {', '.join(map(str, lags))} more. "
-            f"`dbt-stream deploy await {model.name}` takes them in; {forced}, and its next run takes them in."
+            f"Model {model.name}: its new version has not caught up: the old one has read {', '.join(map(str, lags))} "
+            f"more. `dbt-stream deploy await {model.name}` reads them; {forced}, and its next run reads them."
         )
 
 
@@ -313,8 +313,8 @@ def _check_sources(spark: SparkSession, model: StreamModel, old: StreamModel) ->
         table = load(spark, source)
         if table is None or not table.follows(snapshot):
             raise StreamError(
-                f"Model {model.name}: the table {source} that {old.target} streamed from was built anew since, or its "
-                "snapshots have expired, so the rows that came since can't be read by it any more. Nothing was changed."
+                f"Model {model.name}: the table {source} that {old.target} streamed from was rebuilt since, or its "
+                "snapshots have expired, so it can't read the rows that came since. Nothing was changed."
             )
 
 

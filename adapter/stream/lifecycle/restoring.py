@@ -95,8 +95,8 @@ def undo(spark: SparkSession, model: StreamModel, program: Program) -> Restored:
         found = [each for each in listed(model.storage, model.savepoints) if each.is_automatic]
         if not found:
             raise StreamError(
-                f"Model {model.name}: there is nothing to undo. Before its state goes on with an edited query, is edited or "
-                "is restored, a savepoint is taken, and there is none."
+                f"Model {model.name}: there is nothing to undo. A savepoint is taken before its state is continued "
+                "with an edited query, edited or restored, and there is none."
             )
         done = _restore(session, model, program, found[-1], keep=False)
         remove(session, model, found[-1].name)
@@ -229,8 +229,8 @@ def _check_query(spark: SparkSession, model: StreamModel, program: Program, save
 
 def _other_query(model: StreamModel, saved: Savepoint, problem: str) -> StreamError:
     return StreamError(
-        f"Model {model.name}: its savepoint '{saved.name}' can't go on with the query as it is now: {problem} Nothing was "
-        "changed. Put the query back to what it was then, and restore again."
+        f"Model {model.name}: its savepoint '{saved.name}' can't be continued with the query as it is now: {problem} "
+        "Nothing was changed. Put the query back to what it was then, and restore again."
     )
 
 
@@ -261,7 +261,7 @@ def _of_table(spark: SparkSession, source: StreamSource, begins: int | None) -> 
             yield f"the first snapshots of the table {source.location} that it streams from have expired"
     elif not table.follows(begins):
         yield (
-            f"the table {source.location} that it streams from was built anew or rolled back since, or its snapshots have "
+            f"the table {source.location} that it streams from was rebuilt or rolled back since, or its snapshots have "
             "expired"
         )
 

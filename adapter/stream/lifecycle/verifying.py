@@ -129,11 +129,12 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ver
         if read_checkpoint(model.storage, model.checkpoint) != checkpoint or _has_gone_on(session, table):
             # On remote storage the lock doesn't exclude a run on another machine.
             raise StreamError(
-                f"Model {model.name}: another run of it, or somebody else, wrote it while it was compared. Do it once more."
+                f"Model {model.name}: another run of it, or somebody else, wrote it while it was compared. Verify it "
+                "again."
             )
         if not_due:
             notes.append(
-                f"Rows that only batch has may come yet; `dbt-stream flush {model.name}` puts out those that come without "
+                f"Rows that only batch has may still come; `dbt-stream flush {model.name}` emits those that need no "
                 "more input, and then all are compared."
             )
         verified = Verified(difference, until, not_due, notes)
@@ -155,23 +156,23 @@ def _at_rest(
     first = f"Run it first: `dbt run --select {model.name}`."
     checkpoint, table = read_checkpoint(model.storage, model.checkpoint), load(session, model.target)
     if checkpoint is None or checkpoint.done is None or table is None:
-        raise StreamError(f"Model {model.name} has taken in nothing yet. {first}")
+        raise StreamError(f"Model {model.name} has read nothing yet. {first}")
     target = read_position(table.last_summary())
     state = StateTable(session, model).position() if program.keeps_state else None
     position = state if program.keeps_state else target
     if program.keeps_state and state is None:
         raise StreamError(
-            f"Model {model.name}: its state {model.state} is gone. Build it anew: {model.rebuild}."
+            f"Model {model.name}: its state {model.state} is gone. Rebuild it: {model.rebuild}."
         )
     for each in (target, state):
         if each is not None and each.query_id != checkpoint.query_id:
             raise StreamError(
-                f"Model {model.name}: its table or state was written by another stream than the one in {model.checkpoint}. "
-                f"Build it anew: {model.rebuild}."
+                f"Model {model.name}: its table or state was written by another stream than the one in "
+                f"{model.checkpoint}. Rebuild it: {model.rebuild}."
             )
     if _is_cut_short(checkpoint, target, state, position):
         raise StreamError(
-            f"Model {model.name}: its last run was cut short, so a step of it is not all in. {first}"
+            f"Model {model.name}: its last run was interrupted in the middle of an epoch. {first}"
         )
     return table, position or Position(model.name, checkpoint.query_id, checkpoint.done), checkpoint.done
 
@@ -215,8 +216,8 @@ def _until(
         return position.after - asked.emission.complete, False
     if asked.has_windows or not asked.is_append:
         why = (
-            "nothing tells of a row of its result whether its window has closed (as window_end or window_time does where "
-            "they are among the columns of a query that stays within windows)"
+            "no column of its result says whether the window of a row has closed (as window_end or window_time does in "
+            "a query that stays within windows)"
             if asked.has_windows
             else "its rows change when those results come"
         )
@@ -257,8 +258,8 @@ def _same_columns(
 def _until_then(model: StreamModel, rows: DataFrame, due: Due, until: int) -> DataFrame:
     """Returns the rows of windows that end at `until` or before. Raises if a row belongs to no window."""
     message = (
-        f"Model {model.name} has rows of no window (their {due.columns[0]} is NULL, as an outer join leaves it), of which "
-        "nothing tells whether they are due. Write coalesce of the window_end of both sides, or close the windows first, "
+        f"Model {model.name} has rows of no window (their {due.columns[0]} is NULL, as an outer join leaves it), so "
+        "whether they are final is unknown. Use coalesce of the window_end of both sides, or close the windows first, "
         f"with `dbt-stream flush {model.name}`."
     )
     if rows.where(f"{due.end} is null").take(1):
@@ -271,8 +272,8 @@ def _hints(table: IcebergTable, position: Position, asked: VerifyRequest) -> Ite
     if position.late_rows:
         yield (
             f"{counted(position.late_rows, 'row')} came after all windows of that time had closed, and "
-            f"{agreeing(position.late_rows, 'was', 'were')} dropped; batch doesn't drop any. A "
-            "longer `watermark`, or `late_updates`, takes in more."
+            f"{agreeing(position.late_rows, 'was', 'were')} dropped; batch doesn't drop any. A longer `watermark`, or "
+            "`late_updates`, keeps more."
         )
     others = [
         snapshot
@@ -287,8 +288,8 @@ def _hints(table: IcebergTable, position: Position, asked: VerifyRequest) -> Ite
             f"stream's, the last one {others[0].operation} snapshot {others[0].id} (a backfill, or somebody's statement)."
         )
     if asked.state_ttl:
-        yield "Its state_ttl has keys forgotten that were idle for so long, and begun anew; batch never forgets one."
+        yield "With its state_ttl, keys that were idle for so long expire and start again; batch never forgets one."
     yield (
-        "A stream keeps what it put out before its query was edited, its state was edited, or tables that it joins were "
-        "changed; batch has all rows by what these are now."
+        "A stream keeps what it emitted before its query or its state was edited, or tables that it joins were "
+        "changed; batch computes all rows from what these are now."
     )

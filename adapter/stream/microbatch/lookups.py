@@ -121,9 +121,8 @@ class _Asked:
             if kind(field.dataType) != kind(type_):
                 is_, of = (each.simpleString().upper() for each in (type_, field.dataType))
                 raise StreamError(
-                    f"Model {self._model.name}: the column {name} of the lookup table {self.source.name} is a {is_}, and "
-                    f"the join compares it with a {of}; cast what stands on the stream's side: "
-                    f"cast(… as {type_.simpleString()})."
+                    f"Model {self._model.name}: the column {name} of the lookup table {self.source.name} is a {is_}, "
+                    f"and the join compares it with a {of}; cast the stream's side: cast(… as {type_.simpleString()})."
                 )
         shaped = found.selectExpr(
             *(
@@ -174,8 +173,8 @@ class _Asked:
                     times = f"{self.source.retries + 1} times" if self.source.retries else "once"
                     raise StreamError(
                         f"Model {self._model.name}: the lookup table {self.source.name} "
-                        f"({without_secrets(self.source.options['url'])}) doesn't answer: {cause(problem)} It was tried "
-                        f"{times}. Nothing of this micro-batch is lost; the next run takes it in."
+                        f"({without_secrets(self.source.options['url'])}) doesn't answer: {cause(problem)} It was "
+                        f"tried {times}. Nothing of this micro-batch is lost; the next run continues with it."
                     ) from problem
             wait(pause)
             pause = min(2 * pause, _LONGEST)

@@ -202,8 +202,8 @@ class Batches:
         """
         if self.position.cut is not None:
             raise StreamError(
-                f"Model {self._work.model.name}: not all rows of its last micro-batch are in, for the run that took them "
-                f"in was ended. Go on with `dbt run --select {self._work.model.name}` first."
+                f"Model {self._work.model.name}: its last micro-batch is only partly ingested, because its run was "
+                f"interrupted. Finish it with `dbt run --select {self._work.model.name}` first."
             )
         # Windows of one level emit rows into windows of the next, so this may take several rounds.
         while (closing := open_until(spark, self._work, self.position)) is not None:
@@ -222,8 +222,8 @@ class Batches:
 
     def _widened(self) -> TransientError:
         return TransientError(
-            f"Model {self._work.model.name}: columns of its state have become wider with those of a source, in the "
-            "middle of a micro-batch. Nothing is lost, and the next run goes on from there: run it again."
+            f"Model {self._work.model.name}: columns of its state were widened with those of a source, in the middle "
+            "of a micro-batch. Nothing is lost, and the next run continues from there: run it again."
         )
 
     def _catch_up(self) -> None:

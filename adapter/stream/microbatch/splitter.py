@@ -112,9 +112,9 @@ class Cutter:
         """
         if since is not None and (not self._cuts or sorted(since.by) != sorted(self._by)):
             raise StreamError(
-                f"Model {self._model.name}: a part of its last micro-batch is in, in order of {' and '.join(since.by)}, "
-                "which is its event time no more. Set it back until a run has taken in the rest. To build it anew: "
-                f"{self._model.rebuild}."
+                f"Model {self._model.name}: its last micro-batch is partly ingested, in order of "
+                f"{' and '.join(since.by)}, which is no longer its event time. Set it back until a run has ingested "
+                f"the rest. To rebuild it: {self._model.rebuild}."
             )
         if not self._cuts or not self._columns(batch):
             yield iter([Piece(batch, None, self._told(batch, number))])
@@ -144,7 +144,7 @@ class Cutter:
         if cuts:
             logger.info(
                 f"Model {self._model.name}: micro-batch {number} is too large for the memory of Spark ({most} rows at "
-                f"once); it is taken in in {len(cuts) + 1} pieces, in order of event time"
+                f"once); it is ingested in {len(cuts) + 1} pieces, in order of event time"
             )
         bounds = [None if since is None else since.at, *cuts, None]
         for start, end in pairwise(bounds):

@@ -68,8 +68,8 @@ def check_new_metrics(
     if read.unsure and not all(map(_counts_rows, _stages(work, found, had))):
         raise _refused(
             model.name,
-            f"{' and '.join(read.unsure)}, and no COUNT(*) goes on by which it would show whether the history is still what "
-            "the stream has read",
+            f"{' and '.join(read.unsure)}, and it keeps no COUNT(*) to show whether the history is still what the "
+            "stream has read",
         )
     return read
 
@@ -77,7 +77,7 @@ def check_new_metrics(
 def _problem(work: Work, found: Evolution, had: Mapping[str, Any], position: Position) -> str | None:
     program = work.program
     if position.cut is not None:
-        return "not all rows of its last micro-batch are in, for the run that took them in was ended"
+        return "its last micro-batch is only partly ingested, because its run was interrupted"
     is_tree = OPERATORS in program.signature and KEPT not in program.signature
     if len(program.levels) > 1:
         what = "windows with other operators on top of them" if is_tree else "windows on top of each other"
@@ -91,8 +91,8 @@ def _problem(work: Work, found: Evolution, had: Mapping[str, Any], position: Pos
     stages = _stages(work, found, had)
     if is_tree and not all(map(_counts_rows, stages)):
         return (
-            "its state is of several operators on top of each other, and no COUNT(*) goes on by which it would show whether "
-            "all rows that come to what is grouped came to it then"
+            "its state is of several operators on top of each other, and it keeps no COUNT(*) to show whether all rows "
+            "that now reach a group had reached it before"
         )
     for stage in stages:
         if not stage.main:
@@ -100,10 +100,7 @@ def _problem(work: Work, found: Evolution, had: Mapping[str, Any], position: Pos
     ttl = any(part.forgets is not None for part in level.parts)
     for stage in stages if ttl else ():
         if not _counts_rows(stage):
-            return (
-                "with state_ttl no COUNT(*) goes on by which it would show whether all rows of a key came since it was "
-                "forgotten last"
-            )
+            return "with state_ttl, it keeps no COUNT(*) to show whether all rows of a key came since it last expired"
         if stage.new.get("enumerated"):
             return "it has both state_ttl and enum_distinct"
     return None

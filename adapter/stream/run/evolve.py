@@ -249,24 +249,22 @@ def prepare(
                 else f"`dbt run --select {model.name}`"
             )
             raise StreamError(
-                f"Model {model.name}: {changed_in([*_of_fields(migration)])}. To have the state go on with it: {how}."
+                f"Model {model.name}: {changed_in([*_of_fields(migration)])}. To continue its state with it: {how}."
             )
         if migration.widen or migration.narrow or migration.promote:
             return Change(found, migration, signature, layout.apart, layout.schema)
         return Change(found, None, signature) if signature != had else None
     if model.columns is None:
         raise StreamError(
-            f"Model {model.name}: {changed_in(found.words)}. "
-            f"`dbt run --select {model.name}` has the state go on with it."
+            f"Model {model.name}: {changed_in(found.words)}. `dbt run --select {model.name}` continues its state with it."
         )
     is_cut = position.cut is not None
     # A rebuild emits all rows of the result, including the output of an interrupted epoch.
     lost = bool(found.reshaped) and open_step and not position.to_remake
     if (found.remade and is_cut) or (found.reshaped and (is_cut or lost)):
         raise StreamError(
-            f"Model {model.name}: {changed_in(found.words)}, and a run "
-            "was ended in the middle of its last micro-batch. Put the query back and run it, then change it; or build it "
-            f"anew: {model.rebuild}."
+            f"Model {model.name}: {changed_in(found.words)}, and a run was interrupted in its last micro-batch. Put "
+            f"the query back and run it, then change it; or rebuild it: {model.rebuild}."
         )
     # Problems that would stop the run are reported before anything is changed.
     check_sources(spark, in_first_order(model, work.program.inputs).model)
@@ -369,7 +367,7 @@ def go_on(
     rows = None if added is None else added.rows
     work.state.migrate(spark, change.migration, change.signature, position, inputs, change.apart, rows)
     logger.info(
-        f"Model {work.model.name}: its state goes on with the changed query ({change.told}). To take it back: "
+        f"Model {work.model.name}: its state continues with the changed query ({change.told}). To undo this: "
         f"`dbt-stream state undo {work.model.name}`."
     )
     return position
@@ -412,20 +410,20 @@ def _planned(
     try:
         layout = step.layout(rows, KnownColumns(has, state.apart, partial(begins, found)))
     except TwoTypesError as problem:
-        raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.") from problem
+        raise StreamError(f"Model {model.name}: {problem} To rebuild it: {model.rebuild}.") from problem
     if state.apart or layout.apart:
         # Compare again with physical column names, because several columns have one logical name.
         was, now = as_in_table(had, state.apart), as_in_table(signature, layout.apart)
         found = what_becomes(was, now, model.keep_state)
         if found.refused:
             raise StreamError(
-                f"Model {model.name}: {changed_in(found.refused)}. To build it anew: {model.rebuild}."
+                f"Model {model.name}: {changed_in(found.refused)}. To rebuild it: {model.rebuild}."
             )
     wants = stored_types(spark, {field.name: type_text(field.dataType) for field in layout.schema.fields})
     own = _kept(found, layout.called) if found.sweeps else set()
     change, problems = migration(found, has, wants, own, later)
     if problems:
-        raise StreamError(f"Model {model.name}: {changed_in(problems)}. To build it anew: {model.rebuild}.")
+        raise StreamError(f"Model {model.name}: {changed_in(problems)}. To rebuild it: {model.rebuild}.")
     return change, layout
 
 

@@ -58,7 +58,7 @@ def check(model: StreamModel, stateful: bool, signature: Mapping[str, object], f
         StreamError: the stream can't continue. The message says what doesn't match and what to do.
     """
     if problem := _checkpoint_problem(model, found) or _target_problem(model, found):
-        raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.")
+        raise StreamError(f"Model {model.name}: {problem} To rebuild it: {model.rebuild}.")
     if problem := _input_problem(model, found):
         raise StreamError(f"Model {model.name}: {problem}")
     if problem := _query_problem(model, signature, found) if stateful else None:
@@ -66,15 +66,15 @@ def check(model: StreamModel, stateful: bool, signature: Mapping[str, object], f
     if problem := (
         _state_problem(model, found) if stateful else _stateless_problem(model, found)
     ) or _changes_problem(model, found, stateful):
-        raise StreamError(f"Model {model.name}: {problem} To build it anew: {model.rebuild}.")
+        raise StreamError(f"Model {model.name}: {problem} To rebuild it: {model.rebuild}.")
 
 
 def _checkpoint_problem(model: StreamModel, found: Found) -> str | None:
     if found.checkpoint is None or not found.checkpoint.missing:
         return None
     return (
-        f"a part of its checkpoint {model.checkpoint} is gone ({', '.join(found.checkpoint.missing)}), so rows could be "
-        "passed over or come twice."
+        f"a part of its checkpoint {model.checkpoint} is gone ({', '.join(found.checkpoint.missing)}), so rows could "
+        "be skipped or read twice."
     )
 
 
@@ -86,11 +86,11 @@ def _input_problem(model: StreamModel, found: Found) -> str | None:
         if source.is_table and tuple(parts(changes)) in was:
             name = parts(source.location)[-1]
             return (
-                f"it has read the changes of {source.location} ({changes}), and no streaming model whose rows change keeps "
-                f"that table up to date any more. If {name} is a table or an incremental model by now, make it a streaming "
-                f"model again and build both anew: {model.make_anew(source.location)}; or build this model in batch as "
-                f"well: materialized='table', with ref('{name}') instead of stream(ref('{name}')). If {name} is a "
-                f"streaming model still, build this one anew: {model.rebuild}."
+                f"it has read the changes of {source.location} ({changes}), and no streaming model that updates its "
+                f"rows writes that table any more. If {name} is now a table or an incremental model, make it a "
+                f"streaming model again and rebuild both: {model.make_anew(source.location)}; or build this model in "
+                f"batch as well: materialized='table', with ref('{name}') instead of stream(ref('{name}')). If {name} "
+                f"is still a streaming model, rebuild this one: {model.rebuild}."
             )
     return None
 
@@ -143,16 +143,15 @@ def _target_problem(model: StreamModel, found: Found) -> str | None:
     begun = found.checkpoint is not None and found.checkpoint.planned is not None
     if found.target is None and found.target_rows and (found.target_has_past or not begun):
         return (
-            f"its table {model.target} has {counted(found.target_rows, 'row')}, and none of its commits is a "
-            "stream's: it was built in another "
-            "way (as a table or incrementally, by another materialization), and what the stream reads would come on "
-            "top of these rows."
+            f"its table {model.target} has {counted(found.target_rows, 'row')}, and none of its commits is a stream's: "
+            "it was built in another way (as a table or incrementally, by another materialization), and what the "
+            "stream reads would be added to these rows."
         )
     if found.target_incremental:
         return (
-            f"an incremental run has put rows into its table {model.target} since the stream ran, and what the stream reads "
-            "would come on top of these rows. If they are to stay, and none of them comes from the stream once more: "
-            f"`ALTER TABLE {model.target} UNSET TBLPROPERTIES ('{NOTE}')`."
+            f"an incremental run has added rows to its table {model.target} since the stream ran, and what the stream "
+            "reads would be added to these rows. To keep them, if the stream won't read any of them again: `ALTER "
+            f"TABLE {model.target} UNSET TBLPROPERTIES ('{NOTE}')`."
         )
     if found.checkpoint and found.target and found.target.query_id != found.checkpoint.query_id:
         return (
@@ -240,11 +239,11 @@ def query_problem(
     if gives is not None and (
         gone := [name for name in _key_columns(known.get(ROW_KEY)) if name not in gives]
     ):
-        return f"its query gives no {', '.join(gone)} any more, by which rows of its table {model.target} are told apart."
+        return f"its query no longer returns {', '.join(gone)}, part of the key of its table {model.target}."
     if found.is_of_package:
         return _of_package(known, signature, found)
     if found.refused:
-        said = f"{changed_in(found.refused)}. Put the query back, and it goes on."
+        said = f"{changed_in(found.refused)}. Put the query back, and it continues."
         if model.keep_state or what_becomes(known, signature, same_rows=True).refused:
             return said
         return f"{said} To keep the state, where rows that fail are left out or put right by the change: {model.keep}."
@@ -254,8 +253,8 @@ def query_problem(
         return f"{changed_in(found.words)}, and the new version of a model that is being deployed is of one query."
     if found.is_migration and model.on_state_change == FAIL:
         return (
-            f"{changed_in(found.words)}, and its config "
-            "on_state_change is 'fail'. To have the state go on with the changed query, leave on_state_change out."
+            f"{changed_in(found.words)}, and its config on_state_change is 'fail'. To continue the state with the "
+            "changed query, leave on_state_change out."
         )
     return None
 
@@ -265,8 +264,8 @@ def _of_package(known: Mapping[str, object], signature: Mapping[str, object], fo
     was, now = known.get(PACKAGE), signature.get(PACKAGE)
     before = f"dbt-spark-streaming {was}" if was else "an earlier dbt-spark-streaming"
     return (
-        f"its query is what it was, but its state was made by {before}, and {now or 'this version'} keeps another one "
-        f"for it ({'; '.join(found.refused)}). Nothing was changed: with {before} it goes on as before."
+        f"its query is unchanged, but its state was made by {before}, and {now or 'this version'} keeps a different "
+        f"one for it ({'; '.join(found.refused)}). Nothing was changed: with {before} it continues as before."
     )
 
 
@@ -301,9 +300,9 @@ def _row_key_problem(
     if now == was and isinstance(had, Mapping):
         now, was = (f"{now} where {' and '.join(each['scope'])}" for each in (has, had))
     return (
-        f"rows of its table {model.target} would be told apart by {now}, and were by {was}, so those that are there "
-        "wouldn't be found again. Keep the columns of the key as they were: where several carry the same, it is the "
-        "first of them in the select list."
+        f"rows of its table {model.target} would be identified by {now}, and were by {was}, so existing rows wouldn't "
+        "be found again. Keep the columns of the key as they were: where several carry the same, it is the first of "
+        "them in the select list."
     )
 
 

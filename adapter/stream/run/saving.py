@@ -213,8 +213,8 @@ def present(spark: SparkSession, model: StreamModel) -> Present:
     position = found.state or found.target
     if checkpoint is None or position is None:
         raise StreamError(
-            f"Model {model.name}: it has taken in nothing yet, so there is nothing to keep. `dbt run --select {model.name}` "
-            "comes first."
+            f"Model {model.name}: it has read nothing yet, so there is nothing to keep. `dbt run --select "
+            f"{model.name}` comes first."
         )
     return Present(tables, checkpoint, position)
 

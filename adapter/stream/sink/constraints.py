@@ -48,8 +48,8 @@ def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
     for each in model.constraints:
         begin = f"Model {model.name}: its query gives a row that {_MARK}{each.says}. The row is "
         end = (
-            ". Nothing of this micro-batch is in the table or the state. Leave such rows out in the query, mend them in "
-            "their source, or change the contract; the next run goes on."
+            ". Nothing of this micro-batch is in the table or the state. Leave such rows out in the query, correct "
+            "them in their source, or change the contract; the next run continues."
         )
         cases.append(f"when {each.broken} then raise_error(concat({literal(begin)}, {row}, {literal(end)}))")
     asked = f"case {' '.join(cases)} else {first} end as {first}"
@@ -82,8 +82,8 @@ def check_table(spark: SparkSession, model: StreamModel, comes: Mapping[str, str
         select = f"select {_shown('struct(*)')} from (select *{more} from {model.target}) where {each.broken} limit 1"
         if found := sql(spark, select).collect():
             raise StreamError(
-                f"Model {model.name}: its table {model.target} has a row that {_MARK}{each.says}. The row is {found[0][0]}. "
-                f"Mend it in the table, change the contract, or build the table anew: {model.rebuild}."
+                f"Model {model.name}: its table {model.target} has a row that {_MARK}{each.says}. The row is "
+                f"{found[0][0]}. Correct it in the table, change the contract, or rebuild the table: {model.rebuild}."
             )
     spark.sql(f"alter table {model.target} set tblproperties ({literal(_ASKED)} = {literal(asked)})")
 

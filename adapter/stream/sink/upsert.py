@@ -120,8 +120,8 @@ class UpsertSink(Sink):
         if not twice.isEmpty():
             raise StreamError(
                 f"Model {self.model.name}: two rows of its table {self.model.target} have the same key "
-                f"({self._shown(twice, '')}), so a change couldn't tell which it is of; one of them is not the stream's. "
-                "Delete it; the next run goes on."
+                f"({self._shown(twice, '')}), so an update would match both; one of them is not the stream's. Delete "
+                "it; the next run continues."
             )
 
     def own_rows(self, summary: Mapping[str, str]) -> int:
@@ -344,9 +344,9 @@ class UpsertSink(Sink):
         """Raises an error that names a key with more than one row."""
         found = self._shown(spark.table(_CHANGED).where(f"{_TIMES} > 1"), "new ")
         raise StreamError(
-            f"Model {self.model.name}: two rows of its result have the same key ({found}), so a change couldn't "
-            "tell which it is of. Put what tells them apart into the select list, and name it with the rest of the key as "
-            "the model's config unique_key, as in ['k', 'name']; or rank by ROW_NUMBER(); or, where a table that it joins "
+            f"Model {self.model.name}: two rows of its result have the same key ({found}), so an update would match "
+            "both. Put what distinguishes them into the select list, and name it with the rest of the key as the "
+            "model's config unique_key, as in ['k', 'name']; or rank by ROW_NUMBER(); or, where a table that it joins "
             "has several rows for a key, join one of them."
         )
 
@@ -478,8 +478,8 @@ class UpsertSink(Sink):
                     if last or not are_possible(self.table, columns.names):
                         raise StreamError(
                             f"Model {self.model.name}: its table {self.model.target} was compacted, or its partitions "
-                            "changed, by somebody else while a micro-batch was written. Nothing was lost; the next run goes "
-                            "on."
+                            "changed, by somebody else while a micro-batch was written. Nothing was lost; the next run "
+                            "continues."
                         ) from moved
                 now = self._as_it_is(columns, with_places=True)
                 found_again = sql(

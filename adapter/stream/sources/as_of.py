@@ -74,9 +74,9 @@ def pin(session: SparkSession, model: StreamModel, program: Program, batch: int)
             continue
         else:
             raise StreamError(
-                f"Model {model.name}: its source {source.relation} is Kafka, which a batch run reads from whatever is kept "
-                "until now, and the stream has read until another time. Write the topic to a table with a model of its own, "
-                "and verify what reads that."
+                f"Model {model.name}: its source {source.relation} is Kafka, which a batch run reads from whatever is "
+                "kept until now, and the stream has read until another time. Write the topic to a table with a "
+                "separate model, and verify what reads that."
             )
         view = f"{_VIEW}{place}"
         session.sql(rows).createOrReplaceTempView(view)
@@ -145,8 +145,8 @@ def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, of
         return None
     if not table.follows(found.snapshot):
         raise StreamError(
-            f"Model {model.name}: {source.relation} no longer has the snapshot {found.snapshot} up to which the model has "
-            "read it: it has expired, or the table was built anew."
+            f"Model {model.name}: {source.relation} no longer has the snapshot {found.snapshot} up to which the model "
+            "has read it: it has expired, or the table was rebuilt."
         )
     summary = table.java.snapshot(found.snapshot).summary()
     files = int(summary.get("total-data-files" if found.all_files else "added-data-files") or 0)
@@ -223,8 +223,9 @@ def _upstream(session: SparkSession, model: StreamModel, source: StreamSource, o
     others = upstream.changed_by_others()
     if ahead or (others is not None and feed.last_summary().get(FOLLOWS) != str(others)):
         raise StreamError(
-            f"Model {model.name}: the table and the changelog of {source.relation} don't say the same: its last run was cut "
-            f"short, or somebody changed the table since. Run both models first: `dbt run --select 1+{model.name}`."
+            f"Model {model.name}: the table and the changelog of {source.relation} disagree: its last run was "
+            "interrupted, or somebody changed the table since. Run both models first: `dbt run --select "
+            f"1+{model.name}`."
         )
     if _unread(feed, at):
         raise StreamError(

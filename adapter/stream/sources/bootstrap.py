@@ -67,7 +67,7 @@ def check_bootstrap(
 
 def _owned(model: StreamModel, own: str) -> StreamError:
     return StreamError(
-        f"Model {model.name}: {own} is its own, and goes when it is built anew. Copy it to another table, and begin "
+        f"Model {model.name}: {own} is its own, and is dropped when it is rebuilt. Copy it to another table, and begin "
         "with that."
     )
 
@@ -97,7 +97,7 @@ def begin_with_table(
     if table is None:
         raise StreamError(
             f"Model {model.name}: it has begun already, so it can't begin with the rows of {model.bootstrap}. To "
-            f"build it anew with them: {model.rebuild}. Else leave the variable bootstrap out."
+            f"rebuild it with them: {model.rebuild}. Otherwise leave the variable bootstrap out."
         )
     if noted is not None and noted.table == table.name and table.java.snapshot(noted.snapshot) is not None:
         return  # an earlier run without source rows, or an interrupted one, has chosen the snapshot

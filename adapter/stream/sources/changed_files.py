@@ -138,10 +138,11 @@ class ReadFiles:
         if new := [path for path in now if _is_read(path, source.location)]:
             logger.warning(
                 f"Model {self._model.name}: of the {counted(read, 'file')} that it has read of its source "
-                f"{source.name or source.relation} none is in {source.location} any more, and {counted(len(new), 'other')} "
-                f"{agreeing(len(new), 'is', 'are')}, whose rows come beside those that are in. That is as it should be "
-                "where files are moved away once they were read; the source's option 'ignoreMissingFiles: true' says that "
-                f"they are. If the folder was replaced by another one, build the model anew: {self._model.rebuild}."
+                f"{source.name or source.relation} none is in {source.location} any more, and "
+                f"{counted(len(new), 'other')} {agreeing(len(new), 'is', 'are')}, whose rows are added to those that "
+                "are in. That is right where files are moved away once they are read; the source's option "
+                "'ignoreMissingFiles: true' says that they are. If the folder was replaced by another one, rebuild the "
+                f"model: {self._model.rebuild}."
             )
 
 
@@ -209,7 +210,7 @@ def _written_again(model: StreamModel, source: StreamSource, files: list[str]) -
     names = "new names" if more else "another name"
     return (
         f"Model {model.name}: the file {files[0]}{more} of its source {source.relation} {was} written again since this "
-        f"model read {it}. A stream reads a path once, so its table has the rows of before, and those that {has} now would "
-        f"never come in. To have them beside the others, give {it} {names}; to have them in their place, build the model "
-        f"anew: {model.rebuild}. If the rows are the same (files that were copied or touched), say so once: {model.keep}."
+        f"model read {it}. A stream reads a path once, so its table has the old rows, and those that {has} now would "
+        f"never be read. To add them to the old ones, give {it} {names}; to replace the old ones, rebuild the model: "
+        f"{model.rebuild}. If the rows are the same (files that were copied or touched), say so once: {model.keep}."
     )

@@ -166,7 +166,7 @@ class FileColumns:
         remedy = f"{merge}declare the source's columns as 'schema', with or without {agreeing(len(lost), 'it', 'them')}"
         if any(len(parts(path)) == 1 for path in lost):
             raise StreamError(
-                f"{said}, so the values would be lost. Nothing of this micro-batch was taken in. To go on, {remedy}."
+                f"{said}, so the values would be lost. Nothing of this micro-batch was ingested. To continue, {remedy}."
             )
         if not self._told.issuperset(lost):
             # The query may not read these nested fields.

@@ -102,8 +102,8 @@ def check_batch(model: StreamModel, number: int) -> None:
         paths = files_of_batch(model.storage, model.checkpoint, place, number)
         if len(paths) > 1 and (odd := list(filter(is_pattern, paths))):
             raise StreamError(
-                f"Model {model.name}: {_said(odd[0])}. The micro-batch was planned with it already, so none of its rows was "
-                f"taken in. Give it another name, and build the model anew: {model.rebuild}."
+                f"Model {model.name}: {_said(odd[0])}. The micro-batch was planned with it already, so none of its "
+                f"rows was ingested. Give it another name, and rebuild the model: {model.rebuild}."
             )
 
 

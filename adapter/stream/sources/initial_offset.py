@@ -118,8 +118,8 @@ def wait_for_source(model: StreamModel) -> None:
         return
     model.storage.write_text(_bootstrap(model), json.dumps(bootstrap._replace(beside=True)._asdict()))
     logger.warning(
-        f"Model {model.name}: its source {model.sources[0].relation} has no rows yet. Those of {bootstrap.table} are taken "
-        "in together with its first."
+        f"Model {model.name}: its source {model.sources[0].relation} has no rows yet. Those of {bootstrap.table} are "
+        "ingested together with its first."
     )
 
 

@@ -103,8 +103,8 @@ def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read,
             return
         if table is None or not table.has(snapshot):
             raise StreamError(
-                f"Model {model.name}: the table {source} that both versions stream from is gone or was built anew, so it "
-                "can't be told how far they are."
+                f"Model {model.name}: the table {source} that both versions stream from is gone or was rebuilt, so how "
+                "far they are is unknown."
             )
         yield Lag(source, _rows(model, source, table, snapshot, has.offset), "rows")
     elif isinstance(topics := _json(had.offset), dict) and all(map(_is_partitions, topics.values())):

@@ -32,9 +32,9 @@ def check_present(spark: SparkSession, model: StreamModel, number: int) -> None:
             others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
             raise StreamError(
                 f"Model {model.name}: micro-batch {number} was planned with the file {gone[0]}{others} of its source "
-                f"{source.relation}, which {'are' if others else 'is'} no longer there: its rows would be missing. None of "
-                "the micro-batch's rows was taken in. Put back what is gone and run again; or, to go on without it, write "
-                "'ignoreMissingFiles: true' in the options of the source."
+                f"{source.relation}, which {'are' if others else 'is'} no longer there: its rows would be missing. "
+                "None of the micro-batch's rows was ingested. Put back what is gone and run again; or, to continue "
+                "without it, write 'ignoreMissingFiles: true' in the options of the source."
             )
 
 

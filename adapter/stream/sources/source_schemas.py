@@ -49,7 +49,7 @@ class SchemaChanged(TransientError):
         self._found = as_written(
             f"Model {model}: columns of {source} changed while it ran ({', '.join(columns)})."
         )
-        super().__init__(f"{self._found} Nothing of this micro-batch was taken in: run it again.")
+        super().__init__(f"{self._found} Nothing of this micro-batch was ingested: run it again.")
 
     @property
     def restarts(self) -> str:
@@ -161,9 +161,9 @@ def check_fields(
         if others:
             raise StreamError(
                 f"Model {model.name}: {listed(others)} of the table {source.location} that it streams from "
-                f"{'is another column' if len(others) == 1 else 'are other columns'} than when it was read: dropped and "
-                "added again, or another column has the name now. What the state has of it can't be taken back with the "
-                f"new column's values. Build this model anew: {model.rebuild}."
+                f"{'is another column' if len(others) == 1 else 'are other columns'} than when it was read: dropped "
+                "and added again, or another column has the name now. What the state has of it can't be retracted with "
+                f"the new column's values. Rebuild this model: {model.rebuild}."
             )
 
 

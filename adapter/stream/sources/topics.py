@@ -80,11 +80,11 @@ def _other_topic(model: StreamModel, source: StreamSource, topic: str) -> None:
     )
     if source.option_is("failOnDataLoss", "false"):
         logger.warning(
-            f"{begins}. As its option failOnDataLoss is false, those at lower offsets are passed over."
+            f"{begins}. As its option failOnDataLoss is false, those at lower offsets are skipped."
         )
         return
     raise StreamError(
-        f"{begins}. Rebuild the model with {model.rebuild}, or pass over the messages at lower offsets with the source's "
+        f"{begins}. Rebuild the model with {model.rebuild}, or skip the messages at lower offsets with the source's "
         "option 'failOnDataLoss: false'."
     )
 

@@ -190,7 +190,7 @@ def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSour
     if past and past[-1] in changes:
         raise StreamError(
             f"Model {model.name}: the table {source.location} that it streams from begins with an Iceberg {past[-1]} "
-            "snapshot, as CREATE OR REPLACE TABLE … AS leaves it, and a stream takes in appended rows only. "
+            "snapshot, as CREATE OR REPLACE TABLE … AS leaves it, and a stream reads only appended rows. "
             f"{_WHO_APPENDS} To begin with the table made from scratch: {model.make_anew(source.location)}."
         )
     if changes:
@@ -234,10 +234,10 @@ def lost(spark: SparkSession, model: StreamModel, source: StreamSource) -> str:
     """Returns the message on a table that can't be read from its beginning, with what to do."""
     table = load(spark, source.location)
     if table is not None and table.newest_append() is not None:
-        remedy = f"Build this model anew, and it begins with all rows that the table holds: {model.rebuild}."
+        remedy = f"Rebuild this model, and it begins with all rows that the table holds: {model.rebuild}."
     else:
         remedy = (
-            f"Have the table made anew ({model.make_anew(source.location)}), or begin the stream after a time, with its "
+            f"Rebuild the table ({model.make_anew(source.location)}), or begin the stream after a time, with its "
             f"option '{FROM_TIMESTAMP}' (in milliseconds since 1970)."
         )
     return (
@@ -249,8 +249,8 @@ def lost(spark: SparkSession, model: StreamModel, source: StreamSource) -> str:
 def overtaken(model: StreamModel, source: StreamSource) -> str:
     """Returns the message on a table that was written or maintained while a stream began with it, with what to do."""
     return (
-        f"Model {model.name}: snapshots of the table {source.location} came or expired while its stream began. Nothing was "
-        "taken in; run it again."
+        f"Model {model.name}: snapshots of the table {source.location} came or expired while its stream began. Nothing "
+        "was ingested; run it again."
     )
 
 
@@ -265,21 +265,21 @@ def replaced(model: StreamModel, table: str, from_scratch: bool) -> str:
     is_seed = model.is_seed(table)
     if from_scratch:
         remedy = (
-            f"Build this model anew too: {model.rebuild}; with all models that read the {'seed' if is_seed else 'table'} "
+            f"Rebuild this model too: {model.rebuild}; with all models that read the {'seed' if is_seed else 'table'} "
             f"in turn: {model.make_anew(table)}."
         )
     else:
-        remedy = f"Build both anew, the table from scratch: {model.make_anew(table)}."
+        remedy = f"Rebuild both, the table from scratch: {model.make_anew(table)}."
     if is_seed:
         return (
-            f"Model {model.name}: the table {table} of the seed that it streams from was made anew, as it is where rows of "
-            "the seed's file were changed or taken out, where its columns or their types are others, and with "
-            f"--full-refresh. So new rows can't be told from those that are in already. {remedy} (Rows that are only added "
-            "to the file come as new rows.)"
+            f"Model {model.name}: the table {table} of the seed that it streams from was recreated, as happens when "
+            "rows of the seed's file were changed or removed, when its columns or their types have changed, and with "
+            f"--full-refresh. So new rows can't be distinguished from those already read. {remedy} (Rows that are only "
+            "added to the file come as new rows.)"
         )
     return (
-        f"Model {model.name}: the table {table} that it streams from was built anew (or rolled back, or the last snapshot "
-        f"read of it has expired), so new rows can't be told from those that are in already. {remedy} {_WHO_APPENDS}"
+        f"Model {model.name}: the table {table} that it streams from was rebuilt (or rolled back, or the last snapshot "
+        f"read of it has expired), so new rows can't be distinguished from those already read. {remedy} {_WHO_APPENDS}"
     )
 
 
@@ -294,10 +294,10 @@ def swapped(model: StreamModel, table: str, deployed: Deployment) -> str:
     is_new = deployed.phase == PROMOTED
     back = "rollback" if is_new else "promote"
     return (
-        f"Model {model.name}: the table {table} that it streams from is of another version of {deployed.model} since "
-        f"`dbt-stream deploy {'promote' if is_new else 'rollback'} {deployed.model}`, with rows of its own. Build this "
-        f"model anew from them, beside the old one ({model.deploy}) or in its place ({model.rebuild}). To have it go on as "
-        f"it was: `dbt-stream deploy {back} {deployed.model}`."
+        f"Model {model.name}: the table {table} that it streams from belongs to another version of {deployed.model} "
+        f"since `dbt-stream deploy {'promote' if is_new else 'rollback'} {deployed.model}`, with different rows. "
+        f"Rebuild this model from them, next to the old one ({model.deploy}) or instead of it ({model.rebuild}). To "
+        f"have it continue as it was: `dbt-stream deploy {back} {deployed.model}`."
     )
 
 
@@ -316,9 +316,9 @@ def put_back(model: StreamModel, place: int, table: IcebergTable) -> str:
         and table.follows(begins)
     ]
     if fitting:
-        remedy = f"Put this model back as well: `dbt-stream state restore {model.name} {fitting[-1]}`. Or build it anew: "
+        remedy = f"Put this model back as well: `dbt-stream state restore {model.name} {fitting[-1]}`. Or rebuild it: "
     else:
-        remedy = "Build this model anew too: "
+        remedy = "Rebuild this model too: "
     return (
         f"Model {model.name}: the table {table.name} that it streams from was put back (by `dbt-stream state restore`, or a "
         "rollback of Iceberg's) to before what this model has read last, so it has rows in that the table hasn't any more. "
@@ -327,6 +327,6 @@ def put_back(model: StreamModel, place: int, table: IcebergTable) -> str:
 
 
 _WHO_APPENDS = (
-    "(A model that is materialized as a table is built anew by every `dbt run`; an incremental one that appends, or a "
+    "(A model that is materialized as a table is rebuilt by every `dbt run`; an incremental one that appends, or a "
     "streaming one, is not.)"
 )

@@ -131,8 +131,8 @@ class StateTable:
         found = read_position(summary)
         if found is None and self._table.known is not None:
             raise StreamError(
-                f"Model {self._model.name}: no snapshot of its state {self._model.state} says how far it has "
-                f"come; they were expired by hand. To build it anew: {self._model.rebuild}."
+                f"Model {self._model.name}: no snapshot of its state {self._model.state} says how far it has come; "
+                f"they were expired by hand. To rebuild it: {self._model.rebuild}."
             )
         newest = self._table.newest_summary()
         if COMPACTED in newest:
@@ -625,10 +625,10 @@ class StateTable:
             wider.append(more)
         elif is_rounded(given.lower(), kind.lower()):
             raise StreamError(
-                f"Model {self._model.name}: its query gives values of {given.upper()} for {name} of its state, which is "
-                f"{kind.upper()}, so they would be cut off or lost: most likely a column of a source is of another type "
-                "than it was. Nothing of this micro-batch was taken in. Convert it where it is read, as in "
-                f"cast({name} as {kind.upper()}) as {name}, and have the state go on with that: {self._model.keep}. "
+                f"Model {self._model.name}: its query gives values of {given.upper()} for {name} of its state, which "
+                f"is {kind.upper()}, so they would be cut off or lost: most likely a column of a source is of another "
+                "type than it was. Nothing of this micro-batch was ingested. Convert it where it is read, as in "
+                f"cast({name} as {kind.upper()}) as {name}, and continue the state with that: {self._model.keep}. "
                 f"{self._model.build_anew}"
             )
 
@@ -650,7 +650,7 @@ def read_signature(
     if version < VERSION:
         raise StreamError(
             f"Model {model.name}: {what} was made by an earlier dbt-spark-streaming, before its first release (layout "
-            f"{version}, this one knows {VERSION}). To build it anew: {model.rebuild}."
+            f"{version}, this one knows {VERSION}). To rebuild it: {model.rebuild}."
         )
     if version > APART_VERSION:
         raise StreamError(

@@ -152,7 +152,7 @@ class TestBackfill:
 
         assert "is the wrong way round" in message("hours", "02:00:00", "01:00:00")
         assert "No window of the range has closed" in message("hours", "22:00:00", "23:00:00")
-        assert "puts its rows out as they come" in message("passed_on", "00:00:00", "01:00:00")
+        assert "emits its rows as they arrive" in message("passed_on", "00:00:00", "01:00:00")
 
     @pytest.mark.thorough
     def test_a_full_refresh_upstream_is_noticed(self, project: Any) -> None:
@@ -160,7 +160,7 @@ class TestBackfill:
         before = rows(project, "hours")
         run_dbt(["run", "--full-refresh", "--select", "events"])
         (result,) = run_dbt(["run", "--select", "hours"], expect_pass=False)
-        assert "that it streams from was built anew" in result.message
+        assert "that it streams from was rebuilt" in result.message
         assert "`dbt run --full-refresh --select hours`" in result.message
         assert "`dbt run --full-refresh --select events+`" in result.message
         assert rows(project, "hours") == before

@@ -127,7 +127,7 @@ class Contracts:
                     f"Model {name}: its query gives a row that breaks its contract: Constraint not_less"
                     in message
                 )
-                assert '"v":-' in message and "the next run goes on" in message and " at " not in message, (
+                assert '"v":-' in message and "the next run continues" in message and " at " not in message, (
                     message
                 )
         self.write(folder, "b", ("00:30", "x", 3), ("00:40", "y", None), ("02:00", "z", 0))

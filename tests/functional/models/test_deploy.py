@@ -72,7 +72,7 @@ class TestDeploy(Commands):
         # With it the new version can't go on.
         for said in (self.done(project, "status"), self.refused(project, "promote")):
             assert (
-                "more, and the new one can't take them in: its query has changed in what its state depends"
+                "more, and the new one can't read them: its query has changed in what its state depends"
                 in said
             )
             assert "`dbt-stream deploy init --full-refresh views`" in said and "deploy await" not in said
@@ -87,7 +87,9 @@ class TestDeploy(Commands):
         results = run_dbt(["run"], expect_pass=False)
         messages = {result.node.name: str(result.message) for result in results}
         assert "0 rows in" in messages["views"], "it goes on from where the new version was"
-        assert "is of another version of views since `dbt-stream deploy promote views`" in messages["total"]
+        assert (
+            "belongs to another version of views since `dbt-stream deploy promote views`" in messages["total"]
+        )
         assert "its new version has its name" in self.done(project, "status")
         assert "nothing to wait for" in self.refused(project, "await")
         assert "is still kept" in self.refused(project, "init")

@@ -110,7 +110,7 @@ class TestAnEditedModel(EditedModels):
         self.add(spark, events)
         _, log = run_dbt_and_capture(["run"])
         assert (
-            "Model hours: its state goes on with the changed query (COUNT(*) is kept; new from here on: "
+            "Model hours: its state continues with the changed query (COUNT(*) is kept; new from here on: "
             "COUNT(DISTINCT device), MAX(amount); removed: SUM(amount))" in log
         )
 

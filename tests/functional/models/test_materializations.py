@@ -233,8 +233,8 @@ class TestStreamOverATable:
         assert len(run_dbt(["run"])) == 2
         assert hours() == 1
         again = problem()
-        assert "that it streams from was built anew" in again
-        assert "Build both anew, the table from scratch: `dbt run --full-refresh --select views+`." in again
+        assert "that it streams from was rebuilt" in again
+        assert "Rebuild both, the table from scratch: `dbt run --full-refresh --select views+`." in again
         assert "an incremental one that appends, or a streaming one, is not" in again
         alone = problem("--full-refresh", "--select", "hours")
         assert "begins with an Iceberg overwrite snapshot, as CREATE OR REPLACE" in alone
@@ -274,7 +274,7 @@ class TestIncrementalAmidTheStream:
         run_dbt(["run"])
         self.write(project, "streaming_table")
         for result in run_dbt(["run"], expect_pass=False):
-            assert "an incremental run has put rows" in str(result.message), result.message
+            assert "an incremental run has added rows" in str(result.message), result.message
             assert f"`dbt run --full-refresh --select {result.node.name}`" in str(result.message)
         run_dbt(["run", "--full-refresh"])
         run_dbt(["run"])
@@ -311,7 +311,7 @@ class TestIncrementalAmidTheStream:
         run_dbt(["run", "--select", "pages"], expect_pass=False)
         self.write(project, "streaming_table")
         (result,) = run_dbt(["run", "--select", "pages"], expect_pass=False)
-        assert "an incremental run has put rows" in str(result.message), result.message
+        assert "an incremental run has added rows" in str(result.message), result.message
 
     def test_the_snapshot_it_found_is_expired(self, project: Any, spark: Any) -> None:
         run_dbt(["run", "--full-refresh", "--select", "pages"])
@@ -325,7 +325,7 @@ class TestIncrementalAmidTheStream:
         run_dbt(["run", "--select", "pages"])
         self.write(project, "streaming_table")
         (result,) = run_dbt(["run", "--select", "pages"], expect_pass=False)
-        assert "an incremental run has put rows" in str(result.message), result.message
+        assert "an incremental run has added rows" in str(result.message), result.message
 
     def test_the_snapshots_of_the_stream_are_expired(self, project: Any, spark: Any) -> None:
         run_dbt(["run", "--full-refresh", "--select", "pages"])
@@ -338,4 +338,4 @@ class TestIncrementalAmidTheStream:
         run_dbt(["run", "--select", "pages"])
         self.write(project, "streaming_table")
         (result,) = run_dbt(["run", "--select", "pages"], expect_pass=False)
-        assert "an incremental run has put rows" in str(result.message), result.message
+        assert "an incremental run has added rows" in str(result.message), result.message

@@ -62,7 +62,7 @@ class TestStreamsThatBecomeBatchModels:
         # Its query is what it was: the changelog that it read is gone.
         assert "Model reader: it has read the changes of" in said["reader"]
         assert (
-            "make it a streaming model again and build both anew: `dbt run --full-refresh --select m+`"
+            "make it a streaming model again and rebuild both: `dbt run --full-refresh --select m+`"
             in said["reader"]
         )
         assert not any(each.startswith("stream.") for each in properties(spark, f"{schema}.m"))

@@ -57,7 +57,7 @@ class TestSavepoints(Commands):
         write_file(PAGES.format(items=EDITED), project.project_root, "models", "pages.sql")
         write_events(spark, events, "d", "('2024-03-04 01:06:00', 'p2', 'd5', 7)")
         _, log = run_dbt_and_capture(["run"])
-        assert "To take it back: `dbt-stream state undo pages`" in log
+        assert "To undo this: `dbt-stream state undo pages`" in log
         assert self.pages(project, spark)["p2"] == {"page": "p2", "views": 2, "amount": None, "largest": 7}
         found = json.loads(self.done(project, "savepoint", "pages", "--json"))
         assert [(each["name"], each["taken_before"]) for each in found] == [
@@ -170,7 +170,7 @@ class TestSavepoints(Commands):
         assert f"its stream has amount as INT, and lakehouse.{narrow}" in self.refused(
             project, "bootstrap", "pages", "--from", narrow, "--yes"
         )
-        assert "pages is its own, and goes when it is built anew" in self.refused(
+        assert "pages is its own, and is dropped when it is rebuilt" in self.refused(
             project, "bootstrap", "pages", "--from", "pages", "--yes"
         )
         assert self.pages(project, spark) == before, "nothing was changed"

@@ -67,8 +67,8 @@ class TestSeedsAsStreams:
             lines[1:2] = [changed] if changed else []
         found = self.build(project, seed="\n".join(lines) + "\n", passes=False)["reader"]
         assert found.status == "error"
-        assert "of the seed that it streams from was made anew" in found.message
-        assert "Build this model anew too: `dbt run --full-refresh --select reader`" in found.message
+        assert "of the seed that it streams from was recreated" in found.message
+        assert "Rebuild this model too: `dbt run --full-refresh --select reader`" in found.message
         assert "`dbt build --full-refresh --select given+`" in found.message
         assert self.build(project, "--full-refresh", "--select", "given+")["reader"].status == "success"
         expected = {"1,2025-01-01 00:00:00,a,9": ("a", 1, 9.0), "": None}.get(changed, ("a", 1, 1.5))

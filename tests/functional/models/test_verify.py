@@ -163,7 +163,7 @@ class TestVerifyOthers(Verify):
         for model, sentence in (
             ("no_ends", "dbt-stream flush no_ends"),
             ("on_clock", "it reads CURRENT_TIMESTAMP()"),
-            ("fresh", "has taken in nothing yet"),
+            ("fresh", "has read nothing yet"),
         ):
             result = self.verify(project, model)
             assert result.exit_code == 2, result.output

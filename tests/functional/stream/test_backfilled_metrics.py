@@ -292,7 +292,7 @@ def test_a_key_that_came_again(spark: Any, storage_root: Path) -> None:
     refused(
         s,
         grouped({"m": "max(v)", "lo": "min(v)"}),
-        r"with state_ttl no COUNT\(\*\) goes on by which it would show",
+        r"with state_ttl, it keeps no COUNT\(\*\) to show",
     )
 
 

@@ -197,7 +197,7 @@ def test_cut_short_anywhere(spark: Any, root: Path) -> None:
 def test_what_can_not_be_cloned(spark: Any, root: Path) -> None:
     stream = groups(spark, root)
     model = copy_of(stream, root)
-    assert "it has taken in nothing yet" in refused(made, stream, model)
+    assert "it has read nothing yet" in refused(made, stream, model)
     stream.add((0, "a", 1))
     stream.run()
     arguments = (spark, model, stream.program, stream.model)

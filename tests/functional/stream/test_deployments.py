@@ -274,7 +274,7 @@ def test_changelogs_that_are_compacted_meanwhile(
     # The reader hasn't read what was compacted, and the changelog that has the name now is another one.
     assert promote(spark, model).readers == (down.model.key,)
     was = down.rows()
-    assert f"is of another version of {model.name}" in refused(down.run)
+    assert f"belongs to another version of {model.name}" in refused(down.run)
     assert down.rows() == was
     for number in range(7, 10):
         more(number)
@@ -317,12 +317,14 @@ def test_who_reads_the_model_notices(spark: Any, root: Path) -> None:
     with RunningStream(spark, replace(down.model, trigger="300 milliseconds"), down.program) as running:
         running.wait(1)
         assert promote(spark, model).readers == (down.model.key,)
-        with pytest.raises(StreamError, match=r"replaced by another one while it ran|is of another version"):
+        with pytest.raises(StreamError, match=r"was replaced while it ran|belongs to another version"):
             while True:
                 running.wait(2)
     was = down.rows()
     said = refused(down.run)
-    assert f"the table {model.changes} that it streams from is of another version of {model.name}" in said
+    assert (
+        f"the table {model.changes} that it streams from belongs to another version of {model.name}" in said
+    )
     assert f"`dbt-stream deploy init {down.model.name}`" in said
     assert f"`dbt-stream deploy rollback {model.name}`" in said
     assert down.rows() == was
@@ -348,7 +350,7 @@ def test_what_can_not_be_deployed(spark: Any, root: Path) -> None:
     model, old = deploy.model, deploy.old
     for action in (promote, roll_back, clean_up, standing):
         said = refused(action, spark, model)
-        assert f"`dbt-stream deploy init {model.name}` builds one beside the old one" in said
+        assert f"`dbt-stream deploy init {model.name}` builds one next to the old one" in said
     elsewhere = replace(model, target=f"{model.target}_none")
     assert "it has no table yet" in refused(stage, spark, elsewhere, False)
     old.add((0, "a", 1))
@@ -358,7 +360,7 @@ def test_what_can_not_be_deployed(spark: Any, root: Path) -> None:
     assert "its new version has no table yet" in refused(promote, spark, model)
     assert not standing(spark, model).begun
     spark.sql(f"create table {found.new} (v bigint, c bigint) using iceberg {made_for(found.new)}")
-    assert "it has taken in nothing yet" in refused(promote, spark, model)
+    assert "it has read nothing yet" in refused(promote, spark, model)
     deploy.run_new(found)
     # It is of one query.
     more = generate.program(plan_of(BY_V.replace("c from", "c, sum(x) as sx from")))
@@ -370,7 +372,7 @@ def test_what_can_not_be_deployed(spark: Any, root: Path) -> None:
     # The old one may be broken: then nobody knows, and its author may.
     old.forget_checkpoint()
     said = refused(promote, spark, model)
-    assert "it can't be told whether its new version has caught up" in said and "--force" in said
+    assert "whether its new version has caught up is unknown" in said and "--force" in said
     assert (
         f"its old version {model.target} has no checkpoint: it was forgotten since (`dbt-stream reset" in said
     )
@@ -378,7 +380,7 @@ def test_what_can_not_be_deployed(spark: Any, root: Path) -> None:
     promote(spark, model, force=True)
     deploy.is_right(model, BY_V)
     said = refused(roll_back, spark, model)
-    assert "its version before the deployment can't go on" in said and "checkpoint" in said
+    assert "its version before the deployment can't continue" in said and "checkpoint" in said
     clean_up(spark, model)
     deploy.is_right(model, BY_V)
 
@@ -400,7 +402,7 @@ def test_rows_that_are_gone_meanwhile(spark: Any, root: Path) -> None:
     assert tumbled.rows() == [(0, 2000, "a", 2, 2)]
     spark.sql(f"drop table {tumbled.events}")
     said = refused(roll_back, spark, model)
-    assert f"the table {tumbled.events} that {found.previous} streamed from was built anew since" in said
+    assert f"the table {tumbled.events} that {found.previous} streamed from was rebuilt since" in said
     # Cut short, it is done again.
     for point in ("deploy.drop:before", "deploy.forget:before"):
         failpoints.arm(failpoints.parse(f"raise {point} 1 {model.name}"))

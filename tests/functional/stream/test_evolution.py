@@ -870,7 +870,7 @@ def test_rankings_that_cannot_be_made_anew(spark: Any, storage_root: Path) -> No
     forgetting.add(BEFORE)
     forgetting.run(ranked("n desc", 2))
     with pytest.raises(
-        StreamError, match="the operators that keep it up to date; with state_ttl they aren't made anew"
+        StreamError, match="the operators that keep it up to date; with state_ttl they aren't rebuilt"
     ):
         forgetting.run(ranked("n desc", 3))
 

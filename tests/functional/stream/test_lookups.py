@@ -210,7 +210,7 @@ def test_a_request_that_fails_is_tried_again_and_a_batch_that_fails_is_done_agai
     )
     assert "CUSTOMERS" in raised.value.msg
     assert raised.value.msg.endswith(
-        "It was tried 4 times. Nothing of this micro-batch is lost; the next run takes it in."
+        "It was tried 4 times. Nothing of this micro-batch is lost; the next run continues with it."
     )
     shop.run("rename table gone to customers")
     model.run()
@@ -344,7 +344,7 @@ def other_shop(spark: Any, log: Path) -> Iterator[Database]:
         (
             "t.id = e.v",
             "the column id of the lookup table crm.things is a STRING, and the join compares it with a BIGINT; cast "
-            "what stands on the stream's side",
+            "the stream's side",
         ),
         ("t.picture = cast(e.k as binary)", "the column picture of the lookup table crm.things is a BINARY"),
     ],

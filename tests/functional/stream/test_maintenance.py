@@ -236,7 +236,7 @@ def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path, monkeypatch: p
     with monkeypatch.context() as patched:
         patched.setattr(runner, "begin_with_all", expired)
         with pytest.raises(
-            StreamError, match=r"came or expired while its stream began\. Nothing was taken in"
+            StreamError, match=r"came or expired while its stream began\. Nothing was ingested"
         ):
             last.run()
     assert last.rows() == []

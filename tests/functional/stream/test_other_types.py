@@ -115,10 +115,10 @@ def test_distinct_values_that_would_be_rounded(spark: Any, storage_root: Path, t
         with pytest.raises(StreamError) as refused:
             s.run(COUNTED)
     assert (
-        f"Model {s.model.name}: its query gives values of DOUBLE for p of its state, which is BIGINT, so they would be cut "
-        "off or lost: most likely a column of a source is of another type than it was. Nothing of this micro-batch was "
-        "taken in. Convert it where it is read, as in cast(p as BIGINT) as p, and have the state go on with that: "
-        f"`dbt run --select {s.model.name} --vars '{{keep_state: true}}'`. To build it anew: "
+        f"Model {s.model.name}: its query gives values of DOUBLE for p of its state, which is BIGINT, so they would be "
+        "cut off or lost: most likely a column of a source is of another type than it was. Nothing of this micro-batch "
+        "was ingested. Convert it where it is read, as in cast(p as BIGINT) as p, and continue the state with that: "
+        f"`dbt run --select {s.model.name} --vars '{{keep_state: true}}'`. To rebuild it: "
     ) in str(refused.value.msg)
     assert [tuple(row) for row in s.table().collect()] == [("a", 1)]
     converted = (

@@ -93,10 +93,10 @@ def test_the_same_rows(spark: Any, storage_root: Path, monkeypatch: pytest.Monke
         with patched.context() as once:
             once.setattr(StateTable, "append", second)
             with pytest.raises(
-                StreamError, match=r"Spark's memory is used up\..* the next run goes on from there"
+                StreamError, match=r"Spark's memory is used up\..* the next run continues from there"
             ):
                 cut.run()
-        with pytest.raises(StreamError, match="not all rows of its last micro-batch are in"):
+        with pytest.raises(StreamError, match="its last micro-batch is only partly ingested"):
             cut.flush()
         found = cut.run()
     assert 4 <= found.batches <= 6, "half as many rows at once, for the run before ended for lack of memory"

@@ -237,7 +237,7 @@ def test_a_table_that_gets_partitions_during_a_run(
     try:
         stream.run()
     except StreamError as problem:
-        assert "the next run goes on" in str(problem)
+        assert "the next run continues" in str(problem)
         assert "3" in change and point != "after"
         stream.run()
     assert done and stream.rows() == expected(stream)
@@ -256,7 +256,7 @@ def test_a_second_row_of_a_key_that_others_put_there(
     s.add((2, "a", 5), (2, "b", 5))
     with pytest.raises(
         StreamError,
-        match=r"two rows of its table .* have the same key \(k 'a'\).*Delete it; the next run goes on",
+        match=r"two rows of its table .* have the same key \(k 'a'\).*Delete it; the next run continues",
     ):
         s.run()
     spark.sql(f"delete from {s.model.target} where n = 77")

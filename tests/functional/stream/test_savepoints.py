@@ -139,7 +139,7 @@ def test_back_and_on_again(spark: Any, root: Path, monkeypatch: pytest.MonkeyPat
     kind = dict(zip(NAMES, kinds(spark, root), strict=True))[name]
     stream = kind.stream
     stream.model = replace(stream.model, retention=Retention(max_snapshots=1))
-    assert "it has taken in nothing yet" in refused(take, stream, "early")
+    assert "it has read nothing yet" in refused(take, stream, "early")
     for number in range(2):
         stream.add((number * 1000, f"k{number % 2}", number))
         stream.run()
@@ -265,7 +265,9 @@ def test_what_cannot_be_restored_is_told_and_nothing_is_changed(spark: Any, root
     program = stream.program
     stream.program = generate.program(plan_of(GROUPS.replace("k,", "v as k,").replace("by k", "by v")))
     told(
-        "its savepoint 'good' can't go on with the query as it is now", "the group key", "Put the query back"
+        "its savepoint 'good' can't be continued with the query as it is now",
+        "the group key",
+        "Put the query back",
     )
     stream.program = programs.pass_through()
     told("its query keeps no state, and kept some then")
@@ -328,7 +330,7 @@ def test_what_cannot_be_restored_is_told_and_nothing_is_changed(spark: Any, root
     # And here not.
     spark.sql(f"{expire} 1)")
     told(
-        f"the table {stream.events} that it streams from was built anew",
+        f"the table {stream.events} that it streams from was rebuilt",
         "its snapshots have expired",
         "Nothing was changed.",
         name="later",
@@ -477,7 +479,7 @@ def test_models_downstream_notice(spark: Any, root: Path) -> None:
         assert f"`dbt-stream state restore {down.model.name} s`" in said
         assert down.rows() == was
         up.run()
-    assert "that it streams from was built anew or rolled back" in refused(back, down, "too_late")
+    assert "that it streams from was rebuilt or rolled back" in refused(back, down, "too_late")
     back(down, "s")
     down.run()
     text = f"select c, count(*) as keys from {up.model.target} group by c"
@@ -489,7 +491,7 @@ def test_models_downstream_notice(spark: Any, root: Path) -> None:
     for name in ("s", "too_late"):
         delete(spark, down.model, name)
     back(up, "s")
-    assert f"Build this model anew too: {down.model.rebuild}" in refused(down.run)
+    assert f"Rebuild this model too: {down.model.rebuild}" in refused(down.run)
 
 
 OLD = {"n": "count(*)", "sv": "sum(v)", "d": "count(distinct x)"}

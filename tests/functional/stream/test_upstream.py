@@ -51,8 +51,8 @@ def test_a_table_that_was_built_anew(counts: Stream, how: str, rows: int) -> Non
     with pytest.raises(StreamError) as raised:
         counts.run()
     table = counts.events.rpartition(".")[2]
-    assert f"the table {counts.events} that it streams from was built anew" in raised.value.msg
-    assert f"Build this model anew too: {counts.model.rebuild}" in raised.value.msg
+    assert f"the table {counts.events} that it streams from was rebuilt" in raised.value.msg
+    assert f"Rebuild this model too: {counts.model.rebuild}" in raised.value.msg
     assert f"`dbt run --full-refresh --select {table}+`" in raised.value.msg
     assert counts.rows() == before
 
@@ -65,7 +65,7 @@ def test_a_table_that_was_built_anew_with_its_columns_in_another_order(counts: S
     columns = ", ".join(reversed(EVENTS.split(", ")))
     for statement in f"{how} table {{0}} (more int, {columns}) using iceberg".split(";"):
         counts.spark.sql(statement.format(counts.events))
-    with pytest.raises(StreamError, match="that it streams from was built anew") as raised:
+    with pytest.raises(StreamError, match="that it streams from was rebuilt") as raised:
         counts.run()
     assert "dropped and added again" not in raised.value.msg
 

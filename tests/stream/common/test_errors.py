@@ -59,7 +59,7 @@ def test_a_file_that_is_not_what_the_source_says() -> None:
         "file:///data/events/x.parquet. Could not read footer."
     ) == (
         "Model curves: the file file:///data/events/x.parquet can't be read as parquet, as source raw.events says it "
-        "is. Remove it from the folder or correct the source's format; no row of this micro-batch was taken in."
+        "is. Remove it from the folder or correct the source's format; no row of this micro-batch was ingested."
     )
 
 
@@ -78,8 +78,8 @@ def test_a_file_that_is_cut_short(cause: str) -> None:
     assert found == (
         "Model curves: of its source raw.events the file file:///data/events/a.json.gz is truncated, or still being "
         "written. Put files in place whole: write them elsewhere, or under a name that begins with '_' or '.', and "
-        "move them in when they are complete; the next run reads it once it is. No row of this micro-batch was taken "
-        "in."
+        "move them in when they are complete; the next run reads it once it is. No row of this micro-batch was "
+        "ingested."
     )
     in_batch = readable(RuntimeError(f"{said}\nCaused by: {cause}"))
     assert in_batch.startswith(
@@ -119,9 +119,7 @@ def test_a_file_without_its_footer(cause: str, kind: str) -> None:
 )
 def test_maps_that_spark_cannot_compare(said: str) -> None:
     found = sentence(said)
-    assert found.startswith(
-        "Model curves: its query needs to compare a MAP, or to put some in order, which Spark can't"
-    )
+    assert found.startswith("Model curves: its query compares or orders MAPs, which Spark can't")
     assert found.endswith("in the query below, as in max_by(map_entries(m), ts).")
 
 
@@ -130,7 +128,10 @@ def test_a_source_whose_rows_were_changed(kind: str) -> None:
     found = sentence(f"java.lang.IllegalStateException: Cannot process {kind} snapshot: 17, to ignore …")
     assert f"an Iceberg {kind} snapshot" in found
     assert f"'streaming-skip-{kind}-snapshots'" in found
-    assert "made from scratch and this model with it (`dbt run --full-refresh --select pages+`)" in found
+    assert (
+        "Rebuild the table from scratch and this model with it (`dbt run --full-refresh --select pages+`)"
+        in found
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_a_source_whose_rows_were_changed(kind: str) -> None:
     ],
 )
 def test_a_source_that_was_replaced(message: str) -> None:
-    assert "no longer has the snapshots that come after the last one taken in" in sentence(message)
+    assert "no longer has the snapshots after the last one that was read" in sentence(message)
 
 
 @pytest.mark.parametrize(
@@ -151,12 +152,12 @@ def test_a_source_that_was_replaced(message: str) -> None:
         "[INCOMPATIBLE_COLUMN_TYPE] UNION can only be performed on tables with compatible column types. The second column "
         'of the second table is "STRUCT<k: STRING, x: INT>" type which is not compatible with "STRUCT<k: STRING, x: INT, '
         'z: INT>" at the same column of the first table. SQLSTATE: 42825',
-        "ValueError: column stage_1_row has other fields in it than it had. To build it anew: `dbt run`.",
+        "ValueError: column stage_1_row has other fields in it than it had. To rebuild it: `dbt run`.",
     ],
 )
 def test_rows_that_are_kept_and_a_column_more(message: str) -> None:
     found = sentence(message)
-    assert "a source that the query reads with '*' has a column more, or one less" in found
+    assert "a source that the query reads with '*' has gained or lost a column" in found
     assert "Name the columns that it had" in found
 
 
@@ -266,7 +267,7 @@ def test_a_jvm_without_memory(message: str, what: str) -> None:
     told = sentence(message)
     assert told.startswith(f"Model curves: {what}")
     assert "'spark.driver.memory' under 'server_side_parameters' in the profile" in told
-    assert "the next run goes on from there" in told
+    assert "the next run continues from there" in told
     assert readable(RuntimeError(message)).startswith(what)
 
 

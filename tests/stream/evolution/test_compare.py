@@ -708,7 +708,7 @@ def test_a_ranking_of_groups() -> None:
     assert not evolution(old, of("count(*) as n")).is_migration
     minute = 60_000_000
     forgets = evolution(of("count(*) as n", ttl=minute), of("count(*) as n", last=5, ttl=minute))
-    assert forgets.refused == [f"{OPERATORS}; with state_ttl they aren't made anew"]
+    assert forgets.refused == [f"{OPERATORS}; with state_ttl they aren't rebuilt"]
 
 
 def test_what_is_above_a_ranking_changes_nothing() -> None:
@@ -739,7 +739,7 @@ def test_what_is_kept_of_a_stream() -> None:
         )
 
     assert evolution(of("item, v"), of("item, w as v")).refused == [
-        f"{OPERATORS}; with state_ttl they aren't made anew"
+        f"{OPERATORS}; with state_ttl they aren't rebuilt"
     ]
     assert not evolution(of("item, v"), of("ITEM, v as v", "b")).words
 
@@ -842,7 +842,7 @@ def test_a_column_that_another_stage_has_too() -> None:
     # In one go.
     found = evolution(old, stages(s={"c": ["x"]}, t={"b": ["x"]}))
     assert migration(found, columns("x"), columns("x"))[1] == [
-        "x of its state would begin anew, and something else goes on with it"
+        "x of its state would start empty, and something else still uses it"
     ]
     # One stage begins what another goes on with.
     made = migrated(stages(s={}, t={"b": ["x"]}), stages(s={"a": ["x"]}, t={"b": ["x"]}), ["x"], ["x"])

@@ -122,7 +122,7 @@ def test_with_state_ttl() -> None:
     assert not edited(having(1), having(2), ttl=1_000_000).refused
     assert edited(
         having(1), of_groups("group by n % 2", "n % 2 as n, count(*) as c"), ttl=1_000_000
-    ).refused == [f"{OPERATORS}; with state_ttl they aren't made anew"]
+    ).refused == [f"{OPERATORS}; with state_ttl they aren't rebuilt"]
 
 
 def test_windows_are_numbered_as_they_are_read() -> None:

@@ -49,12 +49,12 @@ def test_advice_on_a_seed() -> None:
     model = replace(MODEL, upstream={"given_rows": "given", "t": "t"}, seeds=frozenset(["given_rows"]))
     assert model.make_anew("lake.db.Given_Rows") == "`dbt build --full-refresh --select given+`"
     said = replaced(model, "lake.db.given_rows", from_scratch=True)
-    assert "the table lake.db.given_rows of the seed that it streams from was made anew" in said
+    assert "the table lake.db.given_rows of the seed that it streams from was recreated" in said
     assert (
-        f"Build this model anew too: {model.rebuild}; with all models that read the seed in turn: `dbt build"
+        f"Rebuild this model too: {model.rebuild}; with all models that read the seed in turn: `dbt build"
         in said
     )
-    assert "the table lake.db.t that it streams from was built anew" in replaced(model, "lake.db.t", True)
+    assert "the table lake.db.t that it streams from was rebuilt" in replaced(model, "lake.db.t", True)
 
 
 def test_names_of_files_differ_as_those_of_tables_do() -> None:
@@ -85,9 +85,9 @@ def test_names_of_files_differ_as_those_of_tables_do() -> None:
         ),
         (
             "void",
-            "a NULL of no type, which an Iceberg table can't hold; say of which it is, as in CAST(NULL AS STRING)",
+            "a NULL without a type, which an Iceberg table can't hold; give it one, as in CAST(NULL AS STRING)",
         ),
-        ("struct<a:void,b:int>", "is or holds a NULL of no type"),
+        ("struct<a:void,b:int>", "is or holds a NULL without a type"),
     ],
 )
 @pytest.mark.parametrize("program", [APPENDS, REPLACES])

@@ -68,7 +68,7 @@ def test_fewer_rows_at_once_only_for_lack_of_memory(
 def test_what_is_left_is_told_by_the_same_event_time(model: StreamModel) -> None:
     for changed in (cutter(model, time="other"), cutter(model, time=None), cutter(model, feed=True)):
         with pytest.raises(
-            StreamError, match=r"in order of raw\.events\.ts, which is its event time no more"
+            StreamError, match=r"in order of raw\.events\.ts, which is no longer its event time"
         ):
             take(changed, since=Cut(17, ("raw.events.ts",)))
 

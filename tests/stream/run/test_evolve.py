@@ -44,6 +44,5 @@ def test_other_fields_in_a_column_of_the_state() -> None:
     with pytest.raises(ValueError) as raised:
         Columns(rows("price"), rebuild=MODEL.rebuild).select(spark, "select 1")
     assert str(raised.value) == (
-        "column row has other fields in it than it had. To build it anew: "
-        "`dbt run --full-refresh --select curves`."
+        "column row has other fields in it than it had. To rebuild it: `dbt run --full-refresh --select curves`."
     )

@@ -19,11 +19,11 @@ from dbt.adapters.spark_streaming.stream.run.recovery import Found, check, unfin
 from dbt.adapters.spark_streaming.stream.storage.checkpoint import Checkpoint
 
 MODEL = StreamModel("curves", "db.curves", "db.curves__state", Storage("/root", lambda: None), ())
-REBUILD = "To build it anew: `dbt run --full-refresh --select curves`."
+REBUILD = "To rebuild it: `dbt run --full-refresh --select curves`."
 BESIDE = (
-    "To build it anew: `dbt run --full-refresh --select curves`; or beside the old version, which stays until the new one "
-    "has caught up: `dbt-stream deploy init curves`; or with a table that has the rows so far: "
-    "`dbt-stream state bootstrap curves --from <table>`."
+    "To rebuild it: `dbt run --full-refresh --select curves`; or next to the old version, which stays until the new "
+    "one has caught up: `dbt-stream deploy init curves`; or with a table that has the rows so far: `dbt-stream state "
+    "bootstrap curves --from <table>`."
 )
 SIGNATURE = {"keys": ["k"], "window": "1 minute"}
 
@@ -50,7 +50,7 @@ def problem(found: Found, stateful: bool = True) -> str:
     sentence = raised.value.msg
     assert sentence.startswith("Model curves: ")
     # Where it is the query that is another one, the old one can go on meanwhile.
-    said, to_do, end = sentence.removeprefix("Model curves: ").partition("To build it anew: ")
+    said, to_do, end = sentence.removeprefix("Model curves: ").partition("To rebuild it: ")
     assert to_do + end == (BESIDE if "its query has changed" in said else REBUILD)
     return said.strip()
 
@@ -164,7 +164,7 @@ def test_a_part_of_the_checkpoint_gone(stateful: bool) -> None:
         GOING, checkpoint=Checkpoint("q1", 7, 7, missing=("offsets/7",)), state=AT_SEVEN if stateful else None
     )
     assert problem(found, stateful) == (
-        "a part of its checkpoint /root/checkpoints/db.curves is gone (offsets/7), so rows could be passed over or come "
+        "a part of its checkpoint /root/checkpoints/db.curves is gone (offsets/7), so rows could be skipped or read "
         "twice."
     )
 
@@ -229,15 +229,15 @@ def test_table_replaced() -> None:
 def test_rows_of_an_incremental_run() -> None:
     for stateful in (True, False):
         assert problem(replace(GOING, target_incremental=True), stateful) == (
-            "an incremental run has put rows into its table db.curves since the stream ran, and what the stream reads "
-            "would come on top of these rows. If they are to stay, and none of them comes from the stream once more: "
-            "`ALTER TABLE db.curves UNSET TBLPROPERTIES ('stream.incremental-after')`."
+            "an incremental run has added rows to its table db.curves since the stream ran, and what the stream reads "
+            "would be added to these rows. To keep them, if the stream won't read any of them again: `ALTER TABLE "
+            "db.curves UNSET TBLPROPERTIES ('stream.incremental-after')`."
         )
 
 
 OTHERS = (
-    "its table db.curves has 12 rows, and none of its commits is a stream's: it was built in another way (as a table or "
-    "incrementally, by another materialization), and what the stream reads would come on top of these rows."
+    "its table db.curves has 12 rows, and none of its commits is a stream's: it was built in another way (as a table "
+    "or incrementally, by another materialization), and what the stream reads would be added to these rows."
 )
 
 
@@ -267,7 +267,7 @@ def test_a_changed_query_names_what_changed() -> None:
     found = replace(GOING, signature={"keys": ["k", "l"], "window": "1 minute"})
     assert (
         problem(found)
-        == "its query has changed in what its state depends on (keys). Put the query back, and it goes on."
+        == "its query has changed in what its state depends on (keys). Put the query back, and it continues."
     )
 
 
@@ -344,7 +344,7 @@ def test_aggregates_that_come_and_go_are_no_problem_unless_they_are_to_be() -> N
         check(replace(MODEL, on_state_change="fail"), True, _signature("b", "c"), found)
     assert (
         "its query has changed in what its state depends on (the aggregate a is gone; the aggregate c is new), and its "
-        "config on_state_change is 'fail'. To have the state go on" in raised.value.msg
+        "config on_state_change is 'fail'. To continue the state" in raised.value.msg
     )
     check(replace(MODEL, on_state_change="fail"), True, _signature("b", "a"), found)
 
@@ -353,7 +353,7 @@ def test_other_rows_are_a_problem_unless_their_author_says_so() -> None:
     found, other = replace(GOING, signature=_signature("a")), _signature("a", "b", source="t where x")
     with pytest.raises(
         StreamError,
-        match=r"what is read below the aggregates\)\. Put the query back, and it goes on\. To keep the state",
+        match=r"what is read below the aggregates\)\. Put the query back, and it continues\. To keep the state",
     ):
         check(MODEL, True, other, found)
     check(replace(MODEL, keep_state=True), True, other, found)
@@ -364,7 +364,7 @@ def test_other_rows_are_a_problem_unless_their_author_says_so() -> None:
 def test_a_key_of_the_table_that_the_query_does_not_give_any_more() -> None:
     found = replace(GOING, signature={**_signature("a"), "row_key": ["k", "page"]})
     check(replace(MODEL, columns={"K": "int", "page": "int"}), True, _signature("a"), found)
-    with pytest.raises(StreamError, match="its query gives no page any more, by which rows of its table"):
+    with pytest.raises(StreamError, match="its query no longer returns page, part of the key of its table"):
         check(replace(MODEL, columns={"k": "int"}), True, _signature("a"), found)
 
 
@@ -398,17 +398,17 @@ WINDOWS = (
         (
             _row_key(GROUPS.format(items="item", by="item")),
             _row_key(GROUPS.format(items="item as a, item", by="item")),
-            "told apart by a (item), and were by item, so",
+            "identified by a (item), and were by item, so",
         ),
         (
             _row_key(GROUPS.format(items="a as x, b as y", by="a, b")),
             _row_key(GROUPS.format(items="a as y, b as x", by="a, b")),
-            "told apart by x (b), y (a), and were by x (a), y (b), so",
+            "identified by x (b), y (a), and were by x (a), y (b), so",
         ),
         (
             _row_key(WINDOWS.format(items="window_end, item"), True),
             _row_key(WINDOWS.format(items="window_end as t, window_end, item"), True),
-            "told apart by item (item), t (window_end), and were by item (item), window_end, so",
+            "identified by item (item), t (window_end), and were by item (item), window_end, so",
         ),
         (
             _row_key(WINDOWS.format(items="window_end, item"), True),
@@ -418,12 +418,12 @@ WINDOWS = (
         (
             _row_key(WINDOWS.format(items="window_end, item"), True),
             _row_key(WINDOWS.format(items="window_end, item"), True, upsert=False),
-            "told apart by nothing (they are only added), and were by item (item), window_end, so",
+            "identified by nothing (they are only added), and were by item (item), window_end, so",
         ),
         (
             _row_key(WINDOWS.format(items="window_end, item"), True, upsert=False),
             _row_key(WINDOWS.format(items="window_end, item"), True),
-            "told apart by item (item), window_end, and were by nothing (they are only added), so",
+            "identified by item (item), window_end, and were by nothing (they are only added), so",
         ),
         # Of an earlier version.
         (
@@ -434,7 +434,7 @@ WINDOWS = (
         (
             {**_signature("a"), "row_key": ["a"]},
             _row_key(GROUPS.format(items="item", by="item")),
-            "told apart by item, and were by a, so",
+            "identified by item, and were by a, so",
         ),
     ],
 )
@@ -467,11 +467,11 @@ def test_a_stream_upstream_that_is_none_any_more(stateful: bool, table: str, cha
     with pytest.raises(StreamError) as raised:
         check(model, stateful, SIGNATURE, found)
     assert raised.value.msg == (
-        f"Model curves: it has read the changes of {table} ({changes}), and no streaming model whose rows change keeps that "
-        f"table up to date any more. If {name} is a table or an incremental model by now, make it a streaming model again "
-        f"and build both anew: `dbt run --full-refresh --select {name}+`; or build this model in batch as well: "
-        f"materialized='table', with ref('{name}') instead of stream(ref('{name}')). If {name} is a streaming model still, "
-        "build this one anew: `dbt run --full-refresh --select curves`."
+        f"Model curves: it has read the changes of {table} ({changes}), and no streaming model that updates its rows "
+        f"writes that table any more. If {name} is now a table or an incremental model, make it a streaming model "
+        f"again and rebuild both: `dbt run --full-refresh --select {name}+`; or build this model in batch as well: "
+        f"materialized='table', with ref('{name}') instead of stream(ref('{name}')). If {name} is still a streaming "
+        "model, rebuild this one: `dbt run --full-refresh --select curves`."
     )
 
 

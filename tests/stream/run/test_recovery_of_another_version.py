@@ -88,10 +88,10 @@ def test_what_the_package_changed_is_no_edit(model: StreamModel, name: str, note
         assert said is not None
         before = "dbt-spark-streaming 0.1.0" if noted else "an earlier dbt-spark-streaming"
         assert (
-            f"its query is what it was, but its state was made by {before}, and 9.0.0 keeps another one"
+            f"its query is unchanged, but its state was made by {before}, and 9.0.0 keeps a different one"
             in said
         )
-        assert f"with {before} it goes on as before" in said
+        assert f"with {before} it continues as before" in said
         assert "Put the query back" not in said and "changed in what" not in said
     assert "`dbt run --full-refresh --select totals`" in model.build_anew
     assert "`dbt-stream state bootstrap totals --from <table>`" in model.build_anew

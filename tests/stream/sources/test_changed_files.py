@@ -82,11 +82,11 @@ def test_a_file_that_was_written_again(folder: Folder, name: str, by: int) -> No
     with pytest.raises(StreamError) as raised:
         folder.begin()
     assert raised.value.msg == (
-        f"Model m: the file file://{folder.folder / name} of its source raw.orders was written again since this model read "
-        "it. A stream reads a path once, so its table has the rows of before, and those that it has now would never come "
-        "in. To have them beside the others, give it another name; to have them in their place, build the model anew: "
-        "`dbt run --full-refresh --select m`. If the rows are the same (files that were copied or touched), say so once: "
-        "`dbt run --select m --vars '{keep_state: true}'`."
+        f"Model m: the file file://{folder.folder / name} of its source raw.orders was written again since this model "
+        "read it. A stream reads a path once, so its table has the old rows, and those that it has now would never be "
+        "read. To add them to the old ones, give it another name; to replace the old ones, rebuild the model: `dbt run "
+        "--full-refresh --select m`. If the rows are the same (files that were copied or touched), say so once: `dbt "
+        "run --select m --vars '{keep_state: true}'`."
     )
 
 
@@ -148,7 +148,7 @@ def test_all_files_are_others(folder: Folder) -> None:
     folder.begin()
     (warning,) = folder.warnings
     assert "of the 1 file that it has read of its source raw.orders none is in" in warning
-    assert "If the folder was replaced by another one, build the model anew" in warning
+    assert "If the folder was replaced by another one, rebuild the model" in warning
     for options in ({"cleanSource": "delete"}, {"ignoreMissingFiles": "true"}):
         folder.option(**options)
         folder.begin()

@@ -86,11 +86,11 @@ def test_commands_are_those_of_the_version(model: StreamModel, staged: Deploymen
     assert (model.is_beside, new.is_beside, version(model, staged.previous).is_beside) == (False, True, True)
     assert new.state == f"{staged.new}__state"
     assert new.rebuild == "`dbt-stream deploy init --full-refresh m`"
-    assert new.build_anew == f"To build it anew: {new.rebuild}."
+    assert new.build_anew == f"To rebuild it: {new.rebuild}."
     assert model.build_anew == (
-        "To build it anew: `dbt run --full-refresh --select m`; or beside the old version, which stays until the new one "
-        "has caught up: `dbt-stream deploy init m`; or with a table that has the rows so far: "
-        "`dbt-stream state bootstrap m --from <table>`."
+        "To rebuild it: `dbt run --full-refresh --select m`; or next to the old version, which stays until the new one "
+        "has caught up: `dbt-stream deploy init m`; or with a table that has the rows so far: `dbt-stream state "
+        "bootstrap m --from <table>`."
     )
     assert len({model.checkpoint, new.checkpoint, version(model, staged.previous).checkpoint}) == 3
 
@@ -107,7 +107,7 @@ def test_readers_are_told_of_a_model_that_was_promoted_once(model: StreamModel, 
 
 def test_a_table_replaced_under_a_run_is_told(model: StreamModel) -> None:
     said = explain(model, Exception("Table UUID does not match: current=1 != refreshed=2")).msg
-    assert "was replaced by another one while it ran (as by `dbt-stream deploy promote`)" in said
+    assert "was replaced while it ran (as by `dbt-stream deploy promote`)" in said
 
 
 def checkpoint(model: StreamModel, reads: list[str], offsets: list[object], done: bool = True) -> None:
@@ -171,7 +171,7 @@ def test_what_an_edited_query_can_not_take_in_is_told_at_once(
     monkeypatch.setattr(deploy, "_standing", lambda environment, model: standing)
     for edited in (
         None,
-        "its query has changed. To build it anew: `dbt-stream deploy init --full-refresh m`.",
+        "its query has changed. To rebuild it: `dbt-stream deploy init --full-refresh m`.",
     ):
         monkeypatch.setattr(deploy, "_refused", lambda project, name, standing, edited=edited: edited)
         with pytest.raises(ProjectError) as raised:
@@ -180,6 +180,6 @@ def test_what_an_edited_query_can_not_take_in_is_told_at_once(
         if edited is None:
             assert "deploy await" in str(raised.value) and "deploy await" in told
         else:
-            said = f"the old one has read 1 file of /in more, and the new one can't take them in: {edited}"
+            said = f"the old one has read 1 file of /in more, and the new one can't read them: {edited}"
             assert said in str(raised.value) and said.removeprefix("the old") in told
             assert "deploy await" not in f"{raised.value}{told}"
