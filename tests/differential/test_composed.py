@@ -122,7 +122,7 @@ _ON_DUCKDB = [name for name in CASES if name not in ONLY_SPARK]
 _RUNNING = [name for name in test_operators.QUERIES if "running" in name]
 
 
-@pytest.mark.parametrize("name", mostly_thorough(_ON_DUCKDB, _ON_DUCKDB[::18]))
+@pytest.mark.parametrize("name", mostly_thorough(_ON_DUCKDB, _ON_DUCKDB[::36]))
 @pytest.mark.parametrize("cuts", [4])
 def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str, cuts: int) -> None:
     batch, program = CASES[name]()
@@ -218,7 +218,7 @@ def test_what_a_table_outside_gave_is_taken_back_as_it_was(laboratory: duck.Labo
     assert all(name is None or name.endswith(" 3") for name, *_ in found)
 
 
-@pytest.mark.parametrize("kind", ["left", "full", "left anti"])
+@pytest.mark.parametrize("kind", mostly_thorough(["left", "full", "left anti"], ["full"]))
 @pytest.mark.parametrize("cuts", mostly_thorough([1, 3, 6], [3]))
 def test_a_row_that_has_met_none_comes_once(laboratory: duck.Laboratory, kind: str, cuts: int) -> None:
     """Also where rows are late, and what they should have met is gone: each comes alone or with others, never both."""

@@ -132,10 +132,7 @@ def put(laboratory: duck.Laboratory, dropped: bool) -> None:
             laboratory.base.execute(f"insert into asks__pieces values ({time}, 'a', 99, {piece})")
 
 
-_IN_CI = [
-    *("tumble", "session", "dynamic cumulate", "rows of a session", "over", "near", "nothing near", "first"),
-    *("groups", "rows", "the highest"),
-]
+_IN_CI = ["session", "rows of a session", "over", "near", "groups"]
 
 
 @pytest.mark.parametrize("name", mostly_thorough([*QUERIES, *KEPT], _IN_CI))

@@ -21,12 +21,9 @@ from tests.thorough import mostly_thorough
 
 IN_CI = [
     ("cumulate WindowAggregate", "", "several at once"),
-    ("tumble WindowAggregate", "early", "a FILTER of distinct values where there was none"),
     ("tumble WindowTopN of groups", "", "a smaller N"),
     ("GroupAggregate", "few keys", "several at once"),
-    ("TopN of groups", "few keys", "a larger N"),
     ("TopN of rows", "few keys", "a smaller N"),
-    ("GroupAggregate over a join with a table", "few keys", "several at once"),
 ]
 ROW_BY_ROW = {
     "GroupAggregate",

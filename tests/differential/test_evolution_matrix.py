@@ -85,10 +85,17 @@ def before(operator: str, config: str) -> dict[str, Any]:
 
 CASES = [(operator, config) for operator in OPERATORS for config in configs_of(operator)]
 IN_CI = [
-    *((operator, configs_of(operator)[0]) for operator in OPERATORS),
     ("tumble WindowAggregate", "early"),
+    ("session WindowAggregate", ""),
+    ("tumble rows", ""),
+    ("tumble WindowTopN of rows", ""),
     ("GroupAggregate", "state_ttl"),
-    ("TopN of groups", "state_ttl"),
+    ("GroupAggregate over GroupAggregate", "few keys"),
+    ("TopN of rows", "few keys"),
+    ("Deduplicate last", "few keys"),
+    ("Join", "state_ttl"),
+    ("UNION", "state_ttl"),
+    ("OVER", "few keys"),
 ]
 
 

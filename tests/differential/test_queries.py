@@ -93,7 +93,7 @@ def test_random_programs_that_have_it(on_duckdb: duck.Laboratory, part: str) -> 
 
 
 @pytest.mark.parametrize(
-    "name", mostly_thorough(SHORT_LIVED, [each for each in SHORT_LIVED if each not in _SLOW][::6])
+    "name", mostly_thorough(SHORT_LIVED, [each for each in SHORT_LIVED if each not in _SLOW][::12])
 )
 def test_when_state_is_folded_changes_nothing(on_duckdb: duck.Laboratory, name: str) -> None:
     case, rows = SHORT_LIVED[name], tables.make(1)
@@ -147,16 +147,18 @@ def _windows(*found: tuple[float, float, int]) -> str:
     ("call", "rows", "found"),
     [
         # d comes late, f when the state of its window has expired.
-        (
+        pytest.param(
             Call("tumble", "ts", ("10 minutes",)),
             [(0, "a"), (1, "b"), (30, "c"), (5, "d"), (200, "e"), (6, "f")],
             [(0, 10, 3), (30, 40, 1), (200, 210, 1)],
+            marks=pytest.mark.thorough,
         ),
         # A session that is open keeps what it is of, however long ago it began.
-        (
+        pytest.param(
             Call("session", "ts", ("90 minutes",), partition_by=("g",)),
             [(0, "a"), (70, "b"), (75, None), (80, "c"), (300, "d"), (500, "e")],
             [(0, 170, 4), (300, 390, 1), (500, 590, 1)],
+            marks=pytest.mark.thorough,
         ),
         # A late row puts two sessions together, one of which had ended long ago.
         (
@@ -186,13 +188,13 @@ def test_random_queries_on_spark(on_spark: spark.Laboratory) -> None:
     assert found[EQUAL] > len(ON_SPARK) // 2
 
 
-@pytest.mark.parametrize("name", mostly_thorough(EXAMPLES, [*EXAMPLES][::12]))
+@pytest.mark.parametrize("name", mostly_thorough(EXAMPLES, [*EXAMPLES][::36]))
 def test_what_once_differed_on_duckdb(on_duckdb: duck.Laboratory, name: str) -> None:
     outcome = on_duckdb.run(EXAMPLES[name], tables.make(1))
     assert outcome.kind in (EQUAL, REFUSED), outcome.detail
 
 
-@pytest.mark.parametrize("name", mostly_thorough(BECAME_EQUAL, [*BECAME_EQUAL][::6]))
+@pytest.mark.parametrize("name", mostly_thorough(BECAME_EQUAL, [*BECAME_EQUAL][::18]))
 def test_what_became_equal_on_duckdb(on_duckdb: duck.Laboratory, name: str) -> None:
     outcome = on_duckdb.run(BECAME_EQUAL[name], tables.make(1))
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"

@@ -75,7 +75,7 @@ QUERIES = [
 ]
 
 
-@pytest.mark.parametrize("text", mostly_thorough(QUERIES, QUERIES[::9]))
+@pytest.mark.parametrize("text", mostly_thorough(QUERIES, QUERIES[::27]))
 def test_a_ranking_over_groups_is_batch_however_it_is_cut(laboratory: duck.Laboratory, text: str) -> None:
     plan = plan_of(text, KNOWN)
     assert any(isinstance(each, TopN) for each in plan.dataflow.operators)

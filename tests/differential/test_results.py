@@ -113,12 +113,11 @@ IN_OPERATORS = {
 
 
 STEPS = [(name, results) for name in IN_STAGES for results in RESULTS]
-_STEPS = [("hop", "early"), ("topn", "early, complete later, late")]
+_STEPS = [("topn", "early, complete later, late")]
 ENDS = [(name, results) for name in IN_OPERATORS for results in RESULTS]
 _ENDS = [
     ("rows of sessions ranked", "late"),
     ("without a key", "early"),
-    ("cumulate of windows", "early, complete later, late"),
     ("exists", "complete later"),
 ]
 

@@ -15,6 +15,7 @@ from dbt.adapters.spark_streaming.util.quoting import time_name
 from tests.differential import duck
 from tests.differential.outcome import compare
 from tests.planned import plan_of
+from tests.thorough import mostly_thorough
 
 BY_WINDOW = "group by window_start, window_end"
 
@@ -69,12 +70,15 @@ def laboratory() -> Iterator[duck.Laboratory]:
     made.base.close()
 
 
+_IN_CI = ["tumble", "session", "two windows", "no windows", "odd names", "the first"]
+
+
 @pytest.mark.parametrize(
     "known",
     [KNOWN, pytest.param({}, marks=pytest.mark.thorough)],
     ids=["a source's event_time", "no event_time"],
 )
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
 def test_a_stream_has_the_rows_of_batch(
     laboratory: duck.Laboratory, name: str, known: dict[str, Known]
 ) -> None:

@@ -19,7 +19,7 @@ RUNS = [(case, cuts) for case in case_names() for cuts in (AT_ONCE, BATCH)]
 # Programs are run in `test_programs`, which needs a tenth of the time. This is what Spark makes of a few: grouping sets,
 # sessions, a join, a ranking and first rows.
 _IN_CI = [
-    *("cumulate_grouping_sets", "session_agg", "nexmark_q20", "wtopn_agg", "dedup_unbounded_first"),
+    *("cumulate_grouping_sets", "nexmark_q20", "wtopn_agg", "dedup_unbounded_first"),
 ]
 
 

@@ -22,6 +22,7 @@ class TestAliasErrors(BaseAliasErrors):
     pass
 
 
+@pytest.mark.thorough
 class TestSameAliasDifferentSchemas(BaseSameAliasDifferentSchemas):
     @pytest.fixture(scope="class")
     def macros(self) -> dict[str, str]:

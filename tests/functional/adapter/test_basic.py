@@ -28,6 +28,7 @@ class TestSimpleMaterializations(BaseSimpleMaterializations):
     pass
 
 
+@pytest.mark.thorough
 class TestSingularTests(BaseSingularTests):
     pass
 
@@ -41,6 +42,7 @@ class TestEmpty(BaseEmpty):
     pass
 
 
+@pytest.mark.thorough
 class TestEphemeral(BaseEphemeral):
     pass
 
@@ -71,10 +73,12 @@ class TestSnapshotCheckCols(BaseSnapshotCheckCols):
     pass
 
 
+@pytest.mark.thorough
 class TestSnapshotTimestamp(BaseSnapshotTimestamp):
     pass
 
 
+@pytest.mark.thorough
 class TestAdapterMethod(BaseAdapterMethod):
     pass
 
@@ -94,6 +98,7 @@ def in_our_words(catalog: dict[str, Any]) -> dict[str, Any]:
     return catalog
 
 
+@pytest.mark.thorough
 class TestDocsGenerate(BaseDocsGenerate):
     @pytest.fixture(scope="class")
     def expected_catalog(self, project: Any, profile_user: str) -> dict[str, Any]:

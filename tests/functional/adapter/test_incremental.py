@@ -16,6 +16,7 @@ class TestMergeExcludeColumns(BaseMergeExcludeColumns):
     pass
 
 
+@pytest.mark.thorough
 class TestMicrobatch(BaseMicrobatch):
     pass
 

@@ -23,16 +23,22 @@ def named(strategy: str) -> str:
     return "c_" + strategy.replace("+", "_")
 
 
-class TestContractsAndNullKeys:
+class ContractsAndNullKeys:
+    """A project with models of some strategies."""
+
+    STRATEGIES: tuple[str, ...] = ()
+    KEYED: tuple[str, ...] = ()
+
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
         made = {}
-        for strategy, configs in STRATEGIES.items():
+        for strategy in self.STRATEGIES:
+            configs = STRATEGIES[strategy]
             made[f"{named(strategy)}.sql"] = (
                 "{{ config(materialized='incremental', on_schema_change='fail', "
                 f"incremental_strategy='{strategy}'{', ' + configs if configs else ''}) }}}}\n{ROWS}"
             )
-        for strategy in ("merge", "delete+insert"):
+        for strategy in self.KEYED:
             for name, key in KEYS.items():
                 made[f"n_{named(strategy)}_{name}.sql"] = (
                     f"{{{{ config(materialized='incremental', incremental_strategy='{strategy}', unique_key={key}) }}}}"
@@ -49,7 +55,7 @@ class TestContractsAndNullKeys:
                     {"name": "at", "data_type": "timestamp"},
                 ],
             }
-            for strategy in STRATEGIES
+            for strategy in self.STRATEGIES
         ]
         return made | {"schema.yml": yaml.safe_dump({"models": contracts})}
 
@@ -74,11 +80,22 @@ class TestContractsAndNullKeys:
     def test_a_row_whose_key_is_null_comes_once(self, project: Any) -> None:
         for _ in range(2):
             run_dbt(["run", "-s", "n_*"])
-        for strategy in ("merge", "delete+insert"):
+        for strategy in self.KEYED:
             for name in KEYS:
                 table = f"n_{named(strategy)}_{name}"
                 found = project.run_sql(f"select k, v from {{schema}}.{table} order by v", fetch="all")
                 assert [tuple(row) for row in found] == [(None, 1), ("a", 2)], table
+
+
+class TestContractsAndNullKeys(ContractsAndNullKeys):
+    STRATEGIES = ("merge", "microbatch")
+    KEYED = ("merge",)
+
+
+@pytest.mark.thorough
+class TestContractsAndNullKeysOfOtherStrategies(ContractsAndNullKeys):
+    STRATEGIES = ("append", "delete+insert", "insert_overwrite")
+    KEYED = ("delete+insert",)
 
 
 EVENTS = "{{ tumble(ref('events'), 'at', '1 hour') }}"
@@ -111,6 +128,7 @@ def enforced(name: str, columns: dict[str, str]) -> dict[str, Any]:
     return {"name": name, "config": {"contract": {"enforced": True}}, "columns": listed}
 
 
+@pytest.mark.thorough
 class TestContractsOfPlannedQueriesAndSnapshots:
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:

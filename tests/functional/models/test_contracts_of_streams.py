@@ -151,17 +151,7 @@ class Contracts:
 
 
 class TestContractsOfStreams(Contracts):
-    NAMES = ("rows_", "groups", "windows")
-
-    def test_flush(self, spark: Any, project: Any, folder: Path) -> None:
-        self.write(folder, "c", ("03:00", "w", -5))
-        said = self.run("--select", "windows", "--vars", "{flush: true}", fails=True)
-        assert "breaks its contract: Constraint not_less" in said["windows"]
-        write_file(
-            self.models_yml(windows={"expression": "v > -10"}), project.project_root, "models", "models.yml"
-        )
-        self.run("--select", "windows", "--vars", "{flush: true}")
-        assert [row[-1] for row in self.rows(spark, project)["windows"]] == [36, 0, -5]
+    NAMES = ("rows_", "groups")
 
     def test_contract_is_edited(self, spark: Any, project: Any) -> None:
         write_file(
@@ -178,4 +168,14 @@ class TestContractsOfStreams(Contracts):
 
 @pytest.mark.thorough
 class TestContractsOfOtherStreams(Contracts):
-    NAMES = ("logged", "latest", "all_of_it", "early")
+    NAMES = ("logged", "latest", "all_of_it", "windows", "early")
+
+    def test_flush(self, spark: Any, project: Any, folder: Path) -> None:
+        self.write(folder, "c", ("03:00", "w", -5))
+        said = self.run("--select", "windows", "--vars", "{flush: true}", fails=True)
+        assert "breaks its contract: Constraint not_less" in said["windows"]
+        write_file(
+            self.models_yml(windows={"expression": "v > -10"}), project.project_root, "models", "models.yml"
+        )
+        self.run("--select", "windows", "--vars", "{flush: true}")
+        assert [row[-1] for row in self.rows(spark, project)["windows"]] == [36, 0, -5]

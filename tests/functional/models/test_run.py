@@ -223,7 +223,7 @@ class TestRun:
         finally:
             failpoints.arm(None)
             for name in ("tens", "hours"):
-                self.outside(project, "stop", name)
+                CliRunner().invoke(main, [*self.options(project), "stop", name])
             thread.join(60)
         assert outcome == [True]
         assert "tens: restarts in 1 s (1 time in a row)." in capsys.readouterr().out

@@ -25,6 +25,7 @@ models:
 """
 
 
+@pytest.mark.thorough
 class TestVersions:
     @pytest.fixture(scope="class")
     def models(self, events: Path) -> dict[str, str]:

@@ -29,6 +29,7 @@ KINDS = ["bigint", "double", "decimal(12,2)"]
 BIG = 5_000_000_000
 
 
+@pytest.mark.thorough
 class TestWiderTypes:
     @pytest.fixture(scope="class")
     def models(self, spark: Any, unique_schema: str) -> dict[str, str]:

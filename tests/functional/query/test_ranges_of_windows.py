@@ -126,10 +126,7 @@ def pieces(seed: int) -> list[TimeRange]:
     return found
 
 
-_IN_CI = {
-    "cumulate_on_change",
-    "session",
-}
+_IN_CI = {"cumulate_on_change"}
 
 
 @pytest.mark.parametrize("name", mostly_thorough(TEXTS, _IN_CI))
@@ -184,6 +181,7 @@ def _leaves(plan: Any) -> list[Any]:
     return [leaves.apply(number) for number in range(leaves.size())]
 
 
+@pytest.mark.thorough
 def test_a_day_is_whole_where_clocks_change(spark: Any, events: str) -> None:
     """23 hours of the last day of March: the range is one day of the zone, and not more of the next."""
     table = Table(spark, TEXTS["day_of_a_zone"])

@@ -45,6 +45,7 @@ def test_refused_before_anything_is_kept(spark: Any, storage_root: Path, name: s
     assert not spark.catalog.tableExists(made.model.state)
 
 
+@pytest.mark.thorough
 def test_what_is_not_kept_may_have_one(spark: Any, storage_root: Path) -> None:
     text = f"select c collate utf8_binary as c, count(*) as n from {COLLATED} where c = 'a' group by c collate utf8_binary"
     made = Stream(

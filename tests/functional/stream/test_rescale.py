@@ -87,6 +87,7 @@ def test_another_number_of_tasks_moves_no_state(spark: Any, storage_root: Path, 
     assert len(changed.rows()) >= 3
 
 
+@pytest.mark.thorough
 def test_a_restart_reads_what_the_next_micro_batch_needs(spark: Any, storage_root: Path) -> None:
     """Files of the state that a run doesn't read may as well be away."""
     s = stream(

@@ -90,6 +90,7 @@ def test_a_table_that_stays_as_it_is_gets_no_commit(
     assert s.rows() == sorted_rows([("a", 9), ("b", 7), ("c", 1), (None, 1)])
 
 
+@pytest.mark.thorough
 def test_an_idle_key_is_forgotten_and_begins_anew(spark: Any, storage_root: Path) -> None:
     s = stream(spark, storage_root, GROUPS, OF_GROUPS, ttl=10 * SECOND)
     s.add((0, "a", 1), (1_000, "b", 1))

@@ -12,6 +12,7 @@ from dbt.adapters.spark_streaming.query.program import Program, StatePart, Step
 from dbt.adapters.spark_streaming.query.windows.emission import FINAL, Emission
 from tests.functional.query import test_operators, test_queries, test_unwindowed
 from tests.planned import plan_of
+from tests.thorough import mostly_thorough
 
 _MINUTE, _DAY = 60_000_000, 86_400_000_000
 _EMISSIONS = {
@@ -46,7 +47,7 @@ def _check(program: Program) -> int:
     return found
 
 
-@pytest.mark.parametrize("emission", _EMISSIONS)
+@pytest.mark.parametrize("emission", mostly_thorough(_EMISSIONS, ["early"]))
 def test_windows(emission: str) -> None:
     found = 0
     for text in test_queries.QUERIES.values():
@@ -59,7 +60,7 @@ def test_windows(emission: str) -> None:
     assert found > 50
 
 
-@pytest.mark.parametrize("name", test_unwindowed.QUERIES)
+@pytest.mark.parametrize("name", mostly_thorough(test_unwindowed.QUERIES, [*test_unwindowed.QUERIES][::4]))
 def test_without_windows(name: str) -> None:
     ttl = _DAY if name in test_unwindowed.TTL else None
     program = generate.program(test_unwindowed.planned(name), ttl=ttl)
@@ -68,7 +69,7 @@ def test_without_windows(name: str) -> None:
         _check(program.remake(()))
 
 
-@pytest.mark.parametrize("name", test_operators.QUERIES)
+@pytest.mark.parametrize("name", mostly_thorough(test_operators.QUERIES, [*test_operators.QUERIES][::4]))
 def test_trees(name: str) -> None:
     ttl = 30 * _DAY if name in test_operators.TTL else None
     plan = test_operators.planned(name)
