@@ -66,3 +66,19 @@ def test_a_mix_of_tables_that_says_not_which_is_the_stream_is_refused_as_before(
         streaming.batch_text(
             f"with base as (select ts, k from shop.bids join shop.users using (k)) {counted(steps('base'))}"
         )
+
+
+URL = "jdbc:postgresql://me:secret@db/shop"
+
+
+def test_the_graph_says_which_relations_are_lookup_tables() -> None:
+    graph = {
+        "sources": {
+            "a": {"relation_name": "crm.a", "config": {"meta": {"lookup": {"url": URL}}}},
+            "b": {"relation_name": "crm.b", "config": {}},
+        }
+    }
+    assert {name: known.lookup for name, known in streaming.known(graph).items()} == {
+        "crm.a": True,
+        "crm.b": False,
+    }

@@ -9,7 +9,6 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -191,46 +190,6 @@ def test_nobody_waits_for_storage(tmp_path: Path) -> None:
     while (found := read_health(model)) is None or found.since != 99.0:
         assert time.monotonic() < deadline, "the newest is written when storage is back"
         time.sleep(0.05)
-
-
-def test_a_request_to_stop_is_noticed_once_for_its_model(model: StreamModel) -> None:
-    looks = StopRequests(model.storage, every=0.05)
-    model.storage.write_text(model.stop_request, "")  # of a run before
-    request = looks.watch(model)
-    other = looks.watch(replace(model, target="shop.others"))
-    time.sleep(0.3)
-    assert not request.is_asked
-    model.storage.write_text(model.stop_request, "")
-    deadline = time.monotonic() + 10
-    while not request.is_asked:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    assert not other.is_asked
-    looks.forget(request)
-    assert not looks.watch(model).is_asked, "what ended the run before doesn't end this one"
-
-
-def test_the_folder_is_listed_once_for_all_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = Storage(str(tmp_path), lambda: None)
-    asked: list[Any] = []
-
-    def listed(path: str) -> list[str]:
-        asked.append(path)
-        return []
-
-    monkeypatch.setattr(storage, "list", listed)
-    looks = StopRequests(storage, every=0.2)
-    requests = [
-        looks.watch(StreamModel(f"m{number}", f"shop.m{number}", "s", storage, ())) for number in range(20)
-    ]
-    time.sleep(1.1)
-    assert 3 <= len(asked) <= 8
-    for each in requests:
-        looks.forget(each)
-    time.sleep(0.5)
-    before = len(asked)
-    time.sleep(0.5)
-    assert len(asked) == before
 
 
 def test_a_heartbeat_away_is_a_minute_apart() -> None:

@@ -24,7 +24,7 @@ from dbt.adapters.spark_streaming.stream.progress.report import read_progress
 from tests.planned import plan_of
 
 from .harness import Stream
-from .test_changes import agree, fails_at
+from .test_changelog import agree, fails_at
 
 HOUR = 3600_000
 EVENTS = "(select /*+ STREAM */ * from events)"

@@ -14,10 +14,12 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.generation.signature import signature
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql import dialect
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution.compare import EVENT_TIMES
+from tests.planned import plan_of
 
 E = "(select /*+ STREAM */ * from events)"
 KNOWN = {"events": Known("ts")}
@@ -136,3 +138,29 @@ def test_what_is_planned_before_changes_no_name(text: str) -> None:
         domains=("k", "x"),
     )
     assert names() == alone
+
+
+def window(kind: str, relation: str, *lengths: str, time: str = "ts", **options: Any) -> str:
+    return str(expansion.expand(relation, window_arguments.make(kind, time, *lengths, **options)))
+
+
+TUMBLE = window("tumble", "raw.bid", "10 minutes")
+
+HOP = window("hop", "raw.bid", "5 minutes", "15 minutes")
+
+
+def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> None:
+    def of(text: str) -> dict[str, object]:
+        return dict(signature(plan_of(text)))
+
+    base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} group by 1, 2, 3"
+    assert of(base) == of(base.replace("as n", "as m") + " having count(*) > 3")
+    assert of(base) != of(base.replace("count(*)", "sum(x)"))
+    assert of(base) != of(base.replace("1, 2, 3", "1, 2, 3, j"))
+    assert of(base) != of(base.replace(TUMBLE, HOP))
+
+
+def test_a_signature_does_not_depend_on_how_we_print_windows() -> None:
+    base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} where x > 1 group by 1, 2, 3"
+    (stage,) = signature(plan_of(base))["stages"]
+    assert stage["source"] == "SELECT * FROM (SELECT * FROM stream_bid) WHERE x > 1"

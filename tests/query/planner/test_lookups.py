@@ -1,16 +1,12 @@
-"""Which keys a lookup join asks for, where it is refused, and what `sources.yml` may say of its table."""
+"""Which keys a lookup join asks for, and where it is refused."""
 
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.cli import explain
-from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
 from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
@@ -18,9 +14,7 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Lookup, Program
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
-from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
-from dbt.adapters.spark_streaming.sources.stream_source import stream_source
-from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource, lookup_source
+from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
 from tests.planned import plan_of
 
 KNOWN = {
@@ -42,9 +36,6 @@ def program(text: str) -> Program:
 def only(lookups: tuple[Lookup, ...]) -> Lookup:
     (lookup,) = lookups
     return lookup
-
-
-# -- the keys --------------------------------------------------------------------------------------
 
 
 def test_a_row_is_joined_with_the_answer_for_the_distinct_keys_of_its_micro_batch() -> None:
@@ -195,8 +186,6 @@ def test_as_a_table_it_is_read_whole() -> None:
     assert streaming.batch_text(text).count("crm.customers") == 1
 
 
-# -- in a tree of operators ------------------------------------------------------------------------
-
 G = f"(select customer, count(*) as n from {ORDERS} group by customer)"
 DAY = 86_400_000_000
 
@@ -275,9 +264,6 @@ def test_inside_an_expression_it_goes_into_a_query_of_its_own() -> None:
     assert lookup.relation == "crm.customers" and "SELECT DISTINCT p.customer AS" in lookup.keys
 
 
-# -- what is refused -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -337,131 +323,5 @@ def test_where_no_keys_can_be_asked_for_it_is_refused(text: str, sentence: str) 
     assert sentence in str(raised.value) and "crm." in str(raised.value)
 
 
-# -- what sources.yml says -------------------------------------------------------------------------
-
-
 def source(config: Any) -> LookupSource:
     return LookupSource.from_config("crm.customers", "`spark_catalog`.`crm`.`customers`", config, "customers")
-
-
-URL = "jdbc:postgresql://me:secret@db/shop"
-
-
-def test_the_table_is_called_as_the_source_and_the_rest_has_defaults() -> None:
-    found = source({"url": URL, "options": {"user": "me", "readOnly": True}})
-    assert found.options == {"url": URL, "dbtable": "customers", "user": "me", "readOnly": "true"}
-    assert (found.cache_ttl, found.chunk_size, found.retries) == (None, 500, 3)
-    assert "secret" not in repr(found)
-
-
-def test_all_that_can_be_said() -> None:
-    said = {
-        "url": URL,
-        "dbtable": "(select * from c) as t",
-        "driver": "org.postgresql.Driver",
-        "cache_ttl": "10 minutes",
-        "chunk_size": "50",
-        "retries": 0,
-    }
-    found = source(said)
-    assert found.options == {key: said[key] for key in ("url", "dbtable", "driver")}
-    assert (found.cache_ttl, found.chunk_size, found.retries) == (600_000_000, 50, 0)
-    assert found.as_table.format == "jdbc" and found.as_table.options == found.options
-
-
-@pytest.mark.parametrize(
-    ("config", "sentence"),
-    [
-        ("jdbc:x", "'lookup' must be a mapping with a 'url'"),
-        (
-            {"url": URL, "table": "c"},
-            "'table' is not a key of 'lookup'. Known keys are: cache_ttl, chunk_size",
-        ),
-        ({"dbtable": "c"}, "'lookup' needs a 'url' that starts with jdbc:"),
-        ({"url": "postgresql://me:secret@db"}, "'lookup' needs a 'url' that starts with jdbc:"),
-        ({"url": URL, "dbtable": 7}, "'dbtable' of 'lookup' must be text, not 7."),
-        ({"url": URL, "options": ["user"]}, "'options' of 'lookup' must be a mapping"),
-        ({"url": URL, "options": {"Driver": "x"}}, "'Driver' doesn't belong under 'options' of 'lookup'"),
-        ({"url": URL, "options": {"query": "x"}}, "write 'dbtable', which may be (select …) as t next to it"),
-        ({"url": URL, "cache_ttl": "soon"}, "'cache_ttl' of 'lookup' 'soon' is not an interval"),
-        ({"url": URL, "cache_ttl": "0 s"}, "'0 s', which must be longer than nothing"),
-        ({"url": URL, "chunk_size": 0}, "'chunk_size' of 'lookup' is 0; write a whole number of at least 1."),
-        ({"url": URL, "retries": -1}, "'retries' of 'lookup' is -1; write a whole number of at least 0."),
-        ({"url": URL, "retries": True}, "'retries' of 'lookup' is True"),
-    ],
-)
-def test_what_means_nothing_is_said(config: Any, sentence: str) -> None:
-    with pytest.raises(DbtRuntimeError) as raised:
-        source(config)
-    assert "Source crm.customers" in str(raised.value) and sentence in str(raised.value)
-    assert "secret" not in str(raised.value)
-
-
-def node(meta: dict[str, Any]) -> Any:
-    return SimpleNamespace(
-        database=None,
-        schema="crm",
-        identifier="clients",
-        name="clients",
-        source_name="crm",
-        quoting_dict={},
-        catalog_name=None,
-        config=SimpleNamespace(meta=meta, event_time=None),
-    )
-
-
-def test_dbt_reads_it_as_a_table_of_the_sessions_catalog() -> None:
-    relation = SparkStreamingRelation.create_from(SimpleNamespace(quoting={}), node({"lookup": {"url": URL}}))
-    name = relation.render()
-    assert re.fullmatch(r"`spark_catalog`\.`dbt_source_crm_[0-9a-f]{8}_[0-9a-f]{8}`\.`clients`", name)
-    found, table = lookup_source(name), stream_source(name)
-    assert found is not None and table is not None and not table.is_table
-    assert found.options["dbtable"] == "clients" and table.format == "jdbc"
-
-
-def test_a_source_is_a_stream_or_a_lookup_table() -> None:
-    with pytest.raises(DbtRuntimeError, match=r"Source crm.clients has both 'stream' and 'lookup'"):
-        SparkStreamingRelation.create_from(
-            SimpleNamespace(quoting={}), node({"lookup": {"url": URL}, "stream": {"format": "iceberg"}})
-        )
-
-
-def test_a_database_without_a_driver_is_told_how_to_get_one() -> None:
-    def sql(statement: str) -> None:
-        if statement.startswith("show tblproperties"):
-            raise RuntimeError("[TABLE_OR_VIEW_NOT_FOUND]")
-        if statement.startswith("create table"):
-            raise RuntimeError("java.sql.SQLException: No suitable driver")
-
-    declared = DeclaredSources(lambda: SimpleNamespace(sql=sql))
-    with pytest.raises(DbtRuntimeError) as raised:
-        declared.make(source({"url": URL}).as_table, ".")
-    assert "Source crm.customers can't be read, for there is no JDBC driver for its 'url'." in str(
-        raised.value
-    )
-    assert "under 'packages' in the profile" in str(raised.value) and "secret" not in str(raised.value)
-
-
-def test_the_graph_says_which_relations_are_lookup_tables() -> None:
-    graph = {
-        "sources": {
-            "a": {"relation_name": "crm.a", "config": {"meta": {"lookup": {"url": URL}}}},
-            "b": {"relation_name": "crm.b", "config": {}},
-        }
-    }
-    assert {name: known.lookup for name, known in streaming.known(graph).items()} == {
-        "crm.a": True,
-        "crm.b": False,
-    }
-
-
-def test_explain_shows_the_keys(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "250")
-    text = f"select o.id, c.name from {ORDERS} left join crm.customers as c on o.customer = c.id"
-    config = {"materialized": "streaming_table"}
-    shown = {"name": "m", "relation_name": "shop.m", "compiled_code": text, "config": config}
-    explain.print_plan(shown, KNOWN)
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "External table crm.customers: asked for its distinct id; the rows that come back are" in printed
-    assert f"{BY_ID}: keys that crm.customers is asked for" in printed
-    assert "SELECT DISTINCT" in printed

@@ -1,4 +1,4 @@
-"""What the planner makes of a model's text."""
+"""Queries over windows: how each GROUP BY, ranking and union over a windowing function is kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from dbt.adapters.spark_streaming.query.aggregates.model import AggregateStage
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import signature
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.plan.stages import RowsStage
 from dbt.adapters.spark_streaming.query.planner import plan_query
@@ -32,25 +31,6 @@ def aggregate(plan: Plan) -> AggregateStage:
     (stage,) = plan.dataflow.windowed
     assert isinstance(stage, AggregateStage)
     return stage
-
-
-# -- windows --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["tumble", "session"])
-def test_a_zone_that_there_is_not(kind: str) -> None:
-    with pytest.raises(
-        QueryError, match=rf"{kind}\(\): time_zone 'Mars' is unknown; write a name of the IANA"
-    ):
-        window_arguments.make(kind, "ts", "1 hour", time_zone="Mars")
-
-
-def test_a_gap_is_as_long_on_any_clock() -> None:
-    on_clock = window_arguments.make("session", "ts", "1 hour", time_zone="Europe/Berlin")
-    assert on_clock == window_arguments.make("session", "ts", "1 hour")
-
-
-# -- stages ---------------------------------------------------------------------------------------
 
 
 def test_a_group_by_over_a_window_is_kept_as_partial_aggregates() -> None:
@@ -227,9 +207,6 @@ def test_a_window_function_alone_keeps_nothing() -> None:
     assert generate.program(plan).levels == ()
 
 
-# -- columns ----------------------------------------------------------------------------------------
-
-
 def test_only_columns_that_are_named_are_read() -> None:
     (stream,) = plan_of(f"select window_start, window_end, sum(x) as s from {TUMBLE} group by all").streams
     assert stream.columns is not None
@@ -316,8 +293,6 @@ def test_keys_behind_a_star_of_group_by_all_are_columns() -> None:
     with pytest.raises(QueryError, match="GROUP BY 1 counts the columns of a select list that has"):
         plan_of(f"select *, count(*) as n from (select x, y from {STREAM}) group by 1, 2")
 
-
-# -- refusals ------------------------------------------------------------------------------------------
 
 REFUSED = [
     (
@@ -411,35 +386,6 @@ def test_refused_with_a_sentence(text: str, sentence: str) -> None:
     assert sentence in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (
-            ("cumulate", "ts", "7 minutes", "1 hour"),
-            "max_size '1 hour' is not a multiple of step '7 minutes'",
-        ),
-        (("tumble", "ts", "10 parsecs"), "tumble(): size '10 parsecs' is not an interval"),
-        (("tumble", "ts", "1 month"), "a month has no fixed length"),
-        (("tumble", "ts", "0 seconds"), "size '0 seconds' must be longer than nothing"),
-        (("hop", "ts", "1 hour", "10 minutes"), "slide '1 hour' is longer than size '10 minutes'"),
-        (("tumble", "", "1 hour"), "time_col is empty"),
-    ],
-)
-def test_window_arguments_refused(call: tuple[str, ...], sentence: str) -> None:
-    kind, time, *lengths = call
-    with pytest.raises(QueryError) as refusal:
-        window_arguments.make(kind, time, *lengths)
-    assert sentence in str(refusal.value)
-
-
-def test_offsets_are_taken_modulo_the_size() -> None:
-    ten = [
-        window_arguments.make("tumble", "ts", "10 minutes", offset=offset)
-        for offset in ("-4 minutes", "6 minutes", "16 minutes")
-    ]
-    assert ten[0] == ten[1] == ten[2]
-
-
 def test_a_window_is_read_back_from_its_hint() -> None:
     for made in (
         window_arguments.make("tumble", "my ts", "90 minutes", offset="-4 minutes"),
@@ -450,23 +396,6 @@ def test_a_window_is_read_back_from_its_hint() -> None:
         found = plan_of(text)
         assert found.streams[0].event_time == made.time_col
         assert found.dataflow.windowed[0].window == made
-
-
-def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> None:
-    def of(text: str) -> dict[str, object]:
-        return dict(signature(plan_of(text)))
-
-    base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} group by 1, 2, 3"
-    assert of(base) == of(base.replace("as n", "as m") + " having count(*) > 3")
-    assert of(base) != of(base.replace("count(*)", "sum(x)"))
-    assert of(base) != of(base.replace("1, 2, 3", "1, 2, 3, j"))
-    assert of(base) != of(base.replace(TUMBLE, HOP))
-
-
-def test_a_signature_does_not_depend_on_how_we_print_windows() -> None:
-    base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} where x > 1 group by 1, 2, 3"
-    (stage,) = signature(plan_of(base))["stages"]
-    assert stage["source"] == "SELECT * FROM (SELECT * FROM stream_bid) WHERE x > 1"
 
 
 def _union_of_streams(first: str, second: str) -> str:

@@ -1,4 +1,4 @@
-"""Names that need quotes, and columns that a model's table can take."""
+"""Columns that a model's table can take, and names that it can't."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import Program, Upsert
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
-from dbt.adapters.spark_streaming.stream.common.identifiers import joined, parts
-from dbt.adapters.spark_streaming.stream.common.model import StreamModel, feed_of
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.evolution.output_schema import check_columns, check_same
-from dbt.adapters.spark_streaming.stream.sources.upstream import replaced
 
 MODEL = StreamModel("m", "lake.`dbt-dev`.`my-model`", "s", Storage("/root", lambda: None), ())
 APPENDS = Program(inputs=(), levels=(), output="", boundaries=None)
@@ -24,52 +22,6 @@ def refused(program: Program, gives: dict[str, str], has: Any = None, model: Str
     with pytest.raises(StreamError) as raised:
         check_columns(model, program, gives, has)
     return str(raised.value.msg)
-
-
-@pytest.mark.parametrize("name", ["a.b.c", "a.`b-c`.`d.e`", "`with space`.`tick``s`", "größe.`1x`"])
-def test_names_and_their_parts(name: str) -> None:
-    assert parts(joined(parts(name))) == parts(name)
-
-
-def test_what_lies_beside_a_table() -> None:
-    assert feed_of(MODEL.target) == "lake.`dbt-dev`.`my-model__changes`"
-    assert MODEL.make_anew(feed_of(MODEL.target)) == "`dbt run --full-refresh --select my-model+`"
-
-
-def test_advice_names_what_dbt_can_select() -> None:
-    model = replace(MODEL, upstream={"pages_v2": "pages"})
-    assert model.make_anew("lake.db.pages_v2__changes") == "`dbt run --full-refresh --select pages+`"
-    of_others = model.make_anew("lake.raw.events")
-    assert of_others.startswith(
-        f"`dbt run --full-refresh --select {MODEL.name}+`, once who writes that table"
-    )
-
-
-def test_advice_on_a_seed() -> None:
-    model = replace(MODEL, upstream={"given_rows": "given", "t": "t"}, seeds=frozenset(["given_rows"]))
-    assert model.make_anew("lake.db.Given_Rows") == "`dbt build --full-refresh --select given+`"
-    said = replaced(model, "lake.db.given_rows", from_scratch=True)
-    assert "the table lake.db.given_rows of the seed that it streams from was recreated" in said
-    assert (
-        f"Rebuild this model too: {model.rebuild}; with all models that read the seed in turn: `dbt build"
-        in said
-    )
-    assert "the table lake.db.t that it streams from was rebuilt" in replaced(model, "lake.db.t", True)
-
-
-def test_names_of_files_differ_as_those_of_tables_do() -> None:
-    names = [
-        "lake.d.m",
-        "lake.d.`m m`",
-        "lake.d.m_m",
-        "lake.d.`m/m`",
-        "lake.`d.m`.m",
-        "lake.d.m.m",
-        "lake.d.`m-m`",
-    ]
-    keys = [replace(MODEL, target=name).key for name in names]
-    assert len(set(keys)) == len(names) and keys[0] == "lake.d.m" and keys[-1] == "lake.d.m-m"
-    assert all("/" not in key and " " not in key for key in keys)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which snapshots stay, and what streams hold."""
+"""Which snapshots stay, and which copies of a table go."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamModel
 from dbt.adapters.spark_streaming.stream.iceberg import maintenance
 from dbt.adapters.spark_streaming.stream.iceberg.maintenance import Maintenance, kept_snapshots
-from dbt.adapters.spark_streaming.stream.iceberg.snapshot_retention import Unread, unread
+from dbt.adapters.spark_streaming.stream.iceberg.snapshot_retention import Unread
 from dbt.adapters.spark_streaming.stream.iceberg.table import Snapshot
 
 NOW = 1_000_000
@@ -143,47 +143,6 @@ def checkpoint(root: Path, name: str, planned: dict[int, int], done: list[int], 
 
 def offset(snapshot: int) -> str:
     return json.dumps({"version": 1, "snapshot_id": snapshot, "position": 1, "scan_all_files": False})
-
-
-def reads(root: Path, name: str, *tables: str) -> None:
-    folder = root / "checkpoints" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "sources.json").write_text(json.dumps([{"relation": each, "reads": each} for each in tables]))
-
-
-def test_streams_hold_where_their_next_micro_batch_begins(tmp_path: Path) -> None:
-    storage = Storage(str(tmp_path), lambda: None)
-    assert unread(storage, "db.t") == Unread()
-    checkpoint(tmp_path, "cut_short", {1: 11, 2: 12}, [0, 1], began=10)
-    checkpoint(tmp_path, "at_rest", {1: 21, 2: 22}, [1, 2], began=20)
-    checkpoint(tmp_path, "first_cut_short", {0: 31}, [], began=30)
-    checkpoint(tmp_path, "waiting", {}, [], began=-1)
-    (tmp_path / "checkpoints" / "never_began").mkdir()
-    assert unread(storage, "db.t") == Unread({11: "cut_short", 22: "at_rest", 30: "first_cut_short"})
-
-
-def test_streams_that_have_read_nothing_of_a_table_hold_all_of_it(tmp_path: Path) -> None:
-    storage = Storage(str(tmp_path), lambda: None)
-    checkpoint(tmp_path, "read", {1: 11}, [1], began=10)
-    reads(tmp_path, "read", "db.read", "db.`has-no-rows-yet`")
-    checkpoint(tmp_path, "waiting", {}, [], began=-1)
-    reads(tmp_path, "waiting", "db.empty")
-    reads(tmp_path, "begins", "db.begins", "/a/folder")
-    held = {
-        name: unread(storage, name).whole
-        for name in ("db.read", "db.`has-no-rows-yet`", "`db`.empty", "db.begins", "db.x")
-    }
-    assert list(held.values()) == [None, "read", "waiting", "begins", None]
-
-
-def test_what_is_no_checkpoint_holds_nothing_and_what_cannot_be_read_everything(tmp_path: Path) -> None:
-    storage = Storage(str(tmp_path), lambda: None)
-    checkpoint(tmp_path, "read", {1: 11}, [1], began=10)
-    (tmp_path / "checkpoints" / ".DS_Store").write_text("of a file manager")
-    assert unread(storage, "db.t") == Unread({11: "read"})
-    (tmp_path / "checkpoints" / "broken").mkdir()
-    (tmp_path / "checkpoints" / "broken" / "sources.json").write_text("[{")
-    assert unread(storage, "db.t").whole == "broken"
 
 
 def test_a_run_that_begins_looks_at_old_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Savepoints as they are noted: names, what holds snapshots, and the part of a checkpoint that is copied."""
+"""Savepoints as they are noted: names, and what becomes of a restore that was cut short."""
 
 from __future__ import annotations
 
@@ -10,14 +10,6 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
-from dbt.adapters.spark_streaming.stream.iceberg.snapshot_retention import Unread, unread
-from dbt.adapters.spark_streaming.stream.storage.checkpoint import (
-    Checkpoint,
-    copy_checkpoint,
-    files_read,
-    next_snapshots,
-    read_checkpoint,
-)
 from dbt.adapters.spark_streaming.stream.storage.savepoints import (
     MIGRATION,
     TABLE,
@@ -25,7 +17,6 @@ from dbt.adapters.spark_streaming.stream.storage.savepoints import (
     Savepoint,
     check_name,
     check_whole,
-    checkpoint_of,
     find,
     forget,
     listed,
@@ -76,43 +67,3 @@ def test_a_restore_that_was_cut_short(model: StreamModel) -> None:
         "different times. Run it again: `dbt-stream state restore m s`. To rebuild the model: `dbt run --full-refresh "
         "--select m`."
     )
-
-
-def checkpoint(folder: Path, offsets: dict[int, str], done: list[int]) -> None:
-    for name in ("offsets", "commits", "sources/0"):
-        (folder / name).mkdir(parents=True)
-    (folder / "metadata").write_text('{"id":"q"}')
-    (folder / "sources.json").write_text('[{"relation":"e","reads":"db.e"}]')
-    for number, offset in offsets.items():
-        (folder / "offsets" / str(number)).write_text(f"v1\n{{}}\n{offset}")
-        (folder / "offsets" / f".{number}.crc").write_text("of Hadoop")
-    for number in done:
-        (folder / "commits" / str(number)).write_text("v1\n{}")
-
-
-def of_table(snapshot: int) -> str:
-    return json.dumps({"version": 1, "snapshot_id": snapshot, "position": 1, "scan_all_files": False})
-
-
-def test_the_copy_of_a_checkpoint_says_the_same_in_few_files(tmp_path: Path) -> None:
-    storage, path, to = Storage(str(tmp_path), lambda: None), str(tmp_path / "a"), str(tmp_path / "b")
-    checkpoint(tmp_path / "a", {n: json.dumps({"logOffset": n}) for n in range(40)}, list(range(39)))
-    for number in range(40):
-        name = f"{number}.compact" if number % 10 == 9 else str(number)
-        entries = range(number + 1) if number % 10 == 9 else [number]
-        lines = [json.dumps({"path": f"file:///f/{n}", "timestamp": 1, "batchId": n}) for n in entries]
-        (tmp_path / "a" / "sources" / "0" / name).write_text("\n".join(["v1", *lines]))
-    copy_checkpoint(storage, path, to)
-    assert read_checkpoint(storage, to) == read_checkpoint(storage, path) == Checkpoint("q", 39, 38)
-    assert files_read(storage, to, 0) == files_read(storage, path, 0) == {f"file:///f/{n}" for n in range(40)}
-    assert len(storage.files(to)) == 2 + 2 + 2 + 11
-    assert not list(Path(to).rglob(".*"))
-
-
-def test_snapshots_that_a_savepoint_would_read_again_are_held(model: StreamModel) -> None:
-    for name, cause, snapshot in (("asked", None, 11), ("before-edit-1", "edit", 12), ("half", None, 13)):
-        checkpoint(Path(checkpoint_of(model, name)), {0: of_table(snapshot)}, [0])
-        if name != "half":
-            write(model, savepoint(name, cause=cause))
-    assert next_snapshots(model.storage, checkpoint_of(model, "asked")) == {0: 11}
-    assert unread(model.storage, "db.e") == Unread({11: f"{model.key}/asked"})

@@ -12,7 +12,7 @@ from dbt.tests.util import run_dbt, write_file
 from dbt.adapters.spark_streaming.stream.iceberg import replaced_tables
 from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
 from tests.functional.models.conftest import sources, write_events
-from tests.functional.models.test_growth import files_of
+from tests.functional.models.test_replaced_tables import files_of
 
 QUERY = "select page, count(*) as n from {{ stream(source('raw', 'events')) }} group by page"
 STREAM = f"{{{{ config(materialized='streaming_table', constant_domains=['page']) }}}}\n{QUERY}"

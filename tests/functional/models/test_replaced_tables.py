@@ -37,7 +37,7 @@ class TestBatchModels:
 
     def test_copies_go(self, project: Any, spark: Any, soon: None) -> None:
         schema = project.test_schema
-        for _ in range(3):
+        for _ in range(2):
             assert len(run_dbt(["run", "--full-refresh"])) == 3
         for name in ("whole", "more"):
             known = spark.table(f"{schema}.{name}.files").count()

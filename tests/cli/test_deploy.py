@@ -1,0 +1,59 @@
+"""What `dbt-stream deploy` says of a new version that is behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.cli import deploy
+from dbt.adapters.spark_streaming.cli.project import DbtProject, ProjectError
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.lifecycle.promoting import Standing
+from dbt.adapters.spark_streaming.stream.sources.lag import Lag
+from dbt.adapters.spark_streaming.stream.storage import deployments
+from dbt.adapters.spark_streaming.stream.storage.deployments import Deployment, version
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> StreamModel:
+    return StreamModel("m", "lake.db.m", "lake.db.m__state", Storage(str(tmp_path), lambda: None), ())
+
+
+@pytest.fixture
+def staged(model: StreamModel) -> Deployment:
+    made = deployments.begin(model)
+    deployments.write(model.storage, made)
+    return made
+
+
+def test_what_an_edited_query_can_not_take_in_is_told_at_once(
+    model: StreamModel, staged: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def behind_by_one(*arguments: Any) -> Any:
+        raise StreamError("Model m: its new version has not caught up. `dbt-stream deploy await m` …")
+
+    standing = Standing(staged, version(model, staged.new), model, True, (Lag("/in", 1, "files"),), None)
+    environment = SimpleNamespace(session=lambda: None)
+    monkeypatch.setattr(deploy, "owned_model", lambda project, name: (model, environment))
+    monkeypatch.setattr(deploy, "check_free", lambda model: None)
+    monkeypatch.setattr(deploy.promoting, "promote", behind_by_one)
+    monkeypatch.setattr(deploy, "_standing", lambda environment, model: standing)
+    for edited in (
+        None,
+        "its query has changed. To rebuild it: `dbt-stream deploy init --full-refresh m`.",
+    ):
+        monkeypatch.setattr(deploy, "_refused", lambda project, name, standing, edited=edited: edited)
+        with pytest.raises(ProjectError) as raised:
+            deploy.promote(DbtProject(Path(), Path(), None, None, None), "m", force=False)
+        told = deploy.told(deploy.status(DbtProject(Path(), Path(), None, None, None), "m"))
+        if edited is None:
+            assert "deploy await" in str(raised.value) and "deploy await" in told
+        else:
+            said = f"the old one has read 1 file of /in more, and the new one can't read them: {edited}"
+            assert said in str(raised.value) and said.removeprefix("the old") in told
+            assert "deploy await" not in f"{raised.value}{told}"

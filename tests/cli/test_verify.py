@@ -1,0 +1,29 @@
+"""`dbt-stream verify` takes one model, or a selection of them."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from dbt.adapters.spark_streaming.cli import verify
+from dbt.adapters.spark_streaming.cli.commands import main
+from dbt.adapters.spark_streaming.cli.project import DbtProject
+
+
+def test_models_are_named_or_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DbtProject, "selected", lambda *_: ["a", "b"])
+    monkeypatch.setattr(verify, "verify", lambda _, name: {"model": name, "equal": name == "a"})
+    monkeypatch.setattr(verify, "print_verified", lambda found: print(found["model"]))
+    for arguments, output, code in (
+        (["a"], "a", 0),
+        (["-s", "tag:x", "+b"], "a b", 1),
+        (["--exclude", "c"], "a b", 1),
+        (["b", "--json"], '{ "model": "b", "equal": false }', 1),
+        (["-s", "x", "--json"], '[ { "model": "a", "equal": true }, { "model": "b", "equal": false } ]', 1),
+    ):
+        done = CliRunner().invoke(main, ["verify", *arguments])
+        assert (" ".join(done.output.split()), done.exit_code) == (output, code), arguments
+    for arguments in ([], ["a", "-s", "b"]):
+        done = CliRunner().invoke(main, ["verify", *arguments])
+        assert "Name one model, or select models with --select." in done.output
+        assert done.exit_code == 2

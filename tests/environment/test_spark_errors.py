@@ -1,0 +1,37 @@
+"""What Spark says of its own, in a message that can be read."""
+
+from __future__ import annotations
+
+import pytest
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.spark_streaming.environment import java
+from dbt.adapters.spark_streaming.environment.spark_errors import readable
+from dbt.adapters.spark_streaming.project import streaming
+
+
+@pytest.fixture(autouse=True)
+def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No JVM that another test of this process started is asked whether it answers."""
+    monkeypatch.setattr(java, "_latest", None)
+    monkeypatch.setattr(java, "jvm_answers", lambda: False)
+
+
+def test_kafka_in_batch() -> None:
+    problem = RuntimeError(
+        "Failed to create new KafkaAdminClient\nCaused by: No resolvable bootstrap urls given …"
+    )
+    assert readable(problem) == (
+        "A source can't be read from Kafka: no broker answers. Check 'kafka.bootstrap.servers' under the source's "
+        "'options', and the network."
+    )
+
+
+def test_a_jvm_that_ended_before_it_was_asked() -> None:
+    with (
+        pytest.raises(DbtRuntimeError, match="Spark's JVM has ended"),
+        streaming.sentences(),
+    ):
+        raise ConnectionRefusedError(111, "Connection refused")
+    with pytest.raises(ValueError, match="anything else"), streaming.sentences():
+        raise ValueError("anything else")

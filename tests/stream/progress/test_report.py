@@ -1,0 +1,53 @@
+"""The progress file is read as it was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.progress.position import Growth, Position
+from dbt.adapters.spark_streaming.stream.progress.report import (
+    Figures,
+    lag_seconds,
+    read_progress,
+    report,
+    write_progress,
+)
+
+POSITION = Position(
+    model="curves",
+    query_id="q1",
+    batch=12,
+    flush=1,
+    folded=True,
+    before=-1,
+    after=1_772_323_200_000_001,
+    newest={"clicks": 1_772_323_200_000_001, "orders": None},
+    rows_in=5,
+    late_rows=4,
+    null_time_rows=3,
+    rows_out=2,
+    signature="abc",
+    growth={"slices": Growth(folded=7, rows=3, commits=2, loose=1)},
+)
+
+
+def test_progress_is_read_as_it_was_written(tmp_path: Path) -> None:
+    model = StreamModel("curves", "db.curves", "db.state", Storage(str(tmp_path), lambda: None), ())
+    assert read_progress(model) is None
+    figures = Figures(rows_in=10, late_rows=1, rows_out=4, commits=2, jobs=7, seconds={"read": 0.12345})
+    progress = report(POSITION, figures, {"rows": 3, "bytes": 100, "files": 2}, now=1_772_323_260.0)
+    write_progress(model, progress)
+    found = read_progress(model)
+    assert found == progress
+    assert lag_seconds(found, now=1_772_323_260.0) == 60.0
+    assert found["last"] == {
+        "rows_in": 10,
+        "late_rows": 1,
+        "null_time_rows": 0,
+        "rows_out": 4,
+        "commits": 2,
+        "jobs": 7,
+        "seconds": {"read": 0.123},
+    }
