@@ -118,7 +118,7 @@ def _advised(model: Model, known: Mapping[str, Known]) -> Model:
                 config.pop(next(filter(None, needless.groups())), None)
             elif " about windows" in str(refusal):
                 config = {name: each for name, each in config.items() if name not in _EMISSION}
-            elif "grows for ever" in str(refusal) and "state_ttl" not in config:
+            elif "grows without bound" in str(refusal) and "state_ttl" not in config:
                 config["state_ttl"] = LASTS
             else:
                 break

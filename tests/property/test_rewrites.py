@@ -183,7 +183,7 @@ def _has_no_set_twice(text: str) -> bool:
     try:
         rewriting.rewritten("split_distinct", text)
     except QueryError as problem:
-        assert "stands there twice" in str(problem)
+        assert "is listed twice" in str(problem)
         return False
     return True
 

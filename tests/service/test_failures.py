@@ -89,7 +89,7 @@ def test_what_somebody_has_to_mend(text: str) -> None:
         StreamError("Model views: its query has changed in what its state depends on."),
         QueryError("config 'watermark' is wrong"),
         CompilationError("no such macro"),
-        PreparationError("Model views: the state of this query grows for ever"),
+        PreparationError("Model views: the state of this query grows without bound"),
     ],
 )
 def test_sentences_for_authors_are_not_retried(problem: Exception) -> None:

@@ -157,9 +157,7 @@ def _sink(node: Node, program: Program, settings: Settings, builder: _Builder) -
     upsert = program.upsert
     notes = ["Rows are added and never change."]
     if upsert is not None:
-        told = (
-            "Rows are told apart by all of their columns" if upsert.key is None else "What changes is merged"
-        )
+        told = "Rows are matched by all of their columns" if upsert.key is None else "What changes is merged"
         notes = [f"{told}, in one commit per micro-batch."]
     if settings.changelog:
         notes.append(f"Every change is also appended to {text.relation(settings.table)}__changes.")

@@ -104,7 +104,7 @@ class Operators:
         if isinstance(operator, base.ChangelogNormalize):
             keys: dict[exp.Expr, tuple[str, ...]] = {exp.column(each): () for each in operator.key}
             state = self._state(operator, "the last row of a key", self.bounds.of_keys(keys, exp.Select()))
-            notes = ("What a row replaces is retracted from what stands above.",)
+            notes = ("The row that it replaces is retracted from the operators above.",)
             return Read(
                 self._node(operator, "ChangelogNormalize", operator.label, inputs, state, notes=notes)
             )
@@ -329,7 +329,7 @@ class Operators:
         clears = (
             idle
             if reach.everything and not (operator.until or operator.running)
-            else " or ".join(ends) or "when it is put out"
+            else " or ".join(ends) or "when it is emitted"
         )
         if idle and not reach.everything:
             clears = f"{clears}, or {idle}"
@@ -339,7 +339,7 @@ class Operators:
             ", ".join(text.over_text(each, select) for each in text.over(select)),
             inputs,
             self._state(operator, rows, clears or "nothing: its input is bounded"),
-            notes=(f"A row comes out once, when the watermark has passed its {operator.time}.",)
+            notes=(f"A row is emitted once, when the watermark has passed its {operator.time}.",)
             if operator.waits
             else (),
         )

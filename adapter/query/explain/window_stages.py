@@ -79,7 +79,7 @@ def rows(stage: RowsStage, emission: Emission, columns: Columns, below: Node, ti
     """Returns the operator of rows that are buffered until their windows close."""
     top = stage.top
     part = f"{stage.name}_rows"
-    what = "a row of open windows, once however many it is in"
+    what = "a row of open windows, stored once even if it is in several"
     notes = [f"Why rows are kept: {stage.reason}."]
     if top is not None:
         what = f"a row that is among the first {top.rows} of its slice{_of_each(top.partition)}"

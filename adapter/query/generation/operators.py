@@ -346,8 +346,8 @@ class _Generator:
         there = {*self.state_names.values(), *(each.name for each in rankings), *map(members_part, rankings)}
         if gone := {*replayed} - there:
             raise QueryError(
-                f"what an edit is to be made anew from ({', '.join(sorted(gone))}) is no part of this query. Put the query "
-                "back that it was edited to, run it, and then change it."
+                f"an edit is still to be rebuilt from {', '.join(sorted(gone))}, which this query doesn't have. Put "
+                "back the query that it was edited to, run it, and then change it."
             )
         known = {name for name in self.state_names if self.state_names[name] in replayed}
         # Rankings of rows can be replayed too.

@@ -101,7 +101,7 @@ class _Windows:
 
     @property
     def label(self) -> str:
-        """The window function."""
+        """The windowing table function."""
         return str(self.stage.window)
 
 

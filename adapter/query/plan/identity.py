@@ -147,7 +147,7 @@ def key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> tuple[str
     if unique is None:
         raise QueryError(
             "Nothing identifies a row of this query, so a result that changes couldn't find the row it replaces; group "
-            "or rank (ROW_NUMBER() = 1 …) it, or leave out early results, late_updates and output_mode 'upsert'."
+            "or rank (ROW_NUMBER() = 1 …) it, or leave out early firing, late_updates and output_mode 'upsert'."
         )
     found = {carried: column for column, carried in reversed(list(outputs.items()))}
     missing = sorted(unique - found.keys())

@@ -50,6 +50,6 @@ def refusal_of(growth: UnboundedState, domains: frozenset[str]) -> str:
     )
     instead = f"{growth.instead} To have the query as it is: " if growth.instead else ""
     return (
-        f"{instead}The state of this query grows for ever: it keeps {growth.what} that ever comes. Set state_ttl "
+        f"{instead}The state of this query grows without bound: it keeps {growth.what} that ever comes. Set state_ttl "
         f"(as in '{intervals.format(7 * intervals.DAY)}') to forget what was idle for so long{domain}{growth.or_else}"
     )

@@ -102,7 +102,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         why = partial(conditions.why_not_again, select)
         listed = ", ".join(map(hints.quoted, in_all))
         lacks_keys = is_result(select) and not relation.changes and key_columns is None and listed
-        after = f"; or select {listed}, too, by which a group's row can be told" if lacks_keys else ""
+        after = f"; or select {listed}, too, to identify a group's row" if lacks_keys else ""
         refuse_chance(select, key_columns, why, f"{reason}, and ", after)
         refuse_tables(select, template)
     keys = tuple(sql(key) for key in in_all)

@@ -94,7 +94,7 @@ def with_inputs(
                     "in ON, and where only the first of these rows are asked for, filter on a ROW_NUMBER() over that."
                 )
             raise QueryError(
-                f"'{hints.quoted(select)}' reads a stream in a place where its rows can't be told apart from those "
-                "before; put it into FROM or JOIN."
+                f"'{hints.quoted(select)}' reads a stream in a place where its rows can't be distinguished from "
+                "earlier ones; put it into FROM or JOIN."
             )
     return made, tuple(inputs)

@@ -296,8 +296,8 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     template, inputs = with_inputs(planner, select, read)
     if conditions.reads_tables(template) or not all(isinstance(node, exp.Lateral) for node in laterals):
         raise QueryError(
-            f"'{hints.quoted(select)}' asks a stream for each row in LATERAL, beside a table that is none; join that in a "
-            "query below, or in one above."
+            f"'{hints.quoted(select)}' queries a stream for each row in LATERAL, next to a table that isn't a stream; "
+            "join that table in a query below, or in one above."
         )
     _check_repeatable(select, template, inputs, "asks streams")
     _settle_inner(select, template, None)

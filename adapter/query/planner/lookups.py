@@ -59,7 +59,7 @@ def place(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...
         if not keys:
             raise QueryError(
                 f"The join with {relation}, a lookup table, compares no column of it for equality with a value of the "
-                f"stream. {_example(relation, alias)}; further conditions may stand beside it."
+                f"stream. {_example(relation, alias)}; further conditions may be added."
             )
         _check_values(keys, relation)
         columns = None if _all_are_read(join.parent, alias) else tuple(sorted(names))
@@ -145,7 +145,7 @@ def _join_of(table: exp.Table, relation: str) -> exp.Join:
     if not isinstance(join, exp.Join) or not isinstance(join.parent, exp.Select):
         place = "in the FROM before the stream" if isinstance(join, exp.From) else "on its own"
         raise QueryError(
-            f"{what}, which is asked for the keys of a join only, but stands {place}. {_example(relation)}."
+            f"{what}, which is queried for the keys of a join only, but is {place}. {_example(relation)}."
         )
     side, kind = (join.side or "").upper(), (join.kind or "").upper()
     word = " ".join(filter(None, (join.method, side, "" if kind == "CROSS" else kind))).upper()
@@ -156,15 +156,14 @@ def _join_of(table: exp.Table, relation: str) -> exp.Join:
         or (not join.args.get("on") and not join.args.get("using"))
     ):
         raise QueryError(
-            f"{what}, of which only the rows that keys ask for are known, so a "
-            f"{f'{word} JOIN with it' if word else 'join without ON'} can't be told; use INNER or LEFT JOIN. "
+            f"{what}, and only its rows for requested keys are known, so a "
+            f"{f'{word} JOIN with it' if word else 'join without ON'} isn't possible; use INNER or LEFT JOIN. "
             f"{_example(relation)}."
         )
     before = relations_before(join)
     if not any(hints.is_stream(each) for node in before for each in every(node, exp.Table)):
         raise QueryError(
-            f"{what}, and nothing of a stream stands before it in its FROM, so there are no keys to ask for. "
-            f"{_example(relation)}."
+            f"{what}, and no stream is before it in its FROM, so there are no keys to look up. {_example(relation)}."
         )
     return join
 

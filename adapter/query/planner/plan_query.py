@@ -130,7 +130,7 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
     def made(text: str, tree: exp.Query, *_: object, ask: QueryRunner | None) -> Plan:
         read = _read(text, tree, ask)
         if next(hints.windows_under(read.tree), None) is None:
-            raise QueryError("There is no window function in it.")
+            raise QueryError("It has no windowing table function.")
         if not batch:
             event_clock.mark(read.tree, {})
         return _within_windows(read, {}, (), batch)
@@ -205,8 +205,9 @@ def _check_case(tree: exp.Query) -> None:
         if names != tuple(part.name for part in other.parts):
             one, two = sorted(map(hints.relation_name, (table, other)))
             raise QueryError(
-                f"The query reads {one} and {two}, whose names differ in case only, and would take them for one. If they "
-                "are one table, write its name alike; else give one of them another name, or read it in a model of its own."
+                f"The query reads {one} and {two}, whose names differ only in case, so it would treat them as one. If "
+                "they are one table, write its name the same way; otherwise give one of them another name, or read it "
+                "in a separate model."
             )
 
 
@@ -345,7 +346,7 @@ class _Text:
         """
         if self.star is not None:
             raise QueryError(
-                f"'{sql(self.star)}' in a query of which something is kept: name the columns in the place of the '*'."
+                f"'{sql(self.star)}' would include generated columns: name its columns instead of the '*'."
             )
 
 
@@ -463,7 +464,7 @@ def _in_operators(
     is_measured = ttl is not None or any(map(is_timed, flow.operators))
     if unmeasured and len(inputs) > 1 and is_measured:
         raise QueryError(
-            f"It can't be told how far {', '.join(unmeasured)} has come, since nothing says which column is its event time; "
+            f"The progress of {', '.join(unmeasured)} is unknown, since nothing says which column is its event time; "
             "give it dbt's config event_time."
         )
     lookups.check_operators(flow, outside)
@@ -513,7 +514,7 @@ def _refuse_changes(tree: exp.Query, known: Mapping[str, Known]) -> None:
                 else "its unique_key says that rows replace each other"
             )
             raise NotInStages(
-                f"A window function over {hints.relation_name(table)}: {how}, so windows that have closed would change. "
+                f"A windowing table function over {hints.relation_name(table)}: {how}, so closed windows would change. "
                 "Put the windows over the stream it is made from, or group it without windows."
             )
 

@@ -27,8 +27,8 @@ from .sources import plan_source
 from .windows import plan_window_results, plan_window_rows
 
 NO_STREAM = (
-    "The query reads no stream; wrap a relation of its FROM in a window function or in stream(): "
-    "FROM {{ tumble(ref('…'), 'time_column', '10 minutes') }}."
+    "The query reads no stream; wrap a relation of its FROM in a windowing table function or in stream(): FROM {{ "
+    "tumble(ref('…'), 'time_column', '10 minutes') }}."
 )
 
 

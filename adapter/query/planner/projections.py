@@ -54,18 +54,18 @@ def plan_temporal_filter(planner: Planner, select: exp.Select, test: exp.Expr) -
     below = planner.select(rows)
     if below.relation.changes:
         raise QueryError(
-            f"'{sql(test)}' over rows that change is not supported; put it into the model that makes them."
+            f"'{sql(test)}' over an updating input is not supported; put it into the model that computes that input."
         )
     if any(isinstance(each, LateRows) for each in in_order(below)):
         # Late rows are counted when the watermark is known, after rows have arrived.
         raise QueryError(
-            f"'{sql(test)}' over a join that time bounds is not supported; put it on the streams below the join, "
-            "or into a model of its own that reads the join's."
+            f"'{sql(test)}' over an interval join is not supported; put it on the streams below the join, or into a "
+            "separate model that reads the joined one."
         )
     if planner.ttl is not None and planner.ttl < stays:
         raise QueryError(
-            f"'{sql(test)}' keeps rows for longer than config 'state_ttl' does ({intervals.format(planner.ttl)}), and what "
-            "stands above would forget them before they leave; give it at least as long."
+            f"'{sql(test)}' keeps rows for longer than config 'state_ttl' does ({intervals.format(planner.ttl)}), and "
+            "the operators above would forget them before they leave; make it at least as long."
         )
     return _leaving(planner, below, stays, sql(test))
 

@@ -104,7 +104,7 @@ def recomputed(
         QueryError: an input isn't deterministic.
     """
     if any(not each.relation.repeatable and each.relation.changes for each in inputs):
-        raise QueryError(f"'{hints.quoted(select)}' stands over values that are other ones each time.")
+        raise QueryError(f"'{hints.quoted(select)}' reads non-deterministic values.")
     ends = ends_among(keys, aliases, [each.relation for each in inputs])
     if ends or until:
         growth = None

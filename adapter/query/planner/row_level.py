@@ -130,15 +130,16 @@ def check_row_level(select: exp.Select, sources: Sequence[FromRelation]) -> None
     for clause in ("group", "distinct", "limit", "having"):
         if value := select.args.get(clause):
             raise NotInStages(
-                f"'{sql(value).strip() or 'DISTINCT'}' over a whole stream, whose result changes, stands below a window "
-                "function; put the window function around the stream and group by window_start, window_end."
+                f"'{sql(value).strip() or 'DISTINCT'}' of a stream without windows has an updating result, and is "
+                "below a windowing table function; put that function around the stream and group by window_start, "
+                "window_end."
             )
     for item in select.expressions:
         for node in walk_same_query(item):
             if isinstance(node, exp.Window | exp.AggFunc):
                 raise NotInStages(
-                    f"'{sql(node)}' over a whole stream, whose result changes, stands below a window function; put the "
-                    "window function around the stream and group or partition by window_start, window_end."
+                    f"'{sql(node)}' of a stream without windows has an updating result, and is below a windowing table "
+                    "function; put that function around the stream and group or partition by window_start, window_end."
                 )
     check_joins(sources)
     if order := select.args.get("order"):

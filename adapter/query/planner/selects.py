@@ -81,7 +81,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
                     return planner.select(select)
                 if over or conditions.inner_queries(select, ("group",)):
                     raise QueryError(
-                        "A subquery over a stream stands in a GROUP BY, or beside OVER or LIMIT; join it in a query "
+                        "A subquery over a stream is in a GROUP BY, or next to OVER or LIMIT; join it in a query "
                         "below, or put the GROUP BY into one."
                     )
                 return over_groups(planner, select)
@@ -120,8 +120,8 @@ def _judged_below(
         inner = found[0].join is None or conditions.is_inner(found[0].join) if found else False
         if len(found) != 1 or found[0].operator is None or not inner or not preserved:
             raise QueryError(
-                f"'{event_clock.written(test)}' stands beside a join, and rows are judged by the time that goes by "
-                "before they are joined; write it in a query in FROM, over the stream alone."
+                f"'{event_clock.written(test)}' is next to a join, and rows are filtered by the current time before "
+                "they are joined; write it in a query in FROM, over the stream alone."
             )
         by_source.setdefault(found[0].alias, []).append(test)
     rest = [test for test in filters(select) if test not in tests]
@@ -142,9 +142,9 @@ def _check_judged(test: exp.Expr, source: FromItem) -> None:
     assert operator is not None
     if operator.relation.changes:
         raise QueryError(
-            f"'{event_clock.written(test)}' over rows that change: in a query with windows a row is judged when it "
-            "comes, and one that is taken back would be judged otherwise; write it over the stream itself, below the "
-            "window function."
+            f"'{event_clock.written(test)}' over an updating input: in a query with windows, a row is filtered when it "
+            "arrives, and its retraction might be filtered differently; write it over the stream itself, below the "
+            "windowing table function."
         )
     for each in in_order(operator):
         at_once = isinstance(each, Source | Project | UnionAll | WindowRows)

@@ -122,7 +122,7 @@ def _multiset(
     planner: Planner, words: str, inputs: tuple[Operator, ...], bounded: bool, ends: str | None = None
 ) -> Operator:
     if all(not each.relation.repeatable for each in inputs):
-        raise QueryError(f"{words.upper()} of values that are made anew each time, as rand() makes them.")
+        raise QueryError(f"{words.upper()} of non-deterministic values, such as those of rand().")
     relation = Relation(
         words not in ("distinct", "union") or any(i.relation.changes for i in inputs),
         ends=ends,

@@ -30,8 +30,8 @@ def replacing(
         )
     if emission.changes and any(stage.level for stage in plan.stages):
         raise QueryError(
-            "Early results and late_updates don't go with windows over the results of windows, whose input would "
-            "change; put the upper window into a model of its own."
+            "Early firing and late_updates don't work with cascading windows, whose input would change; put the upper "
+            "window into a separate model."
         )
     merging = [piece for piece in pieces if piece.window.merges]
     if merging:

@@ -160,9 +160,9 @@ class WindowPlanner:
             found = [unmeasured[view] for view in stage.streams if view in unmeasured]
             if found and len(stage.streams) > 1:
                 raise QueryError(
-                    f"{stage.window} stands over several streams, and its time {shown_time(stage.window.time_col)} is no "
-                    f"column of {', '.join(found)}, so it can't be told how far each has come. Name the streams' own "
-                    "time columns in the branches of the UNION ALL, the same column wherever a stream is read."
+                    f"{stage.window} reads several streams, and its time {shown_time(stage.window.time_col)} is no "
+                    f"column of {', '.join(found)}, so the progress of each is unknown. Name the streams' own time "
+                    "columns in the branches of the UNION ALL, the same column wherever a stream is read."
                 )
 
     # -- the visit ---------------------------------------------------------------------------------
@@ -197,7 +197,9 @@ class WindowPlanner:
         if isinstance(node, exp.Select):
             return self._visit_select(node)
         if next(hints.windows_under(node), None):
-            raise QueryError(f"A window function can't stand in '{hints.quoted(node)}'; put it into FROM.")
+            raise QueryError(
+                f"A windowing table function can't be in '{hints.quoted(node)}'; put it into FROM."
+            )
         return WindowedInfo(STATIC)
 
     def _visit_select(self, select: exp.Select) -> WindowedInfo:
@@ -207,7 +209,7 @@ class WindowPlanner:
             below = self._visit(hints.input_of(select))
             if below.kind == WINDOWED:
                 raise QueryError(
-                    f"{window} stands over rows that already have windows; aggregate, rank or join them first."
+                    f"{window} is over rows that already have windows; aggregate, rank or join them first."
                 )
             return WindowedInfo(WINDOWED, _WINDOW_COLUMNS, below.level)
         sources = self._sources(select)
@@ -220,7 +222,7 @@ class WindowPlanner:
         check_row_level(select, sources)
         if kinds.count(ROWS) > 1:
             raise NotInStages(
-                "A join of two streams stands below a window function; join window results on window_start and "
+                "A join of two streams is below a windowing table function; join window results on window_start and "
                 "window_end, or read one of the two as a table."
             )
         return WindowedInfo(ROWS)
@@ -230,8 +232,8 @@ class WindowPlanner:
         if ROWS in kinds:
             row = next(source.alias for source in sources if source.kind == ROWS)
             raise NotInStages(
-                f"'{row}' is a stream without windows, joined with windows; give it a window function too, or read it "
-                "as a table."
+                f"'{row}' is a stream without windows, joined with windows; give it a windowing table function too, or "
+                "read it as a table."
             )
         level = max(self._levels.pop(id(source.node), 0) for source in sources)
         self._take_ranks(select)
@@ -438,8 +440,8 @@ class WindowPlanner:
                 found.setdefault(cut, window)
         if len(found) > 1:
             raise QueryError(
-                f"The join puts rows of {' and '.join(map(str, found.values()))} together, whose windows differ; use "
-                "the same window function with the same lengths, offset and time zone on both sides."
+                f"The join combines rows of {' and '.join(map(str, found.values()))}, whose windows differ; use the "
+                "same windowing table function with the same lengths, offset and time zone on both sides."
             )
 
     def _is_ranked_as_it_is(self, node: exp.Expr) -> bool:
@@ -498,9 +500,8 @@ class WindowPlanner:
         found = found if found in _WINDOW_COLUMNS else None
         if below.kind == RESULT and not self.batch and not self._comes_in_time(select, window, found):
             raise QueryError(
-                f"{window} stands over windows, whose results come when these end, and by "
-                f"{shown_time(window.time_col)} its own may have closed by then; let it take their window_time, or "
-                "window_end."
+                f"{window} is over windows, whose results come when these end, and by {shown_time(window.time_col)} "
+                "its own may have closed by then; use their window_time or window_end as its time."
             )
         return found
 

@@ -50,7 +50,7 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
     """
     for table in every(node, exp.Table):
         if hints.is_stream(table) and planner.streams.known(table.name).replaces:
-            raise QueryError("A window function over a stream whose rows change.")
+            raise QueryError("A windowing table function over an updating stream.")
     changes = planner.emission.changes
     if changes and len(set(map(shape, hints.windows_under(node)))) > 1:
         raise QueryError(_SEVERAL_STAGES)
@@ -163,13 +163,12 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     below = planner.visit(hints.input_of(select))
     planner.under_windows -= 1
     if below is None:
-        raise QueryError(f"{window} stands over a table that is no stream.")
+        raise QueryError(f"{window} is over a table that isn't a stream.")
     changes = planner.emission.changes
     if changes and window.merges:
         raise NotMeant(
-            f"{window} stands over what was joined, grouped or ranked first, and with early or late results its bounds "
-            "would change with rows that change themselves; put it into a model of its own, or leave "
-            "first_result_offset and late_updates out."
+            f"{window} is over joined, grouped or ranked rows, and with early or late firing its bounds would change "
+            "with this updating input; put it into a separate model, or leave first_result_offset and late_updates out."
         )
     if window.emit == "on_change":
         raise QueryError(on_change.refusal(window))
@@ -206,7 +205,7 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
             )
         )
     if not below.relation.repeatable and below.relation.changes:
-        raise QueryError(f"{window} stands over values that are other ones each time.")
+        raise QueryError(f"{window} is over non-deterministic values.")
     growth = None if below.relation.bounded else UnboundedState("every row", None)
     by = tuple(f"own.{quote(column)}" for column in window.partition_by)
     busy = later(f"cast(own.{window.time} as timestamp)", window.size)

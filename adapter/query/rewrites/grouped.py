@@ -206,9 +206,7 @@ class Grouped:
 
     def _item(self, item: exp.Expr, finished: Finished) -> exp.Expr:
         if item.is_star:
-            raise QueryError(
-                "'*' in the select list of a GROUP BY can't be moved; name the columns that it stands for."
-            )
+            raise QueryError("'*' in the select list of a GROUP BY can't be moved; name its columns.")
         name = item.output_name or sql(item)
         return exp.alias_(self._over(item.unalias(), finished), column(name).this)
 
@@ -325,7 +323,7 @@ class Grouped:
             raise QueryError(f"'{sql(node)}' holds a subquery; join what it gives in a query below.")
         for star in every(node, exp.Star):
             if not isinstance(star.parent, exp.Count):
-                raise QueryError(f"'{sql(node)}' holds a '*'; name the columns that it stands for.")
+                raise QueryError(f"'{sql(node)}' holds a '*'; name its columns.")
 
     def _taken_apart(self, name: str, function: str, call: exp.Expr, condition: exp.Expr | None) -> Call:
         asked = arguments(call)

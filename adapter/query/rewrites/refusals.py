@@ -70,7 +70,7 @@ def check_steps(windows: list[Window]) -> None:
         if window.emit == "on_change":
             raise QueryError(
                 f"{window.kind}() with emit='on_change' leaves out steps without new rows, and a rewritten query can't "
-                "tell which these are; leave emit out."
+                "identify these; leave emit out."
             )
 
 

@@ -141,8 +141,8 @@ class _Rewrite:
         for members in sets:
             if sets.count(members) > 1:
                 raise QueryError(
-                    f"The grouping set ({', '.join(sorted(members))}) stands there twice, and its rows would be put "
-                    "together; write it once."
+                    f"The grouping set ({', '.join(sorted(members))}) is listed twice, and its rows would be merged; "
+                    "write it once."
                 )
 
     def _check_nothing(self) -> None:
@@ -150,7 +150,7 @@ class _Rewrite:
             if call.function not in _OF_NOTHING:
                 raise QueryError(
                     f"What {call.function}() gives for no rows is not known here, and a query without GROUP BY has a "
-                    "row even then; compute it in a query of its own."
+                    "row even then; compute it in a separate query."
                 )
 
     # -- the steps ---------------------------------------------------------------------------------

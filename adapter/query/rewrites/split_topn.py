@@ -196,7 +196,7 @@ class _Rewrite:
         if len(own) > 1:
             other = next((each for each in own if not isinstance(each.this, ranks.RANKS)), own[1])
             raise QueryError(
-                f"'{sql(other)}' stands beside the ranking and needs all rows of its group, not only the first of each "
+                f"'{sql(other)}' is next to the ranking and needs all rows of its group, not only the first of each "
                 "bucket; compute it in a query below."
             )
         if not self._bounds():
@@ -207,7 +207,7 @@ class _Rewrite:
         for clause in ("distinct", "limit", "offset", "fetch"):
             if value := self.below.args.get(clause):
                 raise QueryError(
-                    f"'{sql(value).strip()}' stands beside the ranking and would see fewer rows; move it into a query "
+                    f"'{sql(value).strip()}' is next to the ranking and would see fewer rows; move it into a query "
                     "below, or above the filter."
                 )
 
@@ -216,11 +216,11 @@ class _Rewrite:
         for item in self.items:
             name = self._name(item).lower()
             if not item.is_star and name in seen:
-                raise QueryError(f"Two columns beside the ranking are called {name}; give one another name.")
+                raise QueryError(f"Two columns next to the ranking are called {name}; give one another name.")
             seen.add(name)
         if self.has_star and 0 < self.position < len(self.items):
             raise QueryError(
-                f"The rank {self.rank_name} stands between '*' and other columns; put it first or last."
+                f"The rank {self.rank_name} is between '*' and other columns; put it first or last."
             )
 
     @staticmethod

@@ -153,8 +153,8 @@ class Rewrites:
         if builder.distinct_sets:
             self._add(
                 SPLIT_DISTINCT,
-                f"{stage} keeps each distinct value in a row of its own and counts it where it lies, so no key's values "
-                "meet in one place; the number of buckets changes nothing in a stream",
+                f"{stage} keeps each distinct value in its own row and counts it there, so no key's values meet in one "
+                "place; the number of buckets changes nothing in a stream",
             )
 
     def rows_are_kept(self, select: exp.Select, reason: str) -> None:

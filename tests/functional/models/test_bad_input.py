@@ -51,7 +51,7 @@ BAD = {
     "state_without_bounds": (
         streaming(BY_PAGE),
         [
-            "Model state_without_bounds: The state of this query grows for ever",
+            "Model state_without_bounds: The state of this query grows without bound",
             "constant_domains: ['page']",
             "WHERE ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY GROUP BY page",
         ],
@@ -210,7 +210,9 @@ BAD = {
     ),
     "no_stream": (
         streaming("select page from {{ source('raw', 'events') }}"),
-        ["Model no_stream: The query reads no stream; wrap a relation of its FROM in a window function"],
+        [
+            "Model no_stream: The query reads no stream; wrap a relation of its FROM in a windowing table function"
+        ],
     ),
     "no_folder": (
         streaming(GOOD.replace("'events'", "'gone'")),

@@ -190,7 +190,7 @@ def test_what_keeps_rows_for_longer_than_state_ttl() -> None:
 def test_rows_that_change_do_not_leave() -> None:
     known = {"bids": Known("ts", ("item",), changes=True), "asks": Known("ts")}
     with pytest.raises(
-        QueryError, match="over rows that change is not supported; put it into the model that"
+        QueryError, match="over an updating input is not supported; put it into the model that"
     ):
         operators(f"select item from {RECENT_BIDS} union all select item from {ASKS}", None, known)
 
@@ -214,7 +214,7 @@ def test_with_windows_a_tree_of_operators_judges_a_row_when_it_comes() -> None:
         (
             f"select w.n, b.item from ({COUNTED.format('count(*)', window())}) as w "
             f"left join {BIDS} as b on b.ts = w.window_end where b.ts > {AGO}",
-            "stands beside a join, and rows are judged .* before they are joined; write it in a query in FROM",
+            "is next to a join, and rows are filtered .* before they are joined; write it in a query in FROM",
         ),
         (
             f"select window_end, stddev(price) as d from {window(kind='session')} where ts > {AGO} group by window_end",

@@ -278,14 +278,14 @@ def test_inside_an_expression_it_goes_into_a_query_of_its_own() -> None:
         ),
         (
             f"select * from {ORDERS} right join crm.customers c on c.id = o.x",
-            "so a RIGHT JOIN with it can't be told",
+            "so a RIGHT JOIN with it isn't possible",
         ),
         (
             f"select * from {ORDERS} full outer join crm.customers c on c.id = o.x",
             "so a FULL OUTER JOIN with it",
         ),
-        (f"select * from {ORDERS} cross join crm.customers c", "so a join without ON can't be told"),
-        (f"select * from {ORDERS}, crm.customers c where c.id = o.x", "so a join without ON can't be told"),
+        (f"select * from {ORDERS} cross join crm.customers c", "so a join without ON isn't possible"),
+        (f"select * from {ORDERS}, crm.customers c where c.id = o.x", "so a join without ON isn't possible"),
         (f"select * from {ORDERS} natural join crm.customers c", "name those that are the same, with USING"),
         (
             f"select * from {ORDERS} join crm.customers c on c.id > o.x",
@@ -308,7 +308,7 @@ def test_inside_an_expression_it_goes_into_a_query_of_its_own() -> None:
         ),
         (
             f"select * from {ORDERS} join (select d.k, c.name from dim d join crm.customers c on c.id = d.k) x on x.k = o.x",
-            "nothing of a stream stands before it",
+            "no stream is before it",
         ),
         (
             f"select o.id from {ORDERS} join crm.customers c on c.id = o.x join crm.prices p on p.k = c.k "

@@ -248,7 +248,7 @@ def one_of(relation: str) -> str:
 )
 def test_relations_that_differ_in_case_only_are_not_taken_for_one(text: str) -> None:
     with pytest.raises(
-        QueryError, match=r"whose names differ in case only, and would take them for one\. If they are"
+        QueryError, match=r"whose names differ only in case, so it would treat them as one\. If they are"
     ):
         plan_query.plan(text)
 

@@ -272,7 +272,7 @@ def test_state_that_is_bounded(text: str, domains: list[str]) -> None:
         (f"select * from {B} order by x offset 3", "sets no upper bound; write LIMIT and a number"),
         (
             f"select x from {BEST} where ts > now() - interval 1 day",
-            "over rows that change is not supported; put it into the model that makes them",
+            "over an updating input is not supported; put it into the model that computes that input",
         ),
         (f"select * from {B} order by all limit 3", "name the columns to order by"),
         (

@@ -283,7 +283,7 @@ def test_a_star_in_a_call_whose_columns_have_no_names_of_their_own_is_refused(te
     def ask(query: str) -> Sequence[object]:
         return ["struct<x:struct<v:int>,y:int,ts:timestamp>"] * (1 if "STRUCT(*)" in query.upper() else 100)
 
-    with pytest.raises(QueryError, match="name the columns in the place of"):
+    with pytest.raises(QueryError, match="name its columns instead of"):
         plan_of(text, {"raw.bid": Known("ts")}, 86_400_000_000, ask)
 
 
@@ -304,7 +304,10 @@ REFUSED = [
         f"select window_start, window_end, sum(y) > 1 from {TUMBLE} group by 1, 2",
         "'SUM(y) > 1' has no name; give it one: AS",
     ),
-    ("select a from raw.bid", "The query reads no stream; wrap a relation of its FROM in a window function"),
+    (
+        "select a from raw.bid",
+        "The query reads no stream; wrap a relation of its FROM in a windowing table function",
+    ),
     ("select a, from where", "The query doesn't parse"),
     ("select 1; select 2", "A streaming model is one SELECT; found 2 statements."),
     ("drop table t", "A streaming model is one SELECT; found DROP."),
@@ -342,7 +345,7 @@ REFUSED = [
     (
         f"select window_end, count(*) from {window('tumble', '(select max(ts) as ts from raw.bid group by x)', '1 hour')} "
         "group by window_start, window_end",
-        "'GROUP BY x' over a whole stream, whose result changes, stands below a window function",
+        "'GROUP BY x' of a stream without windows has an updating result, and is below a windowing table function",
     ),
     (
         f"select b.x from {window('tumble', '(select b.* from raw.bid b join raw.dim d on b.x = d.x)', '1 hour')} b",
@@ -428,7 +431,7 @@ def test_each_stream_of_a_union_is_measured_by_its_own_time(
 def test_a_time_that_is_computed_does_not_measure_two_streams() -> None:
     text = _union_of_streams("select ts, k", "select timestamp_millis(at) as ts, k")
     with pytest.raises(
-        QueryError, match="stands over several streams, and its time ts is no column of b, so it"
+        QueryError, match="reads several streams, and its time ts is no column of b, so the progress"
     ):
         plan_of(text)
 

@@ -162,7 +162,7 @@ REFUSALS = [
     (
         "split_distinct",
         "select c, count(distinct u) from t group by grouping sets ((c), (c))",
-        "The grouping set (c) stands there twice",
+        "The grouping set (c) is listed twice",
     ),
     (
         "split_distinct",
@@ -193,7 +193,7 @@ REFUSALS = [
     (
         "split_topn",
         "select * from (select *, row_number() over (order by v) as rn, sum(v) over () as s from t) where rn < 3",
-        "'SUM(v) OVER ()' stands beside the ranking and needs all rows of its group",
+        "'SUM(v) OVER ()' is next to the ranking and needs all rows of its group",
     ),
     (
         "split_topn",
@@ -203,17 +203,17 @@ REFUSALS = [
     (
         "split_topn",
         "select * from (select distinct c, rank() over (order by v) as rn from t) where rn < 3",
-        "'DISTINCT' stands beside the ranking",
+        "'DISTINCT' is next to the ranking",
     ),
     (
         "split_topn",
         "select * from (select c, d as c, rank() over (order by v) as rn from t) where rn < 3",
-        "Two columns beside the ranking are called c",
+        "Two columns next to the ranking are called c",
     ),
     (
         "split_topn",
         "select * from (select v + 1 as a, rank() over (order by v) as rn, * from t) where rn < 3",
-        "The rank rn stands between '*' and other columns; put it first or last.",
+        "The rank rn is between '*' and other columns; put it first or last.",
     ),
     # Not one SELECT.
     ("split_topn", "select 1; select 2", "What split_topn rewrites is one SELECT; found 2 statements."),

@@ -138,7 +138,7 @@ def test_windows_over_windows_have_final_input() -> None:
     below = f"select window_start, window_end, window_time as ts, count(*) as n from {TUMBLE} group by all"
     text = f"""with a as ({below}) select window_start, window_end, sum(n) as n
         from {window("tumble", "1 hour", relation="a")} group by 1, 2"""
-    with pytest.raises(QueryError, match="put the upper window into a model of its own"):
+    with pytest.raises(QueryError, match="put the upper window into a separate model"):
         upsert(text)
 
 
