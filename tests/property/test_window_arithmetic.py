@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend import hints
-from dbt.adapters.spark_streaming.query.plan.operators.window_trigger import WindowTrigger
+from dbt.adapters.spark_streaming.query.plan.state.window_trigger import WindowTrigger
 from dbt.adapters.spark_streaming.query.sql import intervals
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
 from dbt.adapters.spark_streaming.query.windows.expansion import expand

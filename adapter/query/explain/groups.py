@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..aggregates.aggregate_stage import GROUPING_ID
 from ..aggregates.model import AggregateStage, GroupStage
 from ..aggregates.model import Metric as PlanMetric
-from ..plan.operators.group_state import Groups
+from ..plan.state.group_state import Groups
 from . import text
 from .node import KeptMetric, State
 from .state import Columns

@@ -11,8 +11,8 @@ from ..aggregates.model import GroupStage
 from ..generation.operators import parts_and_rows
 from ..normalize.rankings import ranks
 from ..plan import base
-from ..plan.operators.group_state import Groups
 from ..plan.relation import Relation
+from ..plan.state.group_state import Groups
 from ..plan.time_bounds import kept_until
 from ..plan.upserts import replaced
 from ..sql import intervals

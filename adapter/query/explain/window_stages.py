@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from ..aggregates.aggregate_stage import WINDOW_END, WINDOW_START
 from ..aggregates.model import AggregateStage, GroupStage
 from ..aggregates.model import Metric as PlanMetric
-from ..plan.operators.sliced import SlicedStage
 from ..plan.operators.window_operators import operator_of
 from ..plan.stages import RowsStage
+from ..plan.state.sliced import SlicedStage
 from ..sql import intervals
 from ..windows.emission import Emission
 from ..windows.windows import Window

@@ -16,11 +16,11 @@ from ..normalize import event_clock
 from ..normalize.names import own_names
 from ..plan import lookup_keys
 from ..plan.base import WindowOperator, WindowResults
-from ..plan.operators.sliced import SlicedStage
 from ..plan.operators.window_buffer import BufferedWindows
 from ..plan.operators.window_operators import operator_of
 from ..plan.plan import LookupTable, Plan
 from ..plan.stages import Stage
+from ..plan.state.sliced import SlicedStage
 from ..planner.upsert_keys import replacing
 from ..program import Boundaries, Level, Program, Rows, Step, StreamInput, reading
 from ..sql import instants

@@ -45,22 +45,8 @@ from ..plan.base import (
     ttl_of,
     ttl_over,
 )
-from ..plan.operators import generations
-from ..plan.operators.buffered_rows import (
-    ROW,
-    TIMES,
-    BufferedRows,
-    Partitions,
-    added_up,
-    netted,
-    packed,
-    spread,
-)
 from ..plan.operators.changelog_normalize import SIGN_OF_ROW, LatestRows
 from ..plan.operators.given_rows import GivenRows
-from ..plan.operators.group_state import Groups, identity_columns
-from ..plan.operators.groups import GroupChanges
-from ..plan.operators.key_generations import of_keys
 from ..plan.operators.outer_interval_join import MatchedOrAlone
 from ..plan.operators.over_rows import OrderedRows
 from ..plan.operators.ranked_rows import RankedRows
@@ -71,6 +57,11 @@ from ..plan.operators.window_changes import ChangedWindows
 from ..plan.operators.window_close import OpenWindows
 from ..plan.plan import LookupTable, Plan
 from ..plan.relation import WEIGHT, weight_of
+from ..plan.state import generations
+from ..plan.state.buffered_rows import ROW, TIMES, BufferedRows, Partitions, added_up, netted, packed, spread
+from ..plan.state.group_state import Groups, identity_columns
+from ..plan.state.groups import GroupChanges
+from ..plan.state.key_generations import of_keys
 from ..plan.time_bounds import kept_until
 from ..plan.upserts import Replaced, replaced, takes_back
 from ..program import (

@@ -29,12 +29,12 @@ from ..plan.base import (
     in_order,
     ttl_of,
 )
-from ..plan.operators.groups import GroupChanges
 from ..plan.operators.top_n import members_part
 from ..plan.operators.window_buffer import row_name
 from ..plan.operators.window_operators import operator_of
 from ..plan.plan import Plan
 from ..plan.stages import Stage
+from ..plan.state.groups import GroupChanges
 from ..plan.upserts import kept_root, replaced, takes_back
 from ..program import WHOLE, with_texts
 from ..sql.dialect import DIALECT, parse, sql

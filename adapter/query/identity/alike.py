@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..plan.base import Dataflow, GroupAggregate, Operator, TopN, WindowResults
-from ..plan.operators.buffered_rows import BufferedRows
+from ..plan.state.buffered_rows import BufferedRows
 from ..plan.upserts import kept_root
 from ..sql.names import digest
 from .lineage import Lineage, lineages, placed, stage_rows

@@ -9,7 +9,7 @@ from sqlglot import exp
 from ..aggregates.model import GroupStage
 from ..sql.clauses import left_out, passes_columns, relations
 from ..sql.tie_breaking import listed
-from .operators.group_state import identity_columns
+from .state.group_state import identity_columns
 
 
 def only_improves(

@@ -18,8 +18,8 @@ from ..errors import QueryError
 from ..frontend import session_zone
 from ..normalize.event_clock import interval
 from .base import Operator, Until
-from .operators.buffered_rows import BufferedRows
-from .operators.key_generations import later
+from .state.buffered_rows import BufferedRows
+from .state.key_generations import later
 from .time_conditions import at_most, conditions
 
 _Column = tuple[str, str]

@@ -33,9 +33,9 @@ from .base import (
 )
 from .column_origins import outputs
 from .identity import makes_several
-from .operators.group_state import identity_columns
 from .plan import LookupTable
 from .relation import WEIGHT
+from .state.group_state import identity_columns
 
 
 @dataclass(frozen=True)

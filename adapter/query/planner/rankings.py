@@ -15,9 +15,9 @@ from ..plan import column_origins
 from ..plan.base import BY, ID, ORDER, GroupAggregate, Operator, TopN, row_by_row
 from ..plan.hidden_items import ROW_TIME, hide_from_stars, with_weight
 from ..plan.improving import listed_names, only_improves
-from ..plan.operators.group_state import identity_columns
 from ..plan.operators.top_n import ROW
 from ..plan.relation import WEIGHT, Relation
+from ..plan.state.group_state import identity_columns
 from ..sql.clauses import relations, shown_as
 from ..sql.dialect import canonical, function_name, parse, sql
 from ..sql.names import digest

@@ -9,9 +9,9 @@ from ..aggregates.aggregate_stage import MERGE_FROM, WINDOW_END, WINDOW_START, W
 from ..errors import QueryError
 from ..plan import identity
 from ..plan.base import WindowResults
-from ..plan.operators.sessions import SessionStage
-from ..plan.operators.sliced import SlicedStage
 from ..plan.operators.window_buffer import BufferedWindows
+from ..plan.state.sessions import SessionStage
+from ..plan.state.sliced import SlicedStage
 from ..program import Upsert
 from ..windows.emission import Emission
 

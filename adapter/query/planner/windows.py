@@ -23,9 +23,9 @@ from ..plan.base import (
     input_name,
     ttl_over,
 )
-from ..plan.operators import generations
-from ..plan.operators.key_generations import later
 from ..plan.relation import Relation
+from ..plan.state import generations
+from ..plan.state.key_generations import later
 from ..sql.dialect import canonical
 from ..sql.names import digest
 from ..sql.nodes import every, shape

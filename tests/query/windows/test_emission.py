@@ -8,7 +8,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.plan.operators.window_trigger import WindowTrigger
+from dbt.adapters.spark_streaming.query.plan.state.window_trigger import WindowTrigger
 from dbt.adapters.spark_streaming.query.program import Boundaries
 from dbt.adapters.spark_streaming.query.sql.intervals import MINUTE
 from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ....util.quoting import quote, quote_time
 from ...program import STEP, StatePart, Step, now
 from ..base import ChangelogNormalize
-from .key_generations import NO_STEP, matching, of_keys, same
+from ..state.key_generations import NO_STEP, matching, of_keys, same
 from .window_buffer import row_column
 
 ORDER = "row_order"

@@ -10,9 +10,9 @@ from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
 from ..base import GIVEN_BY, MaterializedProject, over
 from ..relation import WEIGHT
-from . import generations
-from .buffered_rows import ROW, TIMES, packed
-from .key_generations import NO_STEP, SINCE, lasts, of_keys
+from ..state import generations
+from ..state.buffered_rows import ROW, TIMES, packed
+from ..state.key_generations import NO_STEP, SINCE, lasts, of_keys
 
 _GIVEN, _IS_NEW = "__given", "__is_new"
 

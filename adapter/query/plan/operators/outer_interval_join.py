@@ -8,9 +8,9 @@ from dataclasses import replace
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, StatePart
 from ..base import OuterIntervalJoin, over
+from ..state.buffered_rows import ROW
+from ..state.key_generations import lasts
 from ..time_bounds import expires, kept_until
-from .buffered_rows import ROW
-from .key_generations import lasts
 
 
 class MatchedOrAlone:

@@ -14,9 +14,9 @@ from ...program import STEP, Rows, StatePart, Step, now
 from ...sql.intervals import HOUR
 from ..base import OVER_LIFE, OverAggregate, Source, in_order, over
 from ..relation import WEIGHT
+from ..state.buffered_rows import ROW
+from ..state.key_generations import NO_STEP, lasts, later, of_keys
 from ..time_bounds import expires
-from .buffered_rows import ROW
-from .key_generations import NO_STEP, lasts, later, of_keys
 from .ranked_rows import DUE
 
 _TIME, _BEFORE = "__time", "__before"

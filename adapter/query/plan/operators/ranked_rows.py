@@ -9,7 +9,7 @@ from ...program import STEP, Rows, StatePart, Step, Whole, now
 from ..base import Source, TopN, in_order, over
 from ..hidden_items import ROW_TIME
 from ..relation import WEIGHT
-from .key_generations import (
+from ..state.key_generations import (
     NO_STEP,
     TIME,
     KeyGenerations,

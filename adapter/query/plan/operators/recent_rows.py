@@ -13,8 +13,8 @@ from ...program import EXPIRES_AT, STEP, Rows, StatePart, now
 from ...sql.intervals import MINUTE
 from ..base import ROW_TIME, Source, TemporalFilter, in_order
 from ..relation import WEIGHT
-from .buffered_rows import ROW
-from .key_generations import NO_STEP, lasts, later
+from ..state.buffered_rows import ROW
+from ..state.key_generations import NO_STEP, lasts, later
 
 _UNTIL, _KNOWN = "__until", "__known"
 """When a row leaves, and until when the operators above keep it."""

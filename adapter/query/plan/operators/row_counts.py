@@ -6,8 +6,8 @@ from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
 from ..base import SetOperation, stay
 from ..relation import WEIGHT
-from . import generations
-from .key_generations import NO_STEP, SINCE, generations_of, of_keys
+from ..state import generations
+from ..state.key_generations import NO_STEP, SINCE, generations_of, of_keys
 
 _FOUND = "__found"
 """Whether the state has the changed row."""

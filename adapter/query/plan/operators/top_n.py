@@ -14,8 +14,8 @@ from ...normalize.rankings.ranks import Top
 from ...program import EXPIRES_AT, STEP, StatePart, Step, Whole, now
 from ..base import ORDER, Project, TopN, over
 from ..relation import WEIGHT
-from .group_state import Groups
-from .key_generations import NO_STEP, SINCE, lasts, matching, of_keys, same
+from ..state.group_state import Groups
+from ..state.key_generations import NO_STEP, SINCE, lasts, matching, of_keys, same
 from .window_buffer import first_of
 
 ROW, PLACE = "__ranked", "place"

@@ -10,8 +10,8 @@ from ...normalize.rankings.ranks import Top
 from ...program import EXPIRES_AT, StatePart, Step
 from ...windows.emission import Emission
 from ..stages import RowsStage
-from .sessions import Sessions
-from .window_trigger import WindowTrigger, window_columns
+from ..state.sessions import Sessions
+from ..state.window_trigger import WindowTrigger, window_columns
 
 
 def row_name(stage: str) -> str:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, StatePart
 from ..base import WindowChanges, WindowResults
-from .buffered_rows import ROW, TIMES, netted, packed
-from .key_generations import lasts
-from .sessions import Sessions, SessionStage
+from ..state.buffered_rows import ROW, TIMES, netted, packed
+from ..state.key_generations import lasts
+from ..state.sessions import Sessions, SessionStage
 from .window_buffer import SessionBuffer
 from .window_operators import operator_of
 

@@ -11,10 +11,10 @@ from ...program import EXPIRES_AT, STEP, StatePart, now
 from ...windows.emission import Emission
 from ..base import WindowClose
 from ..relation import WEIGHT
-from . import generations
-from .buffered_rows import ROW, TIMES, added_up, netted, packed, spread
-from .key_generations import NO_STEP, lasts, later
-from .window_trigger import due, latest
+from ..state import generations
+from ..state.buffered_rows import ROW, TIMES, added_up, netted, packed, spread
+from ..state.key_generations import NO_STEP, lasts, later
+from ..state.window_trigger import due, latest
 
 _CAME_AT = "__came_at"
 """The watermark, in microseconds, after the micro-batch in which a change was stored."""

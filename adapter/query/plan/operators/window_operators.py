@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...aggregates.model import AggregateStage
 from ...windows.emission import FINAL, Emission
 from ..stages import RowsStage
-from .sessions import SessionStage
-from .sliced import SlicedStage
+from ..state.sessions import SessionStage
+from ..state.sliced import SlicedStage
 from .window_buffer import BufferedWindows, SessionBuffer
 
 

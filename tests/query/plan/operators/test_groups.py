@@ -9,7 +9,7 @@ import pytest
 from dbt.adapters.spark_streaming.query.aggregates.aggregates import Types
 from dbt.adapters.spark_streaming.query.aggregates.model import Metric
 from dbt.adapters.spark_streaming.query.generation.signature import signature
-from dbt.adapters.spark_streaming.query.plan.operators.groups import is_inexact
+from dbt.adapters.spark_streaming.query.plan.state.groups import is_inexact
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.query.windows.emission import FINAL
