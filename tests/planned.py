@@ -8,7 +8,9 @@ from unittest.mock import patch
 
 from dbt.adapters.spark_streaming.query.errors import NotInStages
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
-from dbt.adapters.spark_streaming.query.plan.base import Project, WindowResults, input_name
+from dbt.adapters.spark_streaming.query.plan.operator import input_name
+from dbt.adapters.spark_streaming.query.plan.operators.project import Project
+from dbt.adapters.spark_streaming.query.plan.operators.window_results import WindowResults
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.planner.planner import TreePlanner
@@ -48,7 +50,13 @@ def tree_of(
     root = made.dataflow.root
     if not isinstance(root, WindowResults):
         return made
-    above = Project("above", (root,), f"select * from {input_name(0)}", root.relation, "above")
+    above = Project(
+        name="above",
+        inputs=(root,),
+        sql=f"select * from {input_name(0)}",
+        relation=root.relation,
+        label="above",
+    )
     return replace(
         made, dataflow=replace(made.dataflow, root=above, operators=(*made.dataflow.operators, above))
     )

@@ -22,7 +22,7 @@ from ..query.explain.node import FROM_CHANGES, KeptMetric, Node, State, as_dict,
 from ..query.explain.text import relation
 from ..query.frontend.streams import Known
 from ..query.generation import generate
-from ..query.plan.base import WindowClose
+from ..query.plan.operators.window_close import WindowClose
 from ..query.plan.plan import Plan
 from ..query.program import Lookup, Program
 from ..query.sql import intervals

@@ -23,7 +23,7 @@ from ..query.frontend import mini_batch
 from ..query.frontend.streams import Known
 from ..query.generation import generate
 from ..query.normalize.names import own_names
-from ..query.plan.base import Recompute
+from ..query.plan.operators.recompute import Recompute
 from ..query.plan.plan import Plan
 from ..query.planner import plan_query, upsert_keys
 from ..query.program import Program, needs_time, with_texts

@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.plan.base import OverAggregate
+from dbt.adapters.spark_streaming.query.plan.operators.over_aggregate import OverAggregate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program

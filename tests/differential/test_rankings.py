@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.plan.base import TopN
+from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row

@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.plan.base import TemporalFilter
+from dbt.adapters.spark_streaming.query.plan.operators.temporal_filter import TemporalFilter
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row

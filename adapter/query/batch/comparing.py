@@ -13,7 +13,8 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.streams import Known
 from ..normalize import event_clock
-from ..plan.base import WindowClose, WindowResults
+from ..plan.operators.window_close import WindowClose
+from ..plan.operators.window_results import WindowResults
 from ..plan.plan import Plan
 from ..sql.dialect import parse, sql
 from ..sql.nodes import every

@@ -24,8 +24,9 @@ from ..frontend import hints
 from ..frontend.streams import Stream
 from ..generation import generate
 from ..normalize.names import ctes, own_names
-from ..plan.base import WindowResults
+from ..plan.operators.window_results import WindowResults
 from ..plan.stages import RowsStage
+from ..plan.window_operator import WindowOperator
 from ..planner import plan_query
 from ..program import EXPIRES_AT
 from ..sql.dialect import parse
@@ -356,10 +357,7 @@ class Overwriting:
         for stream in self.plan.streams:
             spans = [inputs[stage.name] for stage in stages if stream.view in stage.streams]
             streams.append(_cut(stream, reduce(TimeRange.hull, spans)) if spans else stream)
-        cut = [
-            replace(stage, rows=_where(stage.rows, inputs[stage.name].condition(EVENT_TIME)))
-            for stage in stages
-        ]
+        cut = [_where_in(each, inputs[each.name]) for each in self._results.windows if each.name in inputs]
         return generate.windows_in_batch(replace(self.plan, streams=tuple(streams)), cut, output)
 
     def _check_times(self) -> None:
@@ -411,6 +409,12 @@ def _cut(stream: Stream, span: TimeRange) -> Stream:
         return stream
     condition = span.condition(quote_time(stream.event_time))
     return replace(stream, relation=f"(select * from {stream.relation} where {condition})")
+
+
+def _where_in(windows: WindowOperator, span: TimeRange) -> WindowOperator:
+    """Filters the rows of windows to a time range."""
+    stage = replace(windows.stage, rows=_where(windows.stage.rows, span.condition(EVENT_TIME)))
+    return replace(windows, stage=stage)
 
 
 def _where(rows: str, condition: str) -> str:

@@ -7,9 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ...util.quoting import shown_time
-from ..generation.operators import OUTPUT
-from ..plan.base import ChangelogNormalize, Source, WindowResults
-from ..plan.plan import LookupTable, Plan
+from ..generation.results import OUTPUT
+from ..plan.lookup_table import LookupTable
+from ..plan.operators.changelog_normalize import ChangelogNormalize
+from ..plan.operators.source import Source
+from ..plan.operators.window_aggregate import WindowAggregate
+from ..plan.operators.window_results import WindowResults
+from ..plan.plan import Plan
 from ..plan.stages import RowsStage
 from ..program import Program, Upsert
 from ..sql import intervals
@@ -103,12 +107,12 @@ class _Stages:
 
     def __init__(self, of: _Builder, plan: WindowResults, emission: Emission) -> None:
         self.of, self.plan, self.emission = of, plan, emission
-        self.stages = {stage.name: stage for stage in plan.stages}
+        self.windows = {each.name: each for each in plan.windows}
         self.read: dict[str, Read | None] = {}
 
     def root(self) -> Node:
         """Returns the node of the query's result."""
-        reader = Selects(self._resolve, windows=bool(self.stages))
+        reader = Selects(self._resolve, windows=bool(self.windows))
         return reader.read(self.plan.written or self.plan.sql).node
 
     def _resolve(self, name: str) -> Read | None:
@@ -123,13 +127,16 @@ class _Stages:
         if (table := self.of.table(name)) is not None:
             return table
         # A stage's own text names its result with a suffix.
-        stage = self.stages.get(name) or self.stages.get(name.removesuffix(_WINDOWS))
-        if stage is None:
+        operator = self.windows.get(name) or self.windows.get(name.removesuffix(_WINDOWS))
+        if operator is None:
             return None
+        stage = operator.stage
         below = Selects(self._resolve).read(stage.written).node
         if isinstance(stage, RowsStage):
             return window_stages.rows(stage, self.emission, self.of.columns, below, stage.window.time_col)
-        found = window_stages.aggregate(stage, self.emission, self.of.columns, below)
+        assert isinstance(operator, WindowAggregate)
+        found = window_stages.aggregate(operator, self.emission, self.of.columns, below)
+        stage = operator.stage
         if stage.name != name:
             return found
         # It is the whole SELECT, with select list and HAVING.

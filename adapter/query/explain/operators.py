@@ -8,13 +8,34 @@ from dataclasses import replace
 from sqlglot import exp
 
 from ..aggregates.model import GroupStage
-from ..generation.operators import parts_and_rows
+from ..generation.generator import parts_and_rows
 from ..normalize.rankings import ranks
-from ..plan import base
+from ..plan.dataflow import Dataflow
+from ..plan.operator import Operator, Until, input_name, keeps_rows, mixes_lifetimes, never_expires
+from ..plan.operators.changelog_normalize import ChangelogNormalize
+from ..plan.operators.group_aggregate import GroupAggregate
+from ..plan.operators.join import Join
+from ..plan.operators.late_rows import LateRows
+from ..plan.operators.local import Local
+from ..plan.operators.materialized_project import MaterializedProject
+from ..plan.operators.outer_interval_join import OuterIntervalJoin
+from ..plan.operators.over_aggregate import OverAggregate
+from ..plan.operators.project import Project
+from ..plan.operators.recompute import Recompute
+from ..plan.operators.set_operation import SetOperation
+from ..plan.operators.source import Source
+from ..plan.operators.temporal_filter import TemporalFilter
+from ..plan.operators.top_n import TopN
+from ..plan.operators.union_all import UnionAll
+from ..plan.operators.window_changes import WindowChanges
+from ..plan.operators.window_close import WindowClose
+from ..plan.operators.window_results import WindowResults
+from ..plan.operators.window_rows import WindowRows
 from ..plan.relation import Relation
 from ..plan.state.group_state import Groups
 from ..plan.time_bounds import kept_until
 from ..plan.upserts import replaced
+from ..plan.window_operator import WindowOperator
 from ..sql import intervals
 from ..sql.clauses import filters, joined
 from ..windows.emission import Emission
@@ -59,12 +80,12 @@ class Operators:
 
     def __init__(
         self,
-        flow: base.Dataflow,
+        flow: Dataflow,
         bounds: Bounds,
         columns: Columns,
         source: Callable[[str], Node],
         table: Callable[[str], Read | None],
-        within: Callable[[base.WindowResults], Node],
+        within: Callable[[WindowResults], Node],
         emission: Emission,
     ) -> None:
         self.flow, self.bounds, self.columns, self.emission = flow, bounds, columns, emission
@@ -91,60 +112,60 @@ class Operators:
     def root(self) -> Node:
         """Returns the node of the whole query."""
         for operator in self.flow.operators:
-            if not isinstance(operator, base.WindowOperator):
+            if not isinstance(operator, WindowOperator):
                 self.read[operator.name] = self._read(operator)
         return self.read[self.flow.root.name].node
 
-    def _read(self, operator: base.Operator) -> Read:
-        if isinstance(operator, base.WindowResults):
+    def _read(self, operator: Operator) -> Read:
+        if isinstance(operator, WindowResults):
             return Read(_at(self.within(operator), operator.relation), lifted_in_windows(operator))
         inputs = tuple(self.read[each.name].node for each in operator.inputs)
-        if isinstance(operator, base.Source):
+        if isinstance(operator, Source):
             return Read(self.source(operator.view))
-        if isinstance(operator, base.ChangelogNormalize):
+        if isinstance(operator, ChangelogNormalize):
             keys: dict[exp.Expr, tuple[str, ...]] = {exp.column(each): () for each in operator.key}
             state = self._state(operator, "the last row of a key", self.bounds.of_keys(keys, exp.Select()))
             notes = ("The row that it replaces is retracted from the operators above.",)
             return Read(
                 self._node(operator, "ChangelogNormalize", operator.label, inputs, state, notes=notes)
             )
-        if isinstance(operator, base.GroupAggregate):
+        if isinstance(operator, GroupAggregate):
             return self._group(operator, inputs)
-        if isinstance(operator, base.Project):
+        if isinstance(operator, Project):
             return self._project(operator, inputs)
-        if isinstance(operator, base.UnionAll):
+        if isinstance(operator, UnionAll):
             flat = tuple(
                 i for each in inputs for i in (each.inputs if each.operator == "UnionAll" else (each,))
             )
             return Read(self._node(operator, "UnionAll", f"of {len(flat)}", flat))
-        if isinstance(operator, base.WindowRows):
+        if isinstance(operator, WindowRows):
             return Read(self._node(operator, "WindowTableFunction", str(operator.window), inputs))
-        if isinstance(operator, base.WindowChanges):
+        if isinstance(operator, WindowChanges):
             state = self._state(operator, "what a window gave last, to be retracted as it was", _WINDOW_END)
             node = self._node(operator, "WindowChanges", "early and late firing", inputs, state=state)
             return replace(self.read[operator.inputs[0].name], node=node)
-        if isinstance(operator, base.LateRows):
+        if isinstance(operator, LateRows):
             return self.read[operator.inputs[0].name]
-        if isinstance(operator, base.WindowClose):
+        if isinstance(operator, WindowClose):
             return self._close(operator, inputs)
-        if isinstance(operator, base.Local):
+        if isinstance(operator, Local):
             return Read(self._local(operator), lifted(operator.sql, self.read[operator.inputs[0].name]))
-        if isinstance(operator, base.SetOperation):
+        if isinstance(operator, SetOperation):
             state = self._state(operator, "how often a row is there, on either side")
             return Read(self._node(operator, "SetOperation", operator.label, inputs, state=state))
-        if isinstance(operator, base.Join):
+        if isinstance(operator, Join):
             return self._join(operator, inputs)
-        if isinstance(operator, base.OuterIntervalJoin):
+        if isinstance(operator, OuterIntervalJoin):
             return self._outer_in_time(operator, inputs)
-        if isinstance(operator, base.Recompute):
+        if isinstance(operator, Recompute):
             return self._recompute(operator, inputs)
-        if isinstance(operator, base.TopN):
+        if isinstance(operator, TopN):
             return self._top_n(operator, inputs)
-        if isinstance(operator, base.TemporalFilter):
+        if isinstance(operator, TemporalFilter):
             return self._temporal_filter(operator, inputs)
-        if isinstance(operator, base.OverAggregate):
+        if isinstance(operator, OverAggregate):
             return Read(self._over(operator, inputs))
-        if isinstance(operator, base.MaterializedProject):
+        if isinstance(operator, MaterializedProject):
             return Read(self._materialized(operator, inputs))
         return Read(
             self._node(
@@ -158,7 +179,7 @@ class Operators:
 
     def _node(
         self,
-        operator: base.Operator,
+        operator: Operator,
         name: str,
         description: str,
         inputs: tuple[Node, ...],
@@ -185,26 +206,26 @@ class Operators:
             notes=notes,
         )
 
-    def _mode(self, operator: base.Operator) -> Changelog:
+    def _mode(self, operator: Operator) -> Changelog:
         key = _key(operator.relation) or self.key
         if operator.name in self.upserted and key is not None:
             return Changelog(UPSERT, key)
         return Changelog(RETRACT if operator.relation.changes else APPEND)
 
-    def _after(self, operator: base.Operator, last: str) -> str | None:
+    def _after(self, operator: Operator, last: str) -> str | None:
         """Returns the TTL of an operator's state as a phrase; None if there is none."""
-        if base.keeps(operator) or (after := self.bounds.after(last)) is None:
+        if never_expires(operator) or (after := self.bounds.after(last)) is None:
             return None
-        if isinstance(operator, base.Recompute | base.SetOperation) and base.is_mixed(operator.inputs):
+        if isinstance(operator, Recompute | SetOperation) and mixes_lifetimes(operator.inputs):
             return f"{after}, those that stay below it when they go"
         return after
 
-    def _clears(self, operator: base.Operator, last: str) -> str:
-        if base.keeps(operator):
+    def _clears(self, operator: Operator, last: str) -> str:
+        if never_expires(operator):
             return AS_ITS_INPUT
         return self._after(operator, last) or (BOUNDED if len(operator.inputs) == 1 else ALL_BOUNDED)
 
-    def _state(self, operator: base.Operator, rows: str, clears: str | None = None) -> tuple[State, ...]:
+    def _state(self, operator: Operator, rows: str, clears: str | None = None) -> tuple[State, ...]:
         if getattr(operator, "ends", ()):
             clears = _WINDOW_END
         clears = clears or self._clears(operator, "the last change")
@@ -212,10 +233,10 @@ class Operators:
 
     # -- one by one --------------------------------------------------------------------------------
 
-    def _group(self, operator: base.GroupAggregate, inputs: tuple[Node, ...]) -> Read:
+    def _group(self, operator: GroupAggregate, inputs: tuple[Node, ...]) -> Read:
         name = self.state_names[operator.name]
         stage = in_authors_words(replace(operator.stage, name=name))
-        ttl = base.ttl_of(operator, self.bounds.ttl)
+        ttl = operator.expires_after(self.bounds.ttl)
         pieces = Groups(stage, ttl, fused=True)
         clears = self._clears_groups(operator, stage)
         state = list(state_of_groups(stage, pieces, self.columns, clears, ttl))
@@ -224,7 +245,7 @@ class Operators:
             if part not in told:
                 what = "the row that a key gave last, to be retracted as it was"
                 state.append(State(part, what, "with its key", self.columns(part)))
-        below = Selects({base.input_name(0): Read(inputs[0])}.get).read(stage.written).node
+        below = Selects({input_name(0): Read(inputs[0])}.get).read(stage.written).node
         node = self._node(
             operator,
             "GroupAggregate",
@@ -237,11 +258,11 @@ class Operators:
         )
         return Read(node, written_of(stage), stage.keys)
 
-    def _clears_groups(self, operator: base.GroupAggregate, stage: GroupStage) -> str:
+    def _clears_groups(self, operator: GroupAggregate, stage: GroupStage) -> str:
         """Returns the phrase for what clears the groups' state."""
         if operator.ends:
             return f"window end + {intervals.format(operator.lasts)}" if operator.lasts else _WINDOW_END
-        if stage.keys and base.keeps(operator):
+        if stage.keys and never_expires(operator):
             return AS_ITS_INPUT
         if after := self._after(operator, "the key's last row"):
             return after
@@ -249,18 +270,18 @@ class Operators:
         (below,) = operator.inputs
         return self.bounds.of_keys(keys, select_of(stage.written), below.relation.bounded)
 
-    def _aliases(self, operator: base.Operator, column: str) -> set[str]:
+    def _aliases(self, operator: Operator, column: str) -> set[str]:
         """Returns the aliases, in lower case, that the queries directly above an operator give one of its
         columns."""
         return {
             item.alias.lower()
             for each in self.flow.operators
-            if isinstance(each, base.Project) and each.inputs[0].name == operator.name
+            if isinstance(each, Project) and each.inputs[0].name == operator.name
             for item in select_of(each.sql).expressions
             if isinstance(item, exp.Alias) and item.this.name.lower() == column.lower()
         }
 
-    def _project(self, operator: base.Project, inputs: tuple[Node, ...]) -> Read:
+    def _project(self, operator: Project, inputs: tuple[Node, ...]) -> Read:
         below = self.read[operator.inputs[0].name]
         if not operator.label.upper().startswith("SELECT"):
             return Read(self._node(operator, "Project", operator.label, inputs))
@@ -276,7 +297,7 @@ class Operators:
             )
         return replace(found, node=node, written=lifted(operator.sql, below))
 
-    def _materialized(self, operator: base.MaterializedProject, inputs: tuple[Node, ...]) -> Node:
+    def _materialized(self, operator: MaterializedProject, inputs: tuple[Node, ...]) -> Node:
         select = select_of(operator.sql)
         if written := self.read[operator.inputs[0].name].written:
             select = text.put_back(select, written, ())
@@ -291,12 +312,12 @@ class Operators:
             inputs = (*inputs, *(Selects(self.table).relation(node).node for node, _ in tables))
         return self._node(operator, name, what, inputs, state)
 
-    def _inputs(self, operator: base.Operator) -> Callable[[str], Read | None]:
+    def _inputs(self, operator: Operator) -> Callable[[str], Read | None]:
         """Returns a function that resolves a name in an operator's text."""
-        found = {base.input_name(n): self.read[each.name] for n, each in enumerate(operator.inputs)}
+        found = {input_name(n): self.read[each.name] for n, each in enumerate(operator.inputs)}
         return lambda name: found.get(name) or self.table(name)
 
-    def _close(self, operator: base.WindowClose, inputs: tuple[Node, ...]) -> Read:
+    def _close(self, operator: WindowClose, inputs: tuple[Node, ...]) -> Read:
         complete, early = self.emission.complete, self.emission.first is not None
         later = f" + {intervals.format(complete)} (complete_result_offset)" if complete else ""
         if operator.lasts:
@@ -308,7 +329,7 @@ class Operators:
         node = self._node(operator, "WindowClose", when, inputs, state=state)
         return replace(self.read[operator.inputs[0].name], node=node)
 
-    def _over(self, operator: base.OverAggregate, inputs: tuple[Node, ...]) -> Node:
+    def _over(self, operator: OverAggregate, inputs: tuple[Node, ...]) -> Node:
         select, reach = select_of(operator.written or operator.sql), operator.reach
         rows = "a row that frames of later rows reach back to"
         if operator.waits:
@@ -344,11 +365,11 @@ class Operators:
             else (),
         )
 
-    def _local(self, operator: base.Local) -> Node:
+    def _local(self, operator: Local) -> Node:
         node = Selects(self._inputs(operator), windows=True).read(operator.sql).node
         return _at(node, operator.relation)
 
-    def _recompute(self, operator: base.Recompute, inputs: tuple[Node, ...]) -> Read:
+    def _recompute(self, operator: Recompute, inputs: tuple[Node, ...]) -> Read:
         select = select_of(operator.sql)
         if written := self.read[operator.inputs[0].name].written:
             select = text.put_back(select, written, ())
@@ -404,7 +425,7 @@ class Operators:
         node = self._node(operator, name, what, inputs, state, computing=computing)
         return Read(node, rank=rank)
 
-    def _top_n(self, operator: base.TopN, inputs: tuple[Node, ...]) -> Read:
+    def _top_n(self, operator: TopN, inputs: tuple[Node, ...]) -> Read:
         select = select_of(operator.written)
         if written := self.read[operator.inputs[0].name].written:
             select = text.put_back(select, written, ())
@@ -416,7 +437,7 @@ class Operators:
             node = replace(node, event_time=f"{time}, emitted in its order")
         return Read(node, rank=(operator.rank.lower(), operator.top.rows))
 
-    def _temporal_filter(self, operator: base.TemporalFilter, inputs: tuple[Node, ...]) -> Read:
+    def _temporal_filter(self, operator: TemporalFilter, inputs: tuple[Node, ...]) -> Read:
         condition = expression(operator.label)
         length = operator.lasts - isinstance(condition, exp.GTE | exp.LTE)
         known = self.bounds.after("it came")
@@ -431,7 +452,7 @@ class Operators:
         node = self._node(operator, "TemporalFilter", text.shown(condition), inputs, state, notes=notes)
         return replace(self.read[operator.inputs[0].name], node=node)
 
-    def _join(self, operator: base.Join, inputs: tuple[Node, ...]) -> Read:
+    def _join(self, operator: Join, inputs: tuple[Node, ...]) -> Read:
         select = select_of(operator.sql)
         state = self._state(operator, _INPUT_ROWS)
         if operator.until:
@@ -442,22 +463,22 @@ class Operators:
         node = self._node(operator, name, text.joins(select), inputs, self._of_sides(operator, state))
         return Read(project(node, without_joins(select)))
 
-    def _for_good(self, operator: base.Join, state: tuple[State, ...]) -> tuple[State, ...]:
+    def _for_good(self, operator: Join, state: tuple[State, ...]) -> tuple[State, ...]:
         """Returns the state of a regular join: a row of a side is cleared by the TTL only, each on its own."""
         clears = {}
         for each in operator.inputs:
             last = "its last change" if each.relation.changes else "it came"
-            clears[each.name] = AS_ITS_INPUT if base.stay(each) else self.bounds.after(last) or ALL_BOUNDED
+            clears[each.name] = AS_ITS_INPUT if keeps_rows(each) else self.bounds.after(last) or ALL_BOUNDED
         return tuple(replace(each, clears=clears[self.rows_of[each.part]]) for each in state)
 
     def _of_sides(
-        self, operator: base.Join | base.OuterIntervalJoin | base.Recompute, state: tuple[State, ...]
+        self, operator: Join | OuterIntervalJoin | Recompute, state: tuple[State, ...]
     ) -> tuple[State, ...]:
         """Returns the state of a join, with each side's rows named after the side's alias."""
         aliases: dict[str, list[str]] = {}
         for node, _ in joined(select_of(operator.sql)):
             for number, each in enumerate(operator.inputs):
-                if isinstance(node, exp.Table) and node.name == base.input_name(number):
+                if isinstance(node, exp.Table) and node.name == input_name(number):
                     aliases.setdefault(each.name, []).append(node.alias_or_name)
         named = {
             part: " and ".join(alias for alias in aliases.get(name, ()) if not text.is_own_alias(alias))
@@ -465,7 +486,7 @@ class Operators:
         }
         what = (
             "that may still match"
-            if isinstance(operator, base.Join | base.OuterIntervalJoin)
+            if isinstance(operator, Join | OuterIntervalJoin)
             else "that later changes need"
         )
         return tuple(
@@ -475,9 +496,9 @@ class Operators:
 
     @staticmethod
     def _in_time(
-        operator: base.Join | base.OuterIntervalJoin | base.Recompute,
+        operator: Join | OuterIntervalJoin | Recompute,
         state: tuple[State, ...],
-        until: tuple[base.Until, ...],
+        until: tuple[Until, ...],
     ) -> tuple[State, ...]:
         """Returns the state of an interval join, with the watermark that clears each side's rows."""
         ends = {
@@ -487,7 +508,7 @@ class Operators:
         own = {each.part: each for each in state}
         return tuple(replace(own[part], clears=ends[part]) for part in ends if part in own)
 
-    def _outer_in_time(self, operator: base.OuterIntervalJoin, inputs: tuple[Node, ...]) -> Read:
+    def _outer_in_time(self, operator: OuterIntervalJoin, inputs: tuple[Node, ...]) -> Read:
         select = select_of(operator.sql)
         state = self._in_time(operator, self._state(operator, _INPUT_ROWS), operator.until)
         note = "A row that meets none comes once, when it can meet none any more."
@@ -495,11 +516,11 @@ class Operators:
         node = self._node(operator, "IntervalJoin", text.joins(select), inputs, state, notes=(note,))
         return Read(project(node, without_joins(select)))
 
-    def _ended(self, operator: base.Operator, column: str) -> int | None:
+    def _ended(self, operator: Operator, column: str) -> int | None:
         """Returns the number of rows to which the queries above limit a ranking; None if they don't."""
         found = []
         for each in self.flow.operators:
-            if any(below.name == operator.name for below in each.inputs) and isinstance(each, base.Project):
+            if any(below.name == operator.name for below in each.inputs) and isinstance(each, Project):
                 ends = [ranks.last_place(test, column) for test in filters(select_of(each.sql))]
                 found.append(min((end for end in ends if end is not None), default=None))
         return None if None in found else max((end for end in found if end is not None), default=None)

@@ -24,9 +24,10 @@ from ..normalize import on_change
 from ..normalize.conditions import INPUT
 from ..normalize.event_clock import WATERMARK
 from ..normalize.rankings.limits import RANK
-from ..plan.base import OVER_LIFE, Until
-from ..plan.base import ROW_TIME as EVENT_TIME
 from ..plan.hidden_items import ROW_TIME
+from ..plan.operator import Until
+from ..plan.operators.over_aggregate import OVER_LIFE
+from ..plan.operators.temporal_filter import ROW_TIME as EVENT_TIME
 from ..plan.relation import WEIGHT
 from ..plan.unbounded_state import OWN_ALIAS
 from ..sql import intervals

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..normalize.rankings import ranks
-from ..plan import base
+from ..plan.operators.top_n import TopN
 from .bounds import Bounds
 from .selects import ranking
 
@@ -33,7 +33,7 @@ class Ranked:
     notes: tuple[str, ...]
 
 
-def ranked(operator: base.TopN, select: exp.Select, bounds: Bounds) -> Ranked:
+def ranked(operator: TopN, select: exp.Select, bounds: Bounds) -> Ranked:
     """Returns the description of a ranking's operator, in Flink's terms.
 
     Args:
@@ -60,7 +60,7 @@ def ranked(operator: base.TopN, select: exp.Select, bounds: Bounds) -> Ranked:
         rows = f"the {keep} row of a key"
         keys = {key: () for key in placed.args.get("partition_by") or ()}
         clears = bounds.of_keys(keys, select, below.relation.bounded)
-    if not over_groups and not base.in_one_piece(operator):
+    if not over_groups and not operator.is_global:
         last = "it came" if name == "Deduplicate" else "its ranking's last new member"
         clears = bounds.after(last) or clears
     if operator.final:

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from ..aggregates.aggregate_stage import WINDOW_END, WINDOW_START
 from ..aggregates.model import AggregateStage, GroupStage
 from ..aggregates.model import Metric as PlanMetric
-from ..plan.operators.window_operators import operator_of
+from ..plan.operators.window_aggregate import WindowAggregate
 from ..plan.stages import RowsStage
-from ..plan.state.sliced import SlicedStage
 from ..sql import intervals
 from ..windows.emission import Emission
 from ..windows.windows import Window
@@ -20,10 +19,9 @@ from .selects import Read
 from .state import Columns
 
 
-def aggregate(stage: AggregateStage, emission: Emission, columns: Columns, below: Node) -> Read:
+def aggregate(operator: WindowAggregate, emission: Emission, columns: Columns, below: Node) -> Read:
     """Returns the operator of a GROUP BY over windows."""
-    pieces = operator_of(stage, emission)
-    assert isinstance(pieces, SlicedStage)
+    stage, pieces = operator.stage, operator.window_steps(emission)
     window, of = stage.window, _unit(stage.window)
     kept = f"partial aggregates per {of}{' and key' if stage.keys else ''}"
     slices = pieces.slices

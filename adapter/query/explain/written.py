@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from ..aggregates.model import AggregateStage, GroupStage
-from ..plan.base import WindowResults
+from ..plan.operators.window_results import WindowResults
 from ..sql.clauses import relations
 from ..sql.dialect import parse
 from ..sql.nodes import every

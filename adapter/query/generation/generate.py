@@ -7,26 +7,35 @@ operators; where a stream reads ``state``, batch reads the query that would writ
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from typing import Any
 
 from ...util.quoting import quote, shown_time
+from ..identity.alike import alike
 from ..normalize import event_clock
+from ..normalize.event_clock import READS_CLOCK
 from ..normalize.names import own_names
 from ..plan import lookup_keys
-from ..plan.base import WindowOperator, WindowResults
-from ..plan.operators.window_buffer import BufferedWindows
-from ..plan.operators.window_operators import operator_of
-from ..plan.plan import LookupTable, Plan
+from ..plan.lookup_table import LookupTable
+from ..plan.operator import over
+from ..plan.operators.project import Project
+from ..plan.operators.source import Source
+from ..plan.operators.union_all import UnionAll
+from ..plan.operators.window_results import WindowResults
+from ..plan.plan import Plan
 from ..plan.stages import Stage
-from ..plan.state.sliced import SlicedStage
+from ..plan.state.window_steps import WindowSteps
+from ..plan.window_operator import WindowOperator
 from ..planner.upsert_keys import replacing
 from ..program import Boundaries, Level, Program, Rows, Step, StreamInput, reading
 from ..sql import instants
 from ..sql.dialect import parse, sql
 from ..windows.emission import FINAL, Emission
-from . import operators
+from .generator import Generator
+from .plan_size import bounded
+from .results import can_be_remade, result_of
 from .signature import signature
 
 
@@ -47,38 +56,128 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
 
 
 def _program(plan: Plan, emission: Emission, upsert: bool, ttl: int | None) -> Program:
-    windows = plan.windows
-    return _dataflow(plan, ttl, emission) if windows is None else _of_windows(plan, windows, emission, upsert)
+    if plan.windows is not None:
+        return _windows_only(plan, plan.windows, emission, upsert)
+    signed = signature(plan, ttl, emission)
+    return _stateless(plan, signed) if plan.dataflow.is_stateless else _stateful(plan, ttl, emission, signed)
 
 
-def _of_windows(plan: Plan, windows: WindowResults, emission: Emission, upsert: bool) -> Program:
+def _windows_only(plan: Plan, windows: WindowResults, emission: Emission, upsert: bool) -> Program:
     """Returns the program of a query that consists of windows only, which emit the result themselves."""
     replaces = upsert or emission.changes
-    levels, everything = _levels(
-        windows.stages, plan.lookups, partial(operator_of, emission=emission), replaces
-    )
+    found = Generator(plan.dataflow, None, emission=emission).window_steps
+    steps = sorted(found, key=lambda each: each.stage.level)
+    levels = _levels(steps, plan.lookups, replaces)
     # No step before the commit reads the last level. The number of windows that close decides how their
     # output is computed.
     again = tuple(replace(step, materialize=step.persist) for level in levels for step in level.emit)
     levels[-1:] = [replace(level, emit=()) for level in levels[-1:]]
     levels[:1] = [_read_once(level) for level in levels[:1]]
     return Program(
-        inputs=tuple(StreamInput(s.relation, s.view, s.columns, s.event_time) for s in plan.streams),
+        **_common(plan, steps),
         levels=tuple(levels),
         output=windows.sql,
         lookups=lookup_keys.asked([windows.sql], plan.lookups),
         again=again,
         flushes_from_state=True,
-        boundaries=_boundaries(everything),
-        upsert=replacing(windows, everything, emission) if replaces else None,
+        boundaries=_boundaries(steps),
+        upsert=replacing(windows, steps, emission) if replaces else None,
         kept_for=emission.last,
         reads_clock=not levels and event_clock.READS_CLOCK in windows.sql,
-        behind=_behind(windows.stages),
-        tables=plan.static,
-        mini_batch=plan.mini_batch,
-        time_zones=_zones(windows.stages),
         signature=signature(plan, emission=emission),
     )
+
+
+def _stateful(
+    plan: Plan,
+    ttl: int | None,
+    emission: Emission,
+    signed: dict[str, object],
+    replayed: Collection[str] | None = None,
+) -> Program:
+    """Returns the program of a tree of operators: its windows by level, then all others.
+
+    Args:
+        plan: the plan.
+        ttl: microseconds until idle state expires; None for never.
+        emission: when results of windows are emitted.
+        signed: signature of the plan.
+        replayed: groups and rankings of rows that are read from the state as if they were new, so that
+            everything above them is rebuilt; None if nothing is.
+    """
+    flow = plan.dataflow
+    made = Generator(flow, ttl, replayed or (), emission, plan.lookups)
+    result = result_of(made, replayed)
+    own = Level(
+        rows=tuple(made.rows),
+        ingest=tuple(bounded([*made.steps, *result.steps], {rows.read_by or "" for rows in made.rows})),
+        parts=(*made.parts.values(), *result.parts),
+        emit=(),
+        known=tuple(made.known),
+    )
+
+    def rebuilt(names: Collection[str]) -> Program:
+        return _stateful(plan, ttl, emission, signed, replayed=names)
+
+    return Program(
+        **_common(plan, made.window_steps),
+        levels=(*_levels(made.window_steps, plan.lookups, emission.changes), own),
+        output=result.output,
+        boundaries=None,
+        upsert=result.upsert,
+        puts_out_all=replayed is not None,
+        has_rows_of_nothing=any(each.has_rows_of_nothing for each in flow.operators),
+        signature=signed,
+        alike=cache(partial(alike, flow, made.keeps)),
+        again=result.again,
+        only_with=None if replayed is not None else result.again[-1].name,
+        lookups=result.lookups,
+        # Results of windows whose state has been dropped can't be emitted again.
+        remake=rebuilt if can_be_remade(flow) and not emission.changes else None,
+        kept_for=emission.last,
+    )
+
+
+def _stateless(plan: Plan, signed: dict[str, object]) -> Program:
+    """Returns the program of a stateless query: one query and one commit."""
+    texts: dict[str, str] = {}
+    asked: list[tuple[str, str]] = []
+    for each in plan.dataflow.operators:
+        inputs = [texts[below.name] for below in each.inputs]
+        if isinstance(each, Source):
+            texts[each.name] = f"select * from {each.view}"
+        elif isinstance(each, UnionAll):
+            texts[each.name] = "\nunion all\n".join(f"select * from (\n{text}\n)" for text in inputs)
+        elif isinstance(each, Project):
+            texts[each.name] = over(each.sql, inputs)
+            asked += [
+                (view, f"select * from (\n{over(query, inputs)}\n)")
+                for view, query in lookup_keys.queries(each.sql, plan.lookups)
+            ]
+    output = texts[plan.dataflow.root.name]
+    return Program(
+        **_common(plan),
+        levels=(),
+        output=output,
+        boundaries=None,
+        lookups=lookup_keys.ordered(asked, plan.lookups),
+        reads_clock=READS_CLOCK in output,
+        signature=signed,
+    )
+
+
+def _common(plan: Plan, windows: Sequence[WindowSteps] = ()) -> dict[str, Any]:
+    """Returns the fields of a `Program` that follow from its streams and windows."""
+    stages = [each.stage for each in windows]
+    return {
+        "inputs": tuple(
+            StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams
+        ),
+        "tables": plan.static,
+        "mini_batch": plan.mini_batch,
+        "time_zones": _zones(stages),
+        "behind": _behind(stages),
+    }
 
 
 def _zones(stages: Sequence[Stage]) -> tuple[str, ...]:
@@ -86,44 +185,37 @@ def _zones(stages: Sequence[Stage]) -> tuple[str, ...]:
     return tuple(sorted({stage.window.time_zone for stage in stages if stage.window.time_zone}))
 
 
-def _levels(
-    stages: Sequence[Stage],
-    lookups: Sequence[LookupTable],
-    made: Callable[[Stage], SlicedStage | BufferedWindows],
-    replaces: bool,
-) -> tuple[list[Level], list[SlicedStage | BufferedWindows]]:
-    """Returns the levels of windows, and their operators. With `replaces`, the step that lists the windows
-    that have a result is cached, as it is read again."""
+def _levels(windows: Sequence[WindowSteps], lookups: Sequence[LookupTable], replaces: bool) -> list[Level]:
+    """Returns the levels of windows. With `replaces`, the step that lists the windows that have a result is
+    cached, as it is read again."""
     levels = []
-    everything: list[SlicedStage | BufferedWindows] = []
-    for number in sorted({stage.level for stage in stages}):
-        pieces = [made(stage) for stage in stages if stage.level == number]
-        everything += pieces
-        parts = [(piece, piece.parts()) for piece in pieces]
+    for number in sorted({each.stage.level for each in windows}):
+        steps = [each for each in windows if each.stage.level == number]
+        parts = [(each, each.parts()) for each in steps]
         levels.append(
             Level(
-                lookups=lookup_keys.asked([piece.stage.rows for piece in pieces], lookups),
-                known=tuple(step for piece, own in parts for step in reading(piece.known(), own)),
+                lookups=lookup_keys.asked([each.stage.rows for each in steps], lookups),
+                known=tuple(step for each, own in parts for step in reading(each.known(), own)),
                 rows=tuple(
                     Rows(
-                        f"{piece.stage.name}_rows",
-                        piece.rows_text(piece.stage.rows, clock=True),
-                        piece.stage.streams,
-                        piece.window.time_zone,
-                        by_clock=event_clock.READS_CLOCK in piece.stage.rows,
+                        f"{each.stage.name}_rows",
+                        each.rows_text(each.stage.rows, clock=True),
+                        each.stage.streams,
+                        each.window.time_zone,
+                        by_clock=event_clock.READS_CLOCK in each.stage.rows,
                     )
-                    for piece in pieces
+                    for each in steps
                 ),
-                ingest=tuple(step for piece, own in parts for step in reading(piece.ingest(), own)),
+                ingest=tuple(step for each, own in parts for step in reading(each.ingest(), own)),
                 parts=tuple(part for _, own in parts for part in reading(own, own)),
                 emit=tuple(
-                    replace(step, persist=True) if replaces and step.name == piece.windows_step else step
-                    for piece, own in parts
-                    for step in reading(piece.emit(), own)
+                    replace(step, persist=True) if replaces and step.name == each.windows_step else step
+                    for each, own in parts
+                    for step in reading(each.emit(), own)
                 ),
             )
         )
-    return levels, everything
+    return levels
 
 
 def _read_once(level: Level) -> Level:
@@ -133,20 +225,6 @@ def _read_once(level: Level) -> Level:
     return replace(
         level, rows=tuple(replace(rows, alone=each) for rows, each in zip(level.rows, alone, strict=True))
     )
-
-
-def _dataflow(plan: Plan, ttl: int | None, emission: Emission) -> Program:
-    """Returns the program of a tree of operators: its windows by level, then all others."""
-    stages = plan.dataflow.windowed
-    windows = [each for each in plan.dataflow.operators if isinstance(each, WindowOperator)]
-    at_once = {each.name for each in windows if each.at_once}
-
-    def made(stage: Stage) -> SlicedStage | BufferedWindows:
-        return operator_of(stage, replace(emission, at_once=True) if stage.name in at_once else emission)
-
-    levels, _ = _levels(stages, plan.lookups, made, emission.changes)
-    signed = signature(plan, ttl, emission)
-    return operators.program(plan, levels, _zones(stages), ttl, _behind(stages), signed, emission=emission)
 
 
 def _behind(stages: Sequence[Stage]) -> int:
@@ -160,8 +238,8 @@ def _behind(stages: Sequence[Stage]) -> int:
     return int(bool(merging) and all(stage.level == 0 for stage in merging))
 
 
-def _boundaries(pieces: Sequence[SlicedStage | BufferedWindows]) -> tuple[Boundaries, ...] | None:
-    found = [piece.closing.boundaries for piece in pieces]
+def _boundaries(windows: Sequence[WindowSteps]) -> tuple[Boundaries, ...] | None:
+    found = [each.closing.boundaries for each in windows]
     listed = [each for boundaries in found if boundaries is not None for each in boundaries]
     return tuple(listed) if listed and None not in found else None
 
@@ -181,7 +259,7 @@ def batch(plan: Plan) -> str:
     """Returns one SELECT with the same rows, over the streams as tables."""
     windows = plan.windows
     if windows is not None and plan.batch is None:
-        return windows_in_batch(plan, windows.stages, windows.sql)
+        return windows_in_batch(plan, windows.windows, windows.sql)
     return own_names.apart(_in_batch(plan), plan.taken)
 
 
@@ -192,18 +270,18 @@ def _in_batch(plan: Plan) -> str:
     return f"with {outside}\n{plan.batch}" if outside else plan.batch
 
 
-def windows_in_batch(plan: Plan, stages: Sequence[Stage], output: str) -> str:
+def windows_in_batch(plan: Plan, windows: Sequence[WindowOperator], output: str) -> str:
     """Returns one SELECT over windows, which are computed as in a stream.
 
     Args:
         plan: plan whose streams and tables are read.
-        stages: stages of the windows, lower ones first.
+        windows: the windows, lower ones first.
         output: query over their results.
     """
-    steps = _tables(plan, (output, *(stage.rows for stage in stages)))
-    for stage in stages:
-        pieces = operator_of(stage)
-        rows = pieces.rows_text(stage.rows, clock=False)
+    steps = _tables(plan, (output, *(each.stage.rows for each in windows)))
+    for each in windows:
+        stage, own = each.stage, each.window_steps()
+        rows = own.rows_text(stage.rows, clock=False)
         steps.append(Step(f"{stage.name}_all_rows", rows))
         steps.append(
             Step(
@@ -211,7 +289,7 @@ def windows_in_batch(plan: Plan, stages: Sequence[Stage], output: str) -> str:
                 f"select * from {stage.name}_all_rows where {instants.is_usable('event_time')}",
             )
         )
-        steps += pieces.batch()
+        steps += own.batch()
     names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
     return own_names.apart(f"with {names}\n{output}", plan.taken)
 

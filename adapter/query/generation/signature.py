@@ -17,32 +17,27 @@ from ..aggregates.partials import Partials
 from ..frontend.source_text import ordered
 from ..normalize.conditions import explodes
 from ..normalize.rankings.ranks import Top
-from ..plan.base import (
-    BY,
-    ORDER,
-    Dataflow,
-    GroupAggregate,
-    Operator,
-    Recompute,
-    TopN,
-    WindowOperator,
-    in_order,
-    ttl_of,
-)
-from ..plan.operators.top_n import members_part
-from ..plan.operators.window_buffer import row_name
-from ..plan.operators.window_operators import operator_of
+from ..plan.dataflow import Dataflow
+from ..plan.operator import Operator, in_order
+from ..plan.operators.group_aggregate import GroupAggregate
+from ..plan.operators.recompute import Recompute
+from ..plan.operators.top_n import TopN
 from ..plan.plan import Plan
 from ..plan.stages import Stage
 from ..plan.state.groups import GroupChanges
+from ..plan.state.ranked_groups import members_part
+from ..plan.state.row_columns import row_name
+from ..plan.state.top_n_fields import BY, ORDER
 from ..plan.upserts import kept_root, replaced, takes_back
+from ..plan.window_operator import WindowOperator
 from ..program import WHOLE, with_texts
 from ..sql.dialect import DIALECT, parse, sql
 from ..sql.names import digest, stages_renamed
 from ..sql.nodes import every
 from ..windows.emission import FINAL, Emission
 from ..windows.windows import Window
-from .operators import OUTPUT, can_be_remade, parts_of, remakes_whole
+from .generator import parts_of
+from .results import OUTPUT, can_be_remade, remakes_whole
 
 VERSION = 2
 
@@ -84,7 +79,8 @@ def _signature(plan: Plan, ttl: int | None, emission: Emission) -> dict[str, obj
 def _stages(plan: Plan) -> list[dict[str, object]]:
     """Returns the definition of each stage of windows."""
     stages, all_stages = [], plan.dataflow.windowed
-    for stage in all_stages:
+    for operator in plan.dataflow.window_operators:
+        stage = operator.stage
         entry: dict[str, object] = {
             "name": stage.name,
             "streams": [stream.relation for stream in plan.streams if stream.view in stage.streams],
@@ -95,7 +91,7 @@ def _stages(plan: Plan) -> list[dict[str, object]]:
             entry["ordered"] = digest(ordered(stage.source))
         entry["window"] = _window(stage.window)
         if isinstance(stage, AggregateStage):
-            pieces = operator_of(stage)
+            pieces = operator.window_steps()
             assert isinstance(pieces, Partials)
             below = [each.name for each in all_stages if each.level < stage.level]
             entry |= _aggregates(pieces, below)
@@ -149,7 +145,7 @@ def _operators(flow: Dataflow, ttl: int | None, emission: Emission) -> dict[str,
     root = replaced(flow)
     for name, group in flow.groups.items():
         stage, own = replace(group.stage, name=name), takes_back(flow, group)
-        pieces = GroupChanges(stage, ttl_of(group, ttl), group.name, takes_back=own)
+        pieces = GroupChanges(stage, group.expires_after(ttl), group.name, takes_back=own)
         groups[name] = {"operator": group.name, **_aggregates(pieces)}
         if group.stage.grouping_sets is not None:
             groups[name]["key_order"] = [key.identity for key in group.stage.keys]

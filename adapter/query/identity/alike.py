@@ -11,7 +11,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..plan.base import Dataflow, GroupAggregate, Operator, TopN, WindowResults
+from ..plan.dataflow import Dataflow
+from ..plan.operator import Operator
+from ..plan.operators.group_aggregate import GroupAggregate
+from ..plan.operators.top_n import TopN
+from ..plan.operators.window_results import WindowResults
 from ..plan.state.buffered_rows import BufferedRows
 from ..plan.upserts import kept_root
 from ..sql.names import digest

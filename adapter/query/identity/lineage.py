@@ -7,9 +7,9 @@ streams, independent of the names in between.
 
 Equal lineages mean the same; unequal ones may. Text that isn't understood is compared as written.
 
+>>> from ..plan.operators.source import Source
 >>> from ..plan.relation import Relation
->>> from ..plan.base import Project, Source
->>> source = Source("source_1", "t", Relation(), "t")
+>>> source = Source(name="source_1", view="t", relation=Relation(), label="t")
 >>> def named(text): return of_query(parse(text), {"__input_0": of(source, {})})
 >>> one = named("select a.v + 1 as x, k from __input_0 as a")
 >>> two = named("select k, x from (select v + 1 as x, k from __input_0 as b)")
@@ -27,6 +27,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -35,40 +36,33 @@ from ..aggregates.model import AggregateStage
 from ..errors import QueryError
 from ..frontend.source_text import ordered, without_names
 from ..normalize.conditions import is_repeatable
-from ..plan.base import (
-    BY,
-    GIVEN_BY,
-    ID,
-    ORDER,
-    ROW_TIME,
-    ChangelogNormalize,
-    Dataflow,
-    GroupAggregate,
-    Join,
-    LateRows,
-    Local,
-    MaterializedProject,
-    Operator,
-    OuterIntervalJoin,
-    OverAggregate,
-    Project,
-    Recompute,
-    SetOperation,
-    Source,
-    TemporalFilter,
-    TopN,
-    UnionAll,
-    WindowChanges,
-    WindowClose,
-    WindowOperator,
-    WindowResults,
-    WindowRows,
-    input_name,
-)
+from ..plan.dataflow import Dataflow
 from ..plan.hidden_items import ROW_TIME as OF_ROW
-from ..plan.operators.top_n import ROW
+from ..plan.operator import Operator, input_name
+from ..plan.operators.changelog_normalize import ChangelogNormalize
+from ..plan.operators.group_aggregate import GroupAggregate
+from ..plan.operators.join import Join
+from ..plan.operators.late_rows import LateRows
+from ..plan.operators.local import Local
+from ..plan.operators.materialized_project import GIVEN_BY, MaterializedProject
+from ..plan.operators.outer_interval_join import OuterIntervalJoin
+from ..plan.operators.over_aggregate import OverAggregate
+from ..plan.operators.project import Project
+from ..plan.operators.recompute import Recompute
+from ..plan.operators.set_operation import SetOperation
+from ..plan.operators.source import Source
+from ..plan.operators.temporal_filter import ROW_TIME, TemporalFilter
+from ..plan.operators.top_n import TopN
+from ..plan.operators.union_all import UnionAll
+from ..plan.operators.window_changes import WindowChanges
+from ..plan.operators.window_close import WindowClose
+from ..plan.operators.window_results import WindowResults
+from ..plan.operators.window_rows import WindowRows
 from ..plan.relation import WEIGHT
 from ..plan.stages import RowsStage
+from ..plan.state.ranked_groups import ROW
+from ..plan.state.top_n_fields import BY, ID, ORDER
+from ..plan.window_operator import WindowOperator
 from ..sql.clauses import aggregate, conjuncts, filters, joined, passes_columns, relations
 from ..sql.dialect import DIALECT, canonical, parse
 from ..sql.functions import makes_rows
@@ -202,13 +196,16 @@ def _of(operator: Operator, below: Sequence[Lineage]) -> Lineage:
             return of_query(parse(operator.sql), names)
         except Unclear:
             pass
+    assert isinstance(operator, _Texts)
     return _of_text(operator, below)
 
 
-def _of_text(
-    operator: Project | Join | OuterIntervalJoin | Local | MaterializedProject | OverAggregate | Recompute,
-    below: Sequence[Lineage],
-) -> Lineage:
+_Texts: TypeAlias = (
+    Project | Join | OuterIntervalJoin | Local | MaterializedProject | OverAggregate | Recompute
+)
+
+
+def _of_text(operator: _Texts, below: Sequence[Lineage]) -> Lineage:
     """Returns the lineage of an operator whose text isn't understood: a digest of the text without its
     relations' names, and of its inputs."""
     also: list[object] = []

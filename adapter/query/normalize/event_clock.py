@@ -1,6 +1,6 @@
 """`current_timestamp()` in a predicate on event time is the watermark, so that a replay gives the same rows.
 
-Without windows, rows leave again as the watermark advances (`operators.recent_rows`). In a query with windows, a row
+Without windows, rows leave again as the watermark advances (`operators.temporal_filter`). In a query with windows, a row
 is filtered when it arrives, by the watermark before its micro-batch, like late rows. Predicates that can't be decided
 then are rejected. Everywhere else, as in a select list, the clock is processing time.
 """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ..sql.dialect import DIALECT, sql
-from .base import GIVEN_BY
+from .operators.materialized_project import GIVEN_BY
 from .relation import WEIGHT
 
 ROW_TIME, SIGN = "__row_time", "__sign"

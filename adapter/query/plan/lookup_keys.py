@@ -23,7 +23,7 @@ from ..sql.clauses import conjuncts, filters
 from ..sql.dialect import DIALECT, from_clause, parse, sql
 from ..sql.functions import is_random
 from ..sql.nodes import every
-from .plan import LookupTable
+from .lookup_table import LookupTable
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,10 @@ from dataclasses import dataclass, field
 
 from ..frontend.streams import Stream
 from ..program import MiniBatch
-from .base import Dataflow, WindowResults
+from .dataflow import Dataflow
+from .lookup_table import LookupTable
+from .operators.window_results import WindowResults
 from .untimed_rows import DroppedRows
-
-
-@dataclass(frozen=True)
-class LookupTable:
-    """An external table in which joins look up the keys of a micro-batch."""
-
-    relation: str
-    """Table as the compiled text names it."""
-    view: str
-    """View that holds the rows found."""
-    key: tuple[str, ...]
-    """Columns that are looked up."""
-    columns: tuple[str, ...] | None
-    """Columns the query may use; None for all."""
 
 
 @dataclass(frozen=True)

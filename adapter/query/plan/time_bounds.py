@@ -17,7 +17,7 @@ from ...util.quoting import quote
 from ..errors import QueryError
 from ..frontend import session_zone
 from ..normalize.event_clock import interval
-from .base import Operator, Until
+from .operator import Operator, Until
 from .state.buffered_rows import BufferedRows
 from .state.key_generations import later
 from .time_conditions import at_most, conditions

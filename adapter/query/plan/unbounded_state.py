@@ -8,7 +8,7 @@ from ..aggregates.model import Key
 from ..sql import intervals
 from ..sql.dialect import DIALECT, sql
 from ..sql.nodes import every
-from .base import UnboundedState
+from .operator import UnboundedState
 
 OWN_ALIAS = "__from_"
 """Prefix of aliases that the author didn't write."""

@@ -19,21 +19,16 @@ from ..sql.clauses import aggregate, conjuncts, filters, joined, only_asks, rela
 from ..sql.dialect import parse
 from ..sql.nodes import every
 from . import lookup_keys
-from .base import (
-    GIVEN_BY,
-    Dataflow,
-    GroupAggregate,
-    MaterializedProject,
-    Operator,
-    Project,
-    Recompute,
-    TopN,
-    input_name,
-    over,
-)
 from .column_origins import outputs
+from .dataflow import Dataflow
 from .identity import makes_several
-from .plan import LookupTable
+from .lookup_table import LookupTable
+from .operator import Operator, input_name, over
+from .operators.group_aggregate import GroupAggregate
+from .operators.materialized_project import GIVEN_BY, MaterializedProject
+from .operators.project import Project
+from .operators.recompute import Recompute
+from .operators.top_n import TopN
 from .relation import WEIGHT
 from .state.group_state import identity_columns
 

@@ -8,7 +8,11 @@ from dataclasses import replace
 from sqlglot import exp
 
 from ..plan import column_origins
-from ..plan.base import LateRows, Operator, Project, UnionAll, WindowClose
+from ..plan.operator import Operator
+from ..plan.operators.late_rows import LateRows
+from ..plan.operators.project import Project
+from ..plan.operators.union_all import UnionAll
+from ..plan.operators.window_close import WindowClose
 from ..plan.relation import WINDOW_END, comes_late
 from ..sql.names import digest
 from .context import Planner
@@ -26,11 +30,11 @@ def closed(planner: Planner, operator: Operator) -> Operator:
         relation = replace(relation, changes=False, ends=None, together=together)
     return planner.add(
         WindowClose(
-            f"closed_{digest(operator.name)}",
-            (operator,),
-            end,
-            relation,
-            f"when {end} has passed",
+            name=f"closed_{digest(operator.name)}",
+            inputs=(operator,),
+            window_end=end,
+            relation=relation,
+            label=f"when {end} has passed",
             lasts=lasts,
         )
     )
@@ -78,7 +82,7 @@ def counting_late(planner: Planner, operator: Operator, select: exp.Select, alia
     time = operator.relation.event_time
     if time is not None:
         name = f"timely_{digest(operator.name)}"
-        found = planner.add(LateRows(name, (operator,), time, operator.relation))
+        found = planner.add(LateRows(name=name, inputs=(operator,), time=time, relation=operator.relation))
         return planner.drops(found, select, time, alias)
     if not isinstance(operator, Project | UnionAll):
         return operator

@@ -13,7 +13,8 @@ from ..frontend.streams import Known, Streams
 from ..normalize import event_clock
 from ..normalize.rankings import limits, ranks
 from ..plan import untimed_rows
-from ..plan.base import Operator, WindowResults
+from ..plan.operator import Operator
+from ..plan.operators.window_results import WindowResults
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.nodes import shape
 from ..windows.emission import Emission

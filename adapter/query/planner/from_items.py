@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..frontend import hints
-from ..plan.base import Operator
+from ..plan.operator import Operator
 from ..sql.dialect import sql
 from ..sql.nodes import every
 

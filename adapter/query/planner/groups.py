@@ -15,7 +15,9 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import above_groups, conditions
 from ..plan import column_origins, unbounded_state
-from ..plan.base import GroupAggregate, Operator, Recompute, UnboundedState, ttl_over
+from ..plan.operator import Operator, UnboundedState, ttl_over
+from ..plan.operators.group_aggregate import GroupAggregate
+from ..plan.operators.recompute import Recompute
 from ..plan.relation import Relation
 from ..sql.clauses import shown_as
 from ..sql.dialect import DIALECT, canonical, parse, sql, unqualified

@@ -11,7 +11,7 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import conditions
 from ..plan import unbounded_state
-from ..plan.base import Operator, input_name
+from ..plan.operator import Operator, input_name
 from ..sql.clauses import joined, relations
 from ..sql.dialect import of_around, sql
 from ..sql.nodes import every, standing_in

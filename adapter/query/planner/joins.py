@@ -12,8 +12,10 @@ from ..frontend import hints
 from ..normalize import asked_relations, conditions, correlated_aggregates, semi_joins
 from ..normalize.static_sides import nest, nest_inner, unclear
 from ..plan import column_origins
-from ..plan.base import Join, Operator, OuterIntervalJoin, UnboundedState, Until
 from ..plan.hidden_items import with_weight
+from ..plan.operator import Operator, UnboundedState, Until
+from ..plan.operators.join import Join
+from ..plan.operators.outer_interval_join import OuterIntervalJoin
 from ..plan.relation import Relation, weight_of
 from ..plan.time_bounds import TimeBounds, delay_of
 from ..sql.clauses import only_asks

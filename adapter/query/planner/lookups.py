@@ -21,9 +21,12 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..frontend import hints
-from ..plan.base import Dataflow, MaterializedProject, Project, WindowResults
+from ..plan.dataflow import Dataflow
 from ..plan.lookup_keys import LookupKey, is_of, joins_needed, keys_of, relations_before
-from ..plan.plan import LookupTable
+from ..plan.lookup_table import LookupTable
+from ..plan.operators.materialized_project import MaterializedProject
+from ..plan.operators.project import Project
+from ..plan.operators.window_results import WindowResults
 from ..sql.dialect import parse, sql
 from ..sql.functions import is_random
 from ..sql.nodes import every

@@ -14,19 +14,13 @@ from ..normalize import conditions
 from ..normalize.rankings import ranks
 from ..plan import column_origins
 from ..plan import running as running_values
-from ..plan.base import (
-    OVER_LIFE,
-    Operator,
-    OverAggregate,
-    TopN,
-    TopRows,
-    UnboundedState,
-    in_one_piece,
-    ttl_over,
-)
 from ..plan.frame_extent import ordered_by, reach
 from ..plan.hidden_items import hide_from_stars, with_weight
+from ..plan.operator import Operator, UnboundedState, ttl_over
+from ..plan.operators.over_aggregate import OVER_LIFE, OverAggregate
+from ..plan.operators.top_n import TopN
 from ..plan.relation import EVENT_TIME, WEIGHT, Relation, comes_in_order
+from ..plan.state.buffered_rows import TopRows
 from ..sql.clauses import relations, shown_as
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest
@@ -190,7 +184,7 @@ def _comes_once(select: exp.Select, source: FromItem, last: int) -> bool:
 
 def _ranked(planner: Planner, operator: TopN) -> Operator:
     """Adds a ranking, split into buckets if that is requested."""
-    if in_one_piece(operator) and ttl_over(operator.inputs[0], planner.ttl) is not None:
+    if operator.is_global and ttl_over(operator.inputs[0], planner.ttl) is not None:
         # Such rankings expired before 28 November 2026: the other name excludes those states.
         operator = replace(operator, name=f"top_{digest(operator.name, 'never idle')}")
     if planner.rewrites.topn_buckets is not None:

@@ -22,9 +22,12 @@ from ..normalize import compared_types, conditions, event_clock, lateral_joins, 
 from ..normalize.names import ctes, natural_joins, own_names, qualified, result_names, same_names, stars
 from ..normalize.rankings import limits, qualify, rank_filters, ranks
 from ..plan import untimed_rows
-from ..plan.base import Dataflow, WindowClose, WindowResults, in_order, is_timed
-from ..plan.operators.window_operators import operator_of
-from ..plan.plan import LookupTable, Plan
+from ..plan.dataflow import Dataflow
+from ..plan.lookup_table import LookupTable
+from ..plan.operator import in_order
+from ..plan.operators.window_close import WindowClose
+from ..plan.operators.window_results import WindowResults
+from ..plan.plan import Plan
 from ..program import MiniBatch
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql import functions
@@ -265,7 +268,7 @@ def _of_windows(
     if emission != FINAL and not windows.stages:
         raise NotMeant(emission.refusal(PASSED_ON))
     if emission.changes:
-        replacing(windows, [operator_of(stage, emission) for stage in windows.stages], emission)
+        replacing(windows, [each.window_steps(emission) for each in windows.windows], emission)
     return replace(
         found,
         mini_batch=read.hint,
@@ -461,7 +464,7 @@ def _in_operators(
             f"Windows close by event time, and nothing says which column of {', '.join(unmeasured)} that is; give it dbt's "
             "config event_time."
         )
-    is_measured = ttl is not None or any(map(is_timed, flow.operators))
+    is_measured = ttl is not None or any(each.depends_on_watermark for each in flow.operators)
     if unmeasured and len(inputs) > 1 and is_measured:
         raise QueryError(
             f"The progress of {', '.join(unmeasured)} is unknown, since nothing says which column is its event time; "

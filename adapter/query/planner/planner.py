@@ -15,7 +15,11 @@ from ..errors import NotMeant, QueryError, Unbounded
 from ..frontend import hints
 from ..frontend.streams import Known, Streams
 from ..plan import unbounded_state, untimed_rows
-from ..plan.base import Dataflow, Operator, Recompute, TopN, WindowResults, in_order
+from ..plan.dataflow import Dataflow
+from ..plan.operator import Operator, in_order
+from ..plan.operators.recompute import Recompute
+from ..plan.operators.top_n import TopN
+from ..plan.operators.window_results import WindowResults
 from ..plan.upserts import kept_root, replaced
 from ..rewrites.stream_rewrites import Rewrites
 from ..windows.emission import FINAL, Emission

@@ -13,18 +13,14 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..normalize import conditions, event_clock
 from ..plan import column_origins
-from ..plan.base import ROW_TIME as TIME_OF_ROW
-from ..plan.base import (
-    LateRows,
-    Local,
-    MaterializedProject,
-    Operator,
-    Project,
-    TemporalFilter,
-    UnboundedState,
-    in_order,
-)
 from ..plan.hidden_items import hide_from_stars, with_row, with_weight
+from ..plan.operator import Operator, UnboundedState, in_order
+from ..plan.operators.late_rows import LateRows
+from ..plan.operators.local import Local
+from ..plan.operators.materialized_project import MaterializedProject
+from ..plan.operators.project import Project
+from ..plan.operators.temporal_filter import ROW_TIME as TIME_OF_ROW
+from ..plan.operators.temporal_filter import TemporalFilter
 from ..plan.relation import WEIGHT, Relation
 from ..plan.time_bounds import delay_of
 from ..sql import intervals
@@ -82,7 +78,13 @@ def _leaving(planner: Planner, rows: Operator, stays: int, test: str) -> Operato
         bounded=True,
     )
     return planner.add(
-        TemporalFilter(f"recent_{digest(rows.name, str(stays))}", (rows,), stays, relation, test)
+        TemporalFilter(
+            name=f"recent_{digest(rows.name, str(stays))}",
+            inputs=(rows,),
+            lasts=stays,
+            relation=relation,
+            label=test,
+        )
     )
 
 
@@ -159,7 +161,13 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
         template = with_weight(template, [(source.alias, WEIGHT)])
     text = sql(template)
     return planner.add(
-        Project(f"project_{digest(below.name, canonical(template))}", inputs, text, made, short(select))
+        Project(
+            name=f"project_{digest(below.name, canonical(template))}",
+            inputs=inputs,
+            sql=text,
+            relation=made,
+            label=short(select),
+        )
     )
 
 
@@ -169,7 +177,9 @@ def local(
     """Plans a query that needs the rows of one micro-batch only, since all rows that it combines arrive
     together."""
     name = f"local_{digest(what, text, *(each.name for each in inputs))}"
-    return planner.add(Local(name, inputs, text, replace(relation, changes=False), what))
+    return planner.add(
+        Local(name=name, inputs=inputs, sql=text, relation=replace(relation, changes=False), label=what)
+    )
 
 
 def delays_of_computed(select: exp.Select, of_item: Callable[[exp.Expr], int | None]) -> dict[str, int]:

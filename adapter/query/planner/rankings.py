@@ -12,12 +12,16 @@ from ...util.quoting import quote
 from ..normalize import conditions
 from ..normalize.rankings.ranks import Top
 from ..plan import column_origins
-from ..plan.base import BY, ID, ORDER, GroupAggregate, Operator, TopN, row_by_row
 from ..plan.hidden_items import ROW_TIME, hide_from_stars, with_weight
 from ..plan.improving import listed_names, only_improves
-from ..plan.operators.top_n import ROW
+from ..plan.operator import Operator
+from ..plan.operators.group_aggregate import GroupAggregate
+from ..plan.operators.project import row_by_row
+from ..plan.operators.top_n import TopN
 from ..plan.relation import WEIGHT, Relation
 from ..plan.state.group_state import identity_columns
+from ..plan.state.ranked_groups import ROW
+from ..plan.state.top_n_fields import BY, ID, ORDER
 from ..sql.clauses import relations, shown_as
 from ..sql.dialect import canonical, function_name, parse, sql
 from ..sql.names import digest

@@ -11,8 +11,10 @@ from ..frontend import hints
 from ..normalize import conditions
 from ..normalize.compared_types import compares_mixed
 from ..plan import column_origins
-from ..plan.base import Operator, Recompute, TopRows, UnboundedState, Until, in_order, is_mixed
+from ..plan.operator import Operator, UnboundedState, Until, in_order, mixes_lifetimes
+from ..plan.operators.recompute import Recompute
 from ..plan.relation import Relation
+from ..plan.state.buffered_rows import TopRows
 from ..sql.dialect import DIALECT, canonical, sql
 from ..sql.names import digest
 from ..sql.nodes import holds
@@ -115,7 +117,7 @@ def recomputed(
     # Before 28 November 2026 rows of several types were partitioned by keys that aren't equal for equal
     # values, and rows that never expire expired: the other name excludes those states.
     told = ["mixed types"] if compares_mixed(template) else []
-    told += ["idle rows are met"] if planner.ttl is not None and is_mixed(inputs) else []
+    told += ["idle rows are met"] if planner.ttl is not None and mixes_lifetimes(inputs) else []
     name = f"recompute_{digest(canonical(template), *first, *told, *(each.name for each in inputs))}"
     return planner.add(
         Recompute(

@@ -20,7 +20,12 @@ from ..normalize import (
 )
 from ..normalize.rankings import ranks
 from ..plan import column_origins
-from ..plan.base import Operator, Project, Source, UnionAll, WindowResults, WindowRows, in_order
+from ..plan.operator import Operator, in_order
+from ..plan.operators.project import Project
+from ..plan.operators.source import Source
+from ..plan.operators.union_all import UnionAll
+from ..plan.operators.window_results import WindowResults
+from ..plan.operators.window_rows import WindowRows
 from ..sql.clauses import filters, set_filters
 from ..windows.window_columns import FromRelation as From
 from .closing import closed_unless

@@ -15,7 +15,9 @@ from ..frontend.select_kind import is_grouped
 from ..normalize import conditions
 from ..normalize.rankings import ranks
 from ..plan import unbounded_state
-from ..plan.base import Operator, SetOperation, UnboundedState, UnionAll, input_name, is_mixed
+from ..plan.operator import Operator, UnboundedState, input_name, mixes_lifetimes
+from ..plan.operators.set_operation import SetOperation
+from ..plan.operators.union_all import UnionAll
 from ..plan.relation import Relation
 from ..sql.clauses import output_names
 from ..sql.dialect import sql
@@ -94,9 +96,9 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
                 delays[name] = max(delay, other)
         return planner.add(
             UnionAll(
-                f"union_{digest(*names)}",
-                (left, right),
-                Relation(changes, together, delays=delays, ends=ends, bounded=bounded),
+                name=f"union_{digest(*names)}",
+                inputs=(left, right),
+                relation=Relation(changes, together, delays=delays, ends=ends, bounded=bounded),
             )
         )
     words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
@@ -133,7 +135,7 @@ def _multiset(
     growth = None if bounded or ends else UnboundedState("every different row", None)
     # Before 28 November 2026 rows expired even if those of the input don't: the other name excludes those
     # states.
-    told = ["idle rows are met"] if planner.ttl is not None and is_mixed(inputs) and not ends else []
+    told = ["idle rows are met"] if planner.ttl is not None and mixes_lifetimes(inputs) and not ends else []
     return planner.add(
         SetOperation(
             name=f"set_{digest(words, *(each.name for each in inputs), *told)}",

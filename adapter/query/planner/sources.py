@@ -7,7 +7,9 @@ from sqlglot import exp
 from ...util.quoting import is_path
 from ..errors import NotMeant
 from ..frontend.streams import Known
-from ..plan.base import ChangelogNormalize, Operator, Source, UnboundedState
+from ..plan.operator import Operator, UnboundedState
+from ..plan.operators.changelog_normalize import ChangelogNormalize
+from ..plan.operators.source import Source
 from ..plan.relation import Relation
 from ..sql.names import digest
 from .context import Planner
@@ -20,17 +22,17 @@ def plan_source(planner: Planner, table: exp.Table) -> Operator:
     keys = (frozenset(name.lower() for name in known.key),) if known.changes and known.key else ()
     source = planner.add(
         Source(
-            f"source_{digest(relation.lower())}",
-            table.name,
+            name=f"source_{digest(relation.lower())}",
+            view=table.name,
             # A changelog holds no more live rows than its table, so it is bounded.
-            Relation(
+            relation=Relation(
                 known.changes,
                 keys=keys,
                 event_time=_event_time(planner, relation, known),
                 bounded=known.changes,
             ),
-            relation,
-            known.changes,
+            label=relation,
+            changelog=known.changes,
         )
     )
     return _normalized(planner, source, known, relation) if known.key and not known.changes else source

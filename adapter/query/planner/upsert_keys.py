@@ -8,17 +8,14 @@ from ...util.quoting import quote
 from ..aggregates.aggregate_stage import MERGE_FROM, WINDOW_END, WINDOW_START, WINDOW_TIME
 from ..errors import QueryError
 from ..plan import identity
-from ..plan.base import WindowResults
-from ..plan.operators.window_buffer import BufferedWindows
+from ..plan.operators.window_results import WindowResults
 from ..plan.state.sessions import SessionStage
-from ..plan.state.sliced import SlicedStage
+from ..plan.state.window_steps import WindowSteps
 from ..program import Upsert
 from ..windows.emission import Emission
 
 
-def replacing(
-    plan: WindowResults, pieces: Sequence[SlicedStage | BufferedWindows], emission: Emission
-) -> Upsert:
+def replacing(plan: WindowResults, pieces: Sequence[WindowSteps], emission: Emission) -> Upsert:
     """Returns which rows of the table a micro-batch's results replace.
 
     Raises:
@@ -76,7 +73,7 @@ def check_named(upsert: Upsert, key: Sequence[str], grows: bool) -> None:
     )
 
 
-def _sessions(plan: WindowResults, pieces: Sequence[SlicedStage | BufferedWindows]) -> Upsert:
+def _sessions(plan: WindowResults, pieces: Sequence[WindowSteps]) -> Upsert:
     """Returns the upsert of sessions. Late rows move a session's end and merge sessions, so the new window
     contains the old rows' windows."""
     piece = pieces[0]

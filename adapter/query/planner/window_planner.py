@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -38,9 +39,12 @@ from ..frontend.streams import Stream, Streams
 from ..normalize import event_clock, on_change
 from ..normalize.rankings import ranks
 from ..plan import identity
-from ..plan.base import WindowAggregate, WindowBuffer, WindowOperator, WindowResults
+from ..plan.operators.window_aggregate import WindowAggregate
+from ..plan.operators.window_buffer import WindowBuffer
+from ..plan.operators.window_results import WindowResults
 from ..plan.relation import Relation
 from ..plan.stages import RowsStage
+from ..plan.window_operator import WindowOperator
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.clauses import column_names, joined, relations
 from ..sql.dialect import canonical, function_name, sql, walk_same_query
@@ -143,14 +147,16 @@ class WindowPlanner:
                 if each.stage.level < stage.level and re.search(rf"\b{name}\b", stage.rows)
             )
             read = tuple(each.relation for each in self.streams_read if each.view in stage.streams)
-            if isinstance(stage, AggregateStage):
-                found[stage.name] = WindowAggregate(
-                    inputs=below, stage=stage, streams=read, at_once=self.at_once
-                )
-            else:
-                found[stage.name] = WindowBuffer(
-                    inputs=below, stage=stage, streams=read, at_once=self.at_once
-                )
+            fields: dict[str, Any] = {
+                "name": stage.name,
+                "label": str(stage.window),
+                "inputs": below,
+                "stage": stage,
+                "streams": read,
+                "at_once": self.at_once,
+            }
+            aggregates = isinstance(stage, AggregateStage)
+            found[stage.name] = WindowAggregate(**fields) if aggregates else WindowBuffer(**fields)
         return tuple(found.values())
 
     def _check_times(self, streams: Sequence[Stream]) -> None:

@@ -12,17 +12,12 @@ from ..aggregates.model import AggregateStage
 from ..errors import NotMeant, QueryError
 from ..frontend import hints
 from ..normalize import conditions, on_change
-from ..plan.base import (
-    Operator,
-    Project,
-    Recompute,
-    UnboundedState,
-    WindowChanges,
-    WindowResults,
-    WindowRows,
-    input_name,
-    ttl_over,
-)
+from ..plan.operator import Operator, UnboundedState, input_name, ttl_over
+from ..plan.operators.project import Project
+from ..plan.operators.recompute import Recompute
+from ..plan.operators.window_changes import WindowChanges
+from ..plan.operators.window_results import WindowResults
+from ..plan.operators.window_rows import WindowRows
 from ..plan.relation import Relation
 from ..plan.state import generations
 from ..plan.state.key_generations import later
@@ -239,7 +234,15 @@ def _in_time(planner: Planner, operator: Operator, until: str) -> Operator:
         return operator
     text = generations.countable(input_name(0), until, ttl)
     name = f"project_{digest(operator.name, text)}"
-    return planner.add(Project(name, (operator,), text, operator.relation, "rows that may still count"))
+    return planner.add(
+        Project(
+            name=name,
+            inputs=(operator,),
+            sql=text,
+            relation=operator.relation,
+            label="rows that may still count",
+        )
+    )
 
 
 def _starts(found: WindowResults, zone: str) -> dict[str, int]:

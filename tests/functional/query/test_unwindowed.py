@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.plan.base import Recompute
+from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
 from dbt.adapters.spark_streaming.stream.progress.position import read_position

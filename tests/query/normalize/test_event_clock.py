@@ -9,7 +9,10 @@ from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import signature
 from dbt.adapters.spark_streaming.query.normalize import event_clock
-from dbt.adapters.spark_streaming.query.plan.base import Operator, Project, Source, TemporalFilter, in_order
+from dbt.adapters.spark_streaming.query.plan.operator import Operator, in_order
+from dbt.adapters.spark_streaming.query.plan.operators.project import Project
+from dbt.adapters.spark_streaming.query.plan.operators.source import Source
+from dbt.adapters.spark_streaming.query.plan.operators.temporal_filter import TemporalFilter
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.dialect import parse

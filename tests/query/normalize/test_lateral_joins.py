@@ -8,7 +8,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
-from dbt.adapters.spark_streaming.query.plan.base import Recompute
+from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 

@@ -10,24 +10,22 @@ import pytest
 from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.plan.base import (
-    ChangelogNormalize,
-    Dataflow,
-    GroupAggregate,
-    Join,
-    LateRows,
-    MaterializedProject,
-    Operator,
-    OuterIntervalJoin,
-    OverAggregate,
-    Project,
-    Recompute,
-    SetOperation,
-    Source,
-    TemporalFilter,
-    TopN,
-    UnionAll,
-)
+from dbt.adapters.spark_streaming.query.plan.dataflow import Dataflow
+from dbt.adapters.spark_streaming.query.plan.operator import Operator
+from dbt.adapters.spark_streaming.query.plan.operators.changelog_normalize import ChangelogNormalize
+from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
+from dbt.adapters.spark_streaming.query.plan.operators.join import Join
+from dbt.adapters.spark_streaming.query.plan.operators.late_rows import LateRows
+from dbt.adapters.spark_streaming.query.plan.operators.materialized_project import MaterializedProject
+from dbt.adapters.spark_streaming.query.plan.operators.outer_interval_join import OuterIntervalJoin
+from dbt.adapters.spark_streaming.query.plan.operators.over_aggregate import OverAggregate
+from dbt.adapters.spark_streaming.query.plan.operators.project import Project
+from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
+from dbt.adapters.spark_streaming.query.plan.operators.set_operation import SetOperation
+from dbt.adapters.spark_streaming.query.plan.operators.source import Source
+from dbt.adapters.spark_streaming.query.plan.operators.temporal_filter import TemporalFilter
+from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
+from dbt.adapters.spark_streaming.query.plan.operators.union_all import UnionAll
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY, HOUR, MINUTE

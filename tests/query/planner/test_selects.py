@@ -15,19 +15,17 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import signature
 from dbt.adapters.spark_streaming.query.normalize import above_groups
 from dbt.adapters.spark_streaming.query.normalize.rankings import rank_filters
-from dbt.adapters.spark_streaming.query.plan.base import (
-    Dataflow,
-    GroupAggregate,
-    Operator,
-    OuterIntervalJoin,
-    OverAggregate,
-    Project,
-    Recompute,
-    TopN,
-    UnionAll,
-    WindowClose,
-    WindowRows,
-)
+from dbt.adapters.spark_streaming.query.plan.dataflow import Dataflow
+from dbt.adapters.spark_streaming.query.plan.operator import Operator
+from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
+from dbt.adapters.spark_streaming.query.plan.operators.outer_interval_join import OuterIntervalJoin
+from dbt.adapters.spark_streaming.query.plan.operators.over_aggregate import OverAggregate
+from dbt.adapters.spark_streaming.query.plan.operators.project import Project
+from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
+from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
+from dbt.adapters.spark_streaming.query.plan.operators.union_all import UnionAll
+from dbt.adapters.spark_streaming.query.plan.operators.window_close import WindowClose
+from dbt.adapters.spark_streaming.query.plan.operators.window_rows import WindowRows
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql

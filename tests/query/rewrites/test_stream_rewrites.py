@@ -9,7 +9,7 @@ from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import signature
-from dbt.adapters.spark_streaming.query.plan.base import TopN
+from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.rewrites import stream_rewrites

@@ -12,7 +12,11 @@ from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import signature
-from dbt.adapters.spark_streaming.query.plan.base import GroupAggregate, Project, Recompute, Source, TopN
+from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
+from dbt.adapters.spark_streaming.query.plan.operators.project import Project
+from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
+from dbt.adapters.spark_streaming.query.plan.operators.source import Source
+from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.plan.stages import RowsStage
 from dbt.adapters.spark_streaming.query.planner import plan_query

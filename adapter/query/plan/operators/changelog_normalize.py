@@ -5,11 +5,43 @@ A new row inserts itself and retracts the row that it replaces, as Flink's Chang
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from ....util.quoting import quote, quote_time
 from ...program import STEP, StatePart, Step, now
-from ..base import ChangelogNormalize
+from ..operator import Operator, Wiring
+from ..relation import WEIGHT
 from ..state.key_generations import NO_STEP, matching, of_keys, same
-from .window_buffer import row_column
+from ..state.row_columns import row_column
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangelogNormalize(Operator):
+    """An upsert source: each row retracts the one before it with the same key."""
+
+    key: tuple[str, ...]
+    """Columns that identify a row, as the source declares them."""
+    time: str | None
+    """Column of the event time that orders the rows of a key; None if they are ordered by arrival."""
+
+    @property
+    def depends_on_watermark(self) -> bool:
+        """Returns False: rows are ordered by their own time, or by arrival."""
+        return False
+
+    def keeps_rows(self, below: Sequence[bool]) -> bool:
+        """Returns True: a row stays until it is replaced."""
+        return True
+
+    def generate(self, wiring: Wiring) -> None:
+        """Stores the latest row of each key, and emits what it inserts and retracts."""
+        latest = LatestRows(self)
+        wiring.steps += latest.steps()
+        sign = f"cast({SIGN_OF_ROW} as bigint) as {WEIGHT}"
+        wiring.output(self, f"select * except ({SIGN_OF_ROW}), {sign} from {latest.signed}")
+        wiring.store(latest.state(), self)
+
 
 ORDER = "row_order"
 SIGN_OF_ROW = "sign_of_row"

@@ -3,14 +3,39 @@ can't match any more (Flink's interval join). Results never change."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, StatePart
-from ..base import OuterIntervalJoin, over
+from ..operator import Operator, Until, Wiring, over
 from ..state.buffered_rows import ROW
 from ..state.key_generations import lasts
 from ..time_bounds import expires, kept_until
+
+
+@dataclass(frozen=True, kw_only=True)
+class OuterIntervalJoin(Operator):
+    """An outer or anti interval join of append-only inputs. Pairs are emitted when they meet; a row without a
+    match is emitted once, when it can't find one any more."""
+
+    sql: str
+    pairs: str | None
+    """SQL of the inner join; None if no pairs are emitted."""
+    alone: tuple[str | None, ...]
+    """Per input, SQL for its rows without a match, over both inputs; None if they aren't part of the result."""
+    meet: tuple[str | None, ...]
+    """Per input, SQL for its rows that have a match."""
+    until: tuple[Until, ...]
+    """Per input, the watermark until which a row is stored."""
+    due: tuple[Until, ...]
+    """Per input, the watermark until which a row may find matches."""
+
+    def generate(self, wiring: Wiring) -> None:
+        """Stores the rows of each side, and emits pairs and rows that are left without a match."""
+        joined = MatchedOrAlone(self)
+        wiring.output(self, *joined.change())
+        for part, kept in zip(joined.state(), joined.kept, strict=True):
+            wiring.store(part, kept)
 
 
 class MatchedOrAlone:

@@ -1,406 +1,61 @@
-"""SQL of a ranking over groups: only the members of each ranking are stored, not the groups again.
-
-The change of a ranking is computed from its members and the changed groups. If a member falls behind, another group
-may move up; then the groups of that ranking are read from the groups' own state.
-"""
+"""`TopN`: the first N rows of each partition."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
-from ....util.quoting import quote
-from ...normalize.rankings.ranks import Top
-from ...program import EXPIRES_AT, STEP, StatePart, Step, Whole, now
-from ..base import ORDER, Project, TopN, over
-from ..relation import WEIGHT
-from ..state.group_state import Groups
-from ..state.key_generations import NO_STEP, SINCE, lasts, matching, of_keys, same
-from .window_buffer import first_of
-
-ROW, PLACE = "__ranked", "place"
-"""Columns of candidates: a row with its partition and order columns, and its rank as in `first_of`."""
-_CAME, _FRESH, _MEMBER, _LIFE, _LAST = "__came", "__fresh", "__member", "__life_of_group", "__last_first"
+from ..operator import ResultSteps, Wiring
+from ..state.ranked_groups import RankedGroups, members_part
+from ..state.ranked_rows import RankedRows
+from ..state.top_n_fields import TopNFields
+from .project import row_by_row
+from .source import views_below
 
 
-def members_part(operator: TopN) -> str:
-    """Name of the state table of members."""
-    return f"{operator.name}_members"
-
-
-class RankedGroups:
-    """Steps and state of a `TopN` over groups.
-
-    Args:
-        operator: the operator.
-        groups: the ranked groups' steps and state.
-        path: the row-by-row operators between these and the ranking, the lowest first.
-    """
-
-    def __init__(self, operator: TopN, groups: Groups, path: Sequence[Project]) -> None:
-        self.operator, self.groups, self.path, self.name = operator, groups, path, operator.name
-        self.part = members_part(operator)
-        # Named after the state table, under which they continue if the query is rewritten.
-        self.kept_row, self.member, self.since = (
-            quote(f"{self.part}_{what}") for what in ("row", "there", "since")
-        )
-        self.keys, self.ids = operator.top.partition, operator.ids
-        self.columns = ", ".join([*self.keys, *self.ids, ROW])
-        self.candidates, self.known = f"{self.name}_candidates", f"{self.name}_known"
-        self.members = self.known if groups.generations.ttl is None else f"{self.name}_known_all"
-        """The step with all previous members, including those whose groups have expired."""
-        self.gone = f"(select * from {self.candidates} where not {_CAME})"
-        self.front, self.fallen = f"{self.name}_front", f"{self.name}_fallen"
-        self.now, self.moved = f"{self.name}_now", f"{self.name}_moved"
-        self.touched, self.put_out = f"{self.name}_touched", f"{self.name}_result"
-
-    def steps(self) -> list[Step]:
-        """Returns the steps up to the rankings after the batch, and the members that changed."""
-        (below,) = self.operator.inputs
-        came = f"select {self.columns}, true as {_FRESH} from {self.candidates} where {_CAME}"
-        # Shuffling a few rows is cheaper than a separate broadcast job.
-        hint = "" if self.operator.descends is None else "/*+ merge(gone) */ "
-        stay = (
-            f"select {hint}{self.columns}, false as {_FRESH} from {self.known} as known\n"
-            f"left anti join {self.gone} as gone on {same('known', 'gone', [*self.keys, *self.ids])}"
-        )
-        last = self.now if self.operator.improves else self.front
-        ranked, first = self._first(f"{stay}\nunion all\n{came}"), self._first(came)
-        return [
-            *self._candidates(self._rows(f"select * from {below.name}")),
-            Step(last, ranked, persist=True, initial=first),
-            *([] if self.operator.improves else self._moving_up()),
-            self._moves(),
-        ]
-
-    def _candidates(self, changed: str) -> list[Step]:
-        """Returns the steps with inserted and retracted rows, and the members of their rankings."""
-        if self.operator.descends is None:
-            return [
-                Step(self.candidates, changed, persist=True),
-                *self._known(self.candidates, self.candidates),
-            ]
-        assert self.operator.of_groups is not None
-        within = zip(self.keys, self.operator.of_groups, strict=True)
-        named = ", ".join(f"{quote(name)} as {key}" for key, name in within) or "true as anything"
-        return [
-            *self._known(
-                f"(select distinct {named} from {self.groups.changed})",
-                f"(\n{changed}\n)",
-                Whole(self._members(self._stored()), self.part),
-            ),
-            # Materialized to be counted: the steps after it read few rows.
-            Step(self.candidates, self._not_behind(changed), persist=True, materialize=True, initial=changed),
-        ]
-
-    def _known(self, touched: str, candidates: str, whole: Whole | None = None) -> list[Step]:
-        """Returns the steps with the members of rankings in another relation.
-
-        Args:
-            touched: relation with the rankings.
-            candidates: rows with the same columns.
-            whole: the alternative that reads all members, used where that is less work.
-        """
-        none = f"select {self.columns} from {candidates} where false"
-        members = self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, touched))
-        steps = [Step(self.members, members, persist=True, initial=none, whole=whole)]
-        if self.expires:
-            living = self._living(f"select * from {self.members}", "watermark_before", self.columns)
-            steps.append(Step(self.known, living, persist=True, initial=none))
-        return steps
-
-    def _not_behind(self, changed: str) -> str:
-        """Filters changed rows: members that are retracted, and inserted rows that may be members. A row behind the
-        last member of a full ranking, by the first order column, can't be one, unless a member falls behind that
-        place, and then all groups of the ranking are read anyway.
-
-        Retracted members are found by their identity, because a recomputed sum of doubles may differ from the
-        member's in the last digit.
-        """
-        ids = [*self.keys, *self.ids]
-        last = last_places(self.operator, self.keys, self.known)
-        members = f"select {', '.join([*ids, f'true as {_MEMBER}'])} from {self.known}"
-        return (
-            f"select own.* from (\n{changed}\n) as own\nleft join (\n{last}\n) as last on {same('own', 'last', self.keys)}\n"
-            f"left join (\n{members}\n) as members on {same('own', 'members', ids)}\n"
-            f"where if(own.{_CAME}, not {is_behind(self.operator)}, members.{_MEMBER} is not null)"
-        )
-
-    def _rows(self, rows: str) -> str:
-        """Returns rows of the input (with weights) with their partition columns, and whether they are insertions."""
-        made = over(self.operator.sql, [rows])
-        listed = [f"{ROW}.{name}" for name in (*self.keys, *self.ids)]
-        return (
-            f"select {', '.join([*listed, ROW, _CAME])} from (\n"
-            f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} > 0 as {_CAME} from (\n{made}\n)\n)"
-        )
-
-    def _first(self, rows: str) -> str:
-        """Returns the rows that are in the rankings, with their ranks."""
-        return first_of(rows, self.operator.top, self.keys, ROW)
-
-    def _moving_up(self) -> list[Step]:
-        """Returns the steps with the rankings in which other groups may have moved up, and all rankings after the
-        batch."""
-        groups = f"select *, 1L as {WEIGHT} from (\n{self._groups()}\n)"
-        for each in self.path:
-            groups = over(each.sql, [groups])
-        of_fallen = of_keys(f"({self._rows(groups)})", self.keys, self.fallen)
-        anew = self._first(f"select {self.columns}, true as {_FRESH} from (\n{of_fallen}\n)")
-        fallen = f"{self._fallen()}\nunion\n{self._with_room()}" if self.expires else self._fallen()
-        # Usually there are none, and then no groups are read.
-        step = Step(self.fallen, fallen, materialize=True)
-        return with_fallen(self.front, step, self.now, anew, self.keys)
+@dataclass(frozen=True, kw_only=True)
+class TopN(TopNFields):
+    """Top-N. Over append-only rows it stores the rows that are among the first N. Over groups, whose ranks
+    change, it stores the groups that are among the first N, and reads the groups' state when one of these
+    falls."""
 
     @property
-    def expires(self) -> bool:
-        """Whether idle groups expire."""
-        return self.groups.generations.ttl is not None
+    def is_global(self) -> bool:
+        """Whether it ranks all rows of an append-only input together."""
+        return not (self.top.partition or self.inputs[0].relation.changes)
 
     @property
-    def _group_keys(self) -> list[str]:
-        """Columns of the groups' state that identify a member."""
-        return [quote(name) for name in self.operator.of_ids]
+    def depends_on_watermark(self) -> bool:
+        """Whether rows are emitted once they are final."""
+        return self.final
 
-    def _of_members(self, members: str) -> str:
-        """Returns the keys of the members' groups."""
-        named = ", ".join(f"{own} as {key}" for own, key in zip(self.ids, self._group_keys, strict=True))
-        return f"(select {named or 'true as anything'} from (\n{members}\n))"
+    def generate(self, wiring: Wiring) -> None:
+        """Stores the members of each ranking. If it is the result, the affected rankings are read after the commit;
+        otherwise their changes are computed before it."""
+        if self.inputs[0].relation.changes:
+            self._rank_groups(wiring)
+        else:
+            self._rank_rows(wiring)
 
-    def _living(self, members: str, at: str, columns: str = "*") -> str:
-        """Filters members whose groups haven't expired at a watermark. A group that has returned since is another
-        generation."""
-        keys = self._group_keys
-        by = ", ".join([*keys, SINCE])
-        living = (
-            f"select {by} from (\n{matching(self.groups.part, keys, self._of_members(members))}\n) "
-            f"group by {by} having {lasts(f'max({EXPIRES_AT})', at)}"
-        )
-        on = [f"own.{own} <=> living.{key}" for own, key in zip(self.ids, keys, strict=True)]
-        return (
-            f"select {columns} from (\n{members}\n) as own left semi join (\n{living}\n) as living "
-            f"on {' and '.join([*on, f'own.{_LIFE} = living.{SINCE}'])}"
-        )
+    def _rank_rows(self, wiring: Wiring) -> None:
+        # A ranking is replayed under its state's name, or under its own if it is the result.
+        replayed = wiring.is_replayed(self.name, members_part(self))
+        rows = RankedRows(self, self.expires_after(wiring.ttl), wiring.event_time(self), replayed)
+        compared = rows.compared_rows(views_below(self))
+        wiring.rows += [] if compared is None else [compared]
+        wiring.steps += rows.steps()
+        wiring.store(rows.state(), self)
+        if wiring.is_result(self):
+            wiring.result(ResultSteps(rows.emit(replayed), rows.put_out, rows.touched, tuple(rows.keys)))
+        else:
+            wiring.steps.append(rows.change())
 
-    def _with_room(self) -> str:
-        """Returns the touched rankings with fewer members than N: if a member expired, another group moves up,
-        whether or not the state still has the expired one."""
-        listed = ", ".join(self.keys) or "true as anything"
-        touched = "\nunion all\n".join(
-            f"select {listed}, {n} as is_known from {rows}"
-            for n, rows in ((0, self.candidates), (0, self.front), (1, self.known))
-        )
-        # Members with equal values share a dense rank.
-        top = self.operator.top
-        has_room = "count(*) > 0" if top.function == "dense_rank" else f"sum(is_known) < {top.rows}"
-        by = f"\ngroup by {', '.join(self.keys)}" if self.keys else ""
-        return f"select {listed} from (\n{touched}\n){by} having {has_room}"
-
-    def _groups(self) -> str:
-        """Returns the groups after the batch that belong to the fallen rankings."""
-        rows, of = self.groups.known_and_new(), self.operator.of_groups
-        if of is None or not self.keys:
-            return self.groups.of(rows, self.fallen, [])
-        named = ", ".join(f"{key} as {quote(name)}" for key, name in zip(self.keys, of, strict=True))
-        return self.groups.of(rows, f"(select {named} from {self.fallen})", [quote(name) for name in of])
-
-    def _fallen(self) -> str:
-        if self.operator.top.function == "dense_rank":
-            # If two values become equal, another one moves up.
-            return (
-                f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.known} as known\n"
-                f"left semi join {self.gone} as gone on {same('known', 'gone', [*self.keys, *self.ids])}"
-            )
-        columns = [*self.keys, *self.ids, ROW]
-        return behind_the_last(
-            known=self.known,
-            front=self.front,
-            top=self.operator.top,
-            keys=self.keys,
-            ids=self.ids,
-            columns=columns,
-        )
-
-    def _moves(self) -> Step:
-        """Returns the step with inserted, changed and removed members."""
-        is_same = same("known", "now", [*self.keys, *self.ids])
-        moved = (
-            f"select coalesce(now.{ROW}, known.{ROW}) as {ROW}, now.{ROW} is not null as {_MEMBER}\n"
-            f"from {self.members} as known full join {self.now} as now on {is_same}\n"
-            # rows with a MAP can't be compared
-            f"where known.{ROW} is null or now.{ROW} is null or now.{_FRESH}"
-        )
-        first = f"select {ROW}, true as {_MEMBER} from {self.now}"
-        return Step(self.moved, moved, persist=True, initial=first)
-
-    def change(self) -> Step:
-        """Returns the step with the change of the result."""
-        after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
-        before = self._first(f"select * from {self.known}")
-        both = f"{after}\nunion all\nselect {ROW}, {PLACE}, -1L as {WEIGHT} from (\n{before}\n)"
-        net = (
-            f"select {ROW}, {PLACE}, sum({WEIGHT}) as {WEIGHT} from (\n{both}\n)\n"
-            f"group by {ROW}, {PLACE} having sum({WEIGHT}) <> 0"
-        )
-        return Step(self.name, shown(self.operator, net), persist=True, initial=shown(self.operator, after))
-
-    def emit(self) -> list[Step]:
-        """Returns the steps with the changed rankings, after the commit."""
-        listed = ", ".join(self.keys) or "true as anything"
-        noted = f"select distinct {listed} from (\n{self._stored()}\n) where {STEP} = {now(STEP)}"
-        moved = (
-            f"select {', '.join(f'{ROW}.{key}' for key in self.keys) or 'true as anything'} from {self.moved}"
-        )
-        rows = self._first(self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, self.touched)))
-        fresh = of_keys(self.now, self.keys, self.touched, in_memory=True)
-        return [
-            Step(self.touched, noted, persist=True, fresh=moved),
-            Step(
-                self.put_out, shown_as_it_is(self.operator, rows), fresh=shown_as_it_is(self.operator, fresh)
-            ),
-        ]
-
-    # -- state -------------------------------------------------------------------------------------
-
-    def _stored(self) -> str:
-        """Returns all rows of the state table."""
-        listed = [f"{self.kept_row}.{name}" for name in (*self.keys, *self.ids)]
-        columns = [STEP, *listed, f"{self.kept_row} as {ROW}", f"{self.member} as {_MEMBER}"]
-        columns += [f"{self.since} as {_LIFE}"] if self.expires else []
-        return f"select {', '.join(columns)} from (\n{matching(self.part, [], None)}\n)"
-
-    def _members(self, rows: str) -> str:
-        """Returns the current members, by the last state row of each."""
-        by = ", ".join([*self.keys, *self.ids])
-        own = [ROW, _LIFE] if self.expires else [ROW]
-        last = f"max_by(struct({', '.join([_MEMBER, *own])}), coalesce({STEP}, -1L)) as last"
-        found = f"select {by}, {last} from (\n{rows}\n) group by {by}"
-        listed = ", ".join([by, *(f"last.{name} as {name}" for name in own)])
-        return f"select {listed} from (\n{found}\n) where last.{_MEMBER}"
-
-    def state(self) -> StatePart:
-        """Returns the state table with inserted, changed and removed members."""
-        columns = f"{ROW} as {self.kept_row}, {_MEMBER} as {self.member}"
-        append = f"select {now(STEP)} as {STEP}, {columns} from {self.moved}"
-        folded = f"{NO_STEP}, {ROW} as {self.kept_row}, true as {self.member}"
-        members, initial = self._members(self._stored()), None
-        if self.expires:
-            append = self._with_lives(self.groups.known_and_new())
-            initial = self._with_lives(f"select * from {self.groups.changed}")
-            folded += f", {_LIFE} as {self.since}"
-            members = self._living(members, "watermark_after")
-        fold = f"select {folded} from (\n{members}\n)"
-        return StatePart(self.part, append, fold, initial, closes=None, forgets=self.groups.generations.ttl)
-
-    def _with_lives(self, groups: str) -> str:
-        """Returns the changed members with the step in which their groups' generation began."""
-        ids = ", ".join(f"{ROW}.{name} as {name}" for name in self.ids)
-        moved = f"select {', '.join(filter(None, [ids, ROW, _MEMBER]))} from {self.moved}"
-        keys = self._group_keys
-        rows = of_keys(f"(\n{groups}\n)", keys, self._of_members(moved))
-        by = f" group by {', '.join(keys)}" if keys else ""
-        lives = f"select {', '.join([*keys, f'max({SINCE}) as {SINCE}'])} from (\n{rows}\n){by}"
-        on = " and ".join(f"own.{own} <=> lives.{key}" for own, key in zip(self.ids, keys, strict=True))
-        return (
-            f"select {now(STEP)} as {STEP}, own.{ROW} as {self.kept_row}, own.{_MEMBER} as {self.member}, "
-            f"lives.{SINCE} as {self.since}\nfrom (\n{moved}\n) as own left join (\n{lives}\n) as lives on {on or 'true'}"
-        )
-
-
-_FIRST = f"{ROW}.`{ORDER}0`"
-
-
-def last_places(operator: TopN, keys: Sequence[str], members: str) -> str:
-    """Returns the first order column of each full ranking's last member, as `_LAST`. NULL if the ranking isn't full
-    or the column has NULLs.
-
-    Args:
-        operator: a ranking with `descends`.
-        keys: its partition columns.
-        members: a relation with these columns and the members' rows.
-    """
-    # The order of NULL depends on the ranking, so with NULLs no row is known to be behind.
-    is_full = f"count(*) >= {operator.top.rows} and count({_FIRST}) = count(*)"
-    place = f"case when {is_full} then {'min' if operator.descends else 'max'}({_FIRST}) end as {_LAST}"
-    by = f" group by {', '.join(keys)}" if keys else ""
-    return f"select {', '.join([place, *keys])} from {members}{by}"
-
-
-def is_behind(operator: TopN) -> str:
-    """SQL predicate: a row of `own` can't be in its ranking, given the row ``last`` of `last_places`."""
-    return f"coalesce(own.{_FIRST} {'<' if operator.descends else '>'} last.{_LAST}, false)"
-
-
-def behind_the_last(
-    known: str, front: str, top: Top, keys: Sequence[str], ids: Sequence[str], columns: Sequence[str]
-) -> str:
-    """Returns the full rankings in which a row that isn't a candidate may have moved up: fewer than N candidates rank
-    before the last member's old place. (With N of them, they are the first N.)
-
-    Args:
-        known: the step with the previous members.
-        front: the step with the first candidates.
-        top: the ranking.
-        keys: its partition columns.
-        ids: columns that identify its rows within these.
-        columns: of both steps, the row last.
-    """
-    by = f"partition by {', '.join(keys)} " if keys else ""
-    listed, row = ", ".join(columns), columns[-1]
-    total = top.order if top.order.endswith(row) else f"{top.order}, {', '.join(ids)}"
-    last = (
-        f"select {listed} from (\n"
-        f"  select *, row_number() over ({by}order by {total}) as place, count(*) over ({by}) as members\n"
-        f"  from {known}\n) where place = members and members >= {top.rows}"
-    )
-    return (
-        f"select {', '.join(keys) or 'true as anything'} from (\n"
-        f"  select *, sum(if(is_last, 0, 1)) over ({by}order by {top.order}) as ahead from (\n"
-        f"    select {listed}, false as is_last from {front}\n"
-        f"    union all\n    select {listed}, true as is_last from (\n{last}\n)\n  )\n"
-        f") where is_last and ahead < {top.rows}"
-    )
-
-
-def with_fallen(front: str, fallen: Step, now: str, anew: str, keys: Sequence[str]) -> list[Step]:
-    """Returns the steps with the rankings in which others may have moved up, and with all rankings after the batch.
-
-    Args:
-        front: the step with the first candidates.
-        fallen: the step with those rankings.
-        now: name of the last step.
-        anew: recomputed rows of those rankings, with the columns of `front`.
-        keys: partition columns of rankings.
-    """
-    stay = (
-        f"select front.* from {front} as front\n"
-        f"left anti join {fallen.name} as fallen on {same('front', 'fallen', keys)}"
-    )
-    none = f"select {', '.join(keys) or 'true as anything'} from {front} where false"
-    return [
-        # If the state is empty, there are only candidates.
-        replace(fallen, persist=True, initial=none),
-        Step(
-            now,
-            f"{stay}\nunion all\n{anew}",
-            persist=True,
-            initial=f"select * from {front}",
-            unless_empty=fallen.name,
-        ),
-    ]
-
-
-def shown(operator: TopN, rows: str) -> str:
-    """Returns the query's columns of ranked rows, with ranks and weights."""
-    rank = quote(operator.rank)
-    rows = f"select {ROW}.*, {PLACE} as {rank}, {WEIGHT} from (\n{rows}\n)"
-    if operator.columns is not None:
-        return f"select {', '.join(map(quote, operator.columns))}, {WEIGHT} from (\n{rows}\n)"
-    order = [f"`{ORDER}{number}`" for number in range(operator.orders)]
-    own = [*operator.top.partition, *operator.ids, *order]
-    return f"select * except ({', '.join(own)}) from (\n{rows}\n)" if own else rows
-
-
-def shown_as_it_is(operator: TopN, rows: str) -> str:
-    """Returns the query's columns of current rankings, whose rows have no weights yet."""
-    return shown(operator, f"select {ROW}, {PLACE}, 1L as {WEIGHT} from (\n{rows}\n)")
+    def _rank_groups(self, wiring: Wiring) -> None:
+        path, below = row_by_row(self.inputs[0])
+        ranked = RankedGroups(self, wiring.groups[below.name], [each.sql for each in path])
+        wiring.steps += ranked.steps()
+        wiring.store(ranked.state(), self)
+        if wiring.is_result(self):
+            wiring.result(ResultSteps(ranked.emit(), ranked.put_out, ranked.touched, self.top.partition))
+        else:
+            wiring.steps.append(ranked.change())
+        wiring.reads_state_of(self, below)

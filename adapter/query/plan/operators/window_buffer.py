@@ -1,53 +1,37 @@
-"""SQL of a window stage that stores the rows of open windows, for queries that can't be kept as partial aggregates."""
+"""`WindowBuffer`: rows that are stored until their windows close, for queries that can't be stored as partial
+aggregates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ....util.quoting import quote
 from ...aggregates.aggregate_stage import SESSION_END, SLICE_END, WINDOW_START
-from ...normalize.rankings.ranks import Top
 from ...program import EXPIRES_AT, StatePart, Step
-from ...windows.emission import Emission
+from ...windows.emission import FINAL, Emission
 from ..stages import RowsStage
+from ..state.row_columns import first_of, row_column
 from ..state.sessions import Sessions
+from ..state.window_steps import WindowSteps
 from ..state.window_trigger import WindowTrigger, window_columns
+from ..window_operator import WindowOperator
 
 
-def row_name(stage: str) -> str:
-    """Name of the state column that holds the buffered rows."""
-    return f"{stage}_row"
+@dataclass(frozen=True, kw_only=True)
+class WindowBuffer(WindowOperator):
+    """Rows stored until their windows close, for queries that can't be stored as partial aggregates."""
+
+    stage: RowsStage
+
+    def window_steps(self, emission: Emission = FINAL) -> BufferedWindows:
+        """Returns the steps and state of windows whose bounds are known, or of sessions."""
+        kind = SessionBuffer if self.stage.window.merges else BufferedWindows
+        return kind(self.stage, emission)
 
 
-def row_column(stage: str) -> str:
-    """SQL of the state column that holds the buffered rows."""
-    return quote(row_name(stage))
-
-
-def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
-    """Returns the rows that may be in a ranking, with their ranks.
-
-    Args:
-        rows: SQL.
-        top: the ranking.
-        partition: partition columns.
-        row: column whose hash assigns buckets, if there are any.
-    """
-
-    def ranked(rows: str, partition: Sequence[str], place: str) -> str:
-        within = f"partition by {', '.join(partition)} " if partition else ""
-        over = f"over ({within}order by {top.order})"
-        return f"select *, {top.function}() {over} as {place} from (\n{rows}\n)"
-
-    if top.buckets is not None:
-        # A row that isn't among the first of a bucket isn't among the first of all.
-        parts = ranked(rows, [*partition, f"pmod(hash({row}), {top.buckets})"], "bucket_place")
-        rows = f"select * except (bucket_place) from (\n{parts}\n) where bucket_place <= {top.rows}"
-    return f"select * from (\n{ranked(rows, partition, 'place')}\n) where place <= {top.rows}"
-
-
-class BufferedWindows:
+class BufferedWindows(WindowSteps):
     """Steps and state of a `RowsStage`."""
+
+    stage: RowsStage
 
     def __init__(self, stage: RowsStage, emission: Emission) -> None:
         self.stage = stage

@@ -7,14 +7,37 @@ more rows arrive: previous rows within the new bounds belonged to it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ....util.quoting import quote
-from ...program import EXPIRES_AT, StatePart
-from ..base import WindowChanges, WindowResults
+from ...program import EXPIRES_AT, StatePart, Step
+from ..operator import Operator, Wiring
 from ..state.buffered_rows import ROW, TIMES, netted, packed
 from ..state.key_generations import lasts
 from ..state.sessions import Sessions, SessionStage
 from .window_buffer import SessionBuffer
-from .window_operators import operator_of
+from .window_results import WindowResults
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowChanges(Operator):
+    """Changelog of windows that fire several times: a new result of a window retracts the rows of the one
+    before."""
+
+    end: str
+    """Column with the window's end."""
+    start: str | None
+    """Column with the window's start, where later rows can change a window's bounds; None if they can't."""
+    by: tuple[tuple[str, str], ...]
+    """Partition columns of such windows: name in the result, and name in the relation of windows that fired."""
+
+    def generate(self, wiring: Wiring) -> None:
+        """Stores each window's results, and emits what the next ones insert and retract."""
+        changed = ChangedWindows(self)
+        text, initial = changed.change()
+        # The state reads it too.
+        wiring.steps.append(Step(self.name, text, persist=True, initial=initial))
+        wiring.store(changed.state(), self)
 
 
 class ChangedWindows:
@@ -24,15 +47,16 @@ class ChangedWindows:
         (below,) = operator.inputs
         assert isinstance(below, WindowResults)
         self.operator, self.below = operator, below
-        (self.stage,) = below.stages
+        (windows,) = below.windows
+        self.stage = windows.stage
         self.part = operator.name
         self.row, self.times = (quote(f"{self.part}_{what}") for what in ("row", "times"))
         self.end = f"{ROW}.{quote(operator.end)}"
-        pieces = operator_of(self.stage)
-        self.windows_step = pieces.windows_step
+        steps = windows.window_steps()
+        self.windows_step = steps.windows_step
         self.sessions: Sessions | None = None
-        if isinstance(pieces, SessionStage | SessionBuffer) and not self.stage.window.grows:
-            self.sessions = pieces.sessions
+        if isinstance(steps, SessionStage | SessionBuffer) and not self.stage.window.grows:
+            self.sessions = steps.sessions
         """Sessions can be extended: their previous results may have an earlier end."""
 
     def change(self) -> tuple[str, str]:

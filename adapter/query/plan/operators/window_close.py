@@ -6,15 +6,35 @@ closes are never emitted.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, StatePart, now
 from ...windows.emission import Emission
-from ..base import WindowClose
+from ..operator import Operator, Wiring, ttl_over
 from ..relation import WEIGHT
 from ..state import generations
 from ..state.buffered_rows import ROW, TIMES, added_up, netted, packed, spread
 from ..state.key_generations import NO_STEP, lasts, later
 from ..state.window_trigger import due, latest
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowClose(Operator):
+    """Holds back changes of open windows until they close; changes of closed windows pass through."""
+
+    window_end: str
+    """Column with the window's end, which the watermark must have reached."""
+    lasts: int | None = None
+    """Microseconds after the window's end in which rows may still arrive. The window closes then, and is
+    final. None if unknown: it closes at its end, and later changes pass through."""
+
+    def generate(self, wiring: Wiring) -> None:
+        """Stores changes of open windows, and emits those of windows that close."""
+        held = OpenWindows(self, ttl_over(self, wiring.ttl), wiring.emission)
+        wiring.output(self, *held.change())
+        wiring.store(held.state(), self)
+
 
 _CAME_AT = "__came_at"
 """The watermark, in microseconds, after the micro-batch in which a change was stored."""

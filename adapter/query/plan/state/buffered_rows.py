@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, StatePart, Step, now
 from ...sql.names import digest
-from ..base import Operator, TopRows
+from ..operator import Operator
 from ..relation import WEIGHT
 from . import generations
 from .key_generations import NO_STEP, SINCE, generations_of, of_keys, same
@@ -364,3 +364,14 @@ def spread(rows: str, changes: bool, apart: bool = False) -> str:
         once = " lateral view explode(array(1)) each as __each" if apart else ""
         return f"select {ROW}.* from (\n{rows}\n){once}"
     return f"select {ROW}.* from (\n{rows}\n) lateral view explode(sequence(1L, {TIMES})) each as __each"
+
+
+@dataclass(frozen=True)
+class TopRows:
+    """The only rows of an append-only input that a ranking needs."""
+
+    place: str
+    """The rank's SQL, over the input's alias."""
+    rows: int
+    where: str | None
+    """Condition that rows must meet to be ranked."""

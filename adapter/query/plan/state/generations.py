@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, now
+from ..operator import Operator, ttl_over
 from .key_generations import SINCE, lasts, later, same
 
 LIFE, UNTIL, CAME_IN = "__since", "__until", "__step"
@@ -85,6 +87,21 @@ def countable(rows: str, busy: str, ttl: int) -> str:
         ttl: microseconds.
     """
     return f"select own.* from {rows} as own where {lasts(later(busy, ttl), 'watermark_before')}"
+
+
+def without_expired_windows(rows: str, operator: Operator, ttl: int | None) -> str:
+    """Drops rows of windows whose state has expired, and which therefore can't be updated.
+
+    Args:
+        rows: SQL of the rows of an operator.
+        operator: the operator.
+        ttl: microseconds after which idle state expires; None for never.
+    """
+    relation = operator.relation
+    idle = ttl_over(operator, ttl)
+    if idle is None or relation.open_until is None or relation.open_for is not None:
+        return rows
+    return countable(f"(\n{rows}\n)", f"own.{quote(relation.open_until)}", idle)
 
 
 def counted(rows: str, by: Sequence[str], times: Sequence[str]) -> str:

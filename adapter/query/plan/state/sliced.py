@@ -19,10 +19,11 @@ from ...aggregates.model import FIRST, SEEN, AggregateStage, DistinctSet
 from ...aggregates.partials import Partials, known_rows
 from ...program import EXPIRES_AT, Asking, StatePart, Step
 from ...windows.emission import Emission
+from .window_steps import WindowSteps
 from .window_trigger import WindowTrigger, window_columns
 
 
-class SlicedStage(Partials):
+class SlicedStage(Partials, WindowSteps):
     """Steps and state of an `AggregateStage`."""
 
     stage: AggregateStage

@@ -9,7 +9,10 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
-from dbt.adapters.spark_streaming.query.plan.base import GroupAggregate, Join, Recompute, TopN
+from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
+from dbt.adapters.spark_streaming.query.plan.operators.join import Join
+from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
+from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.dialect import parse

@@ -8,16 +8,57 @@ only on event times, so they are independent of how the input is split.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ....util.quoting import quote
 from ...program import STEP, Rows, StatePart, Step, now
 from ...sql.intervals import HOUR
-from ..base import OVER_LIFE, OverAggregate, Source, in_order, over
+from ..frame_extent import FrameExtent
+from ..operator import Operator, Until, Wiring, over
 from ..relation import WEIGHT
+from ..running import RunningValue
 from ..state.buffered_rows import ROW
 from ..state.key_generations import NO_STEP, lasts, later, of_keys
+from ..state.ranked_rows import DUE
 from ..time_bounds import expires
-from .ranked_rows import DUE
+from .source import views_below
+
+OVER_LIFE = "__life"
+"""Column that an `OverAggregate` also partitions by under a TTL: the key's TTL generation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverAggregate(Operator):
+    """OVER in order of event time, over append-only input: each row is emitted once, when no row before it
+    can arrive any more."""
+
+    sql: str
+    """Has the weight among its columns: 1 for a row to emit, 0 for a row that only frames of other rows read."""
+    keys: tuple[str, ...]
+    """Partition keys, over `alias`."""
+    alias: str
+    time: str
+    """First column of the order."""
+    reach: FrameExtent
+    waits: bool = True
+    """Whether rows arrive in any order and are buffered until the watermark has reached their time; otherwise
+    they arrive in order."""
+    until: Until = ()
+    """Watermark until which a partition may get rows, known from a key that holds event time; empty if
+    unknown."""
+    running: tuple[RunningValue, ...] = ()
+    """Running aggregates, for which the last row of a partition is stored; empty if rows are stored."""
+    written: str = ""
+    """The query with its original aggregates, where `sql` uses `running` values."""
+
+    def generate(self, wiring: Wiring) -> None:
+        """Stores rows while they wait or frames of later rows reach them, and emits each once."""
+        ordered = OrderedRows(self, wiring.ttl)
+        rows = ordered.rows()
+        wiring.rows += [rows] if rows is not None else []
+        wiring.steps += ordered.steps()
+        wiring.store(ordered.state(), self)
+
 
 _TIME, _BEFORE = "__time", "__before"
 _SLACK = 3 * HOUR
@@ -49,7 +90,7 @@ class OrderedRows:
             f"{self.part}_rows",
             f"select struct(own.*) as {ROW}, {time} as event_time, {_due_at(f'cast({time} as timestamp)')} as expires_at\n"
             f"from {self.below.name} as own",
-            tuple(each.view for each in in_order(self.below) if isinstance(each, Source)),
+            views_below(self.below),
         )
 
     def steps(self) -> list[Step]:

@@ -6,13 +6,45 @@ it had; one that was retracted or expired is computed again, with another `SINCE
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
-from ..base import GIVEN_BY, MaterializedProject, over
+from ..operator import ExpiringOperator, Wiring, over
 from ..relation import WEIGHT
 from ..state import generations
 from ..state.buffered_rows import ROW, TIMES, packed
 from ..state.key_generations import NO_STEP, SINCE, lasts, of_keys
+
+GIVEN_BY = "__given_by"
+"""Column of a `MaterializedProject`'s input and output that holds the source row."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaterializedProject(ExpiringOperator):
+    """A projection of an updating table that may give another result when computed again: a static table may
+    have changed, and rand() differs. The output of each row is stored, and retracted as it was."""
+
+    sql: str
+    """Has `GIVEN_BY`, which each input row has, among its columns."""
+
+    @property
+    def lookup_sql(self) -> str:
+        """Returns `sql`."""
+        return self.sql
+
+    @property
+    def depends_on_watermark(self) -> bool:
+        """Returns False: what is emitted doesn't."""
+        return False
+
+    def generate(self, wiring: Wiring) -> None:
+        """Computes the projection of rows that aren't stored, and retracts stored output as it was."""
+        given = GivenRows(self, self.expires_after(wiring.ttl))
+        wiring.steps += given.steps(wiring.lookups(self, [given.computed_of]))
+        wiring.output(self, given.change())
+        wiring.store(given.state(), self)
+
 
 _GIVEN, _IS_NEW = "__given", "__is_new"
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from ....util.quoting import quote
 from ...program import STEP, Rows, StatePart, Step, Whole, now
-from ..base import Source, TopN, in_order, over
 from ..hidden_items import ROW_TIME
+from ..operator import over
 from ..relation import WEIGHT
-from ..state.key_generations import (
+from .key_generations import (
     NO_STEP,
     TIME,
     KeyGenerations,
@@ -20,8 +20,9 @@ from ..state.key_generations import (
     same,
     touched_in_step,
 )
-from .top_n import PLACE, ROW, is_behind, last_places, members_part, shown, shown_as_it_is
-from .window_buffer import first_of
+from .ranked_groups import PLACE, ROW, is_behind, last_places, members_part, shown, shown_as_it_is
+from .row_columns import first_of
+from .top_n_fields import TopNFields
 
 DUE = "due"
 """Column with the watermark at which a row is emitted."""
@@ -39,7 +40,9 @@ class RankedRows:
         replayed: whether to return all rankings of the state as insertions.
     """
 
-    def __init__(self, operator: TopN, ttl: int | None, time: str | None, replayed: bool = False) -> None:
+    def __init__(
+        self, operator: TopNFields, ttl: int | None, time: str | None, replayed: bool = False
+    ) -> None:
         self.operator, self.name, self.time, self.replayed = operator, operator.name, time, replayed
         self.part = members_part(operator)
         # Named after the state table, under which they continue if the query is rewritten.
@@ -60,11 +63,14 @@ class RankedRows:
         due = [DUE] if self.operator.final else []
         return [STEP, *self.generations.columns, *due, *self.keys, ROW]
 
-    def judged(self) -> Rows | None:
-        """Returns the input if rows have a time: those without one are dropped and counted."""
+    def compared_rows(self, views: tuple[str, ...]) -> Rows | None:
+        """Returns the input if rows have a time: those without one are dropped and counted.
+
+        Args:
+            views: views of the streams that are ranked.
+        """
         if not self.is_timed:
             return None
-        views = tuple(each.view for each in in_order(self.operator) if isinstance(each, Source))
         text = f"select {TIME} as event_time, own.* from (\n{self._rows()}\n) as own"
         return Rows(self.rows, text, views, expires=False, forgets=self.operator.final)
 

@@ -8,13 +8,37 @@ Under a TTL the operators above expire what such a row contributed to; then it i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Rows, StatePart, now
 from ...sql.intervals import MINUTE
-from ..base import ROW_TIME, Source, TemporalFilter, in_order
+from ..operator import Operator, Wiring
 from ..relation import WEIGHT
 from ..state.buffered_rows import ROW
 from ..state.key_generations import NO_STEP, lasts, later
+from .source import views_below
+
+ROW_TIME = "__event_time"
+"""Column of a `TemporalFilter`'s input with a row's event time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TemporalFilter(Operator):
+    """A predicate on event time and the current time: rows of append-only input are inserted, and retracted
+    when the watermark is after the bound. Its input has the rows' event time in the column `ROW_TIME`, which isn't
+    passed on."""
+
+    lasts: int
+    """Microseconds of event time for which a row stays in the result."""
+
+    def generate(self, wiring: Wiring) -> None:
+        """Stores rows until the watermark passes their bound, and retracts them then."""
+        recent = RecentRows(self, wiring.ttl)
+        wiring.rows.append(recent.rows())
+        wiring.output(self, *recent.change())
+        wiring.store(recent.state(), self)
+
 
 _UNTIL, _KNOWN = "__until", "__known"
 """When a row leaves, and until when the operators above keep it."""
@@ -42,7 +66,7 @@ class RecentRows:
             self.came,
             f"select struct(* except ({quote(ROW_TIME)})) as {ROW}, {time} as event_time, {until} as {_UNTIL}\n"
             f"from {self.below.name} as own",
-            tuple(each.view for each in in_order(self.below) if isinstance(each, Source)),
+            views_below(self.below),
             expires=False,
         )
 

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
-from ..base import SetOperation, stay
+from ..operator import ExpiringOperator, Wiring, keeps_rows
 from ..relation import WEIGHT
 from ..state import generations
 from ..state.key_generations import NO_STEP, SINCE, generations_of, of_keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetOperation(ExpiringOperator):
+    """DISTINCT, UNION, INTERSECT and EXCEPT, stored as the multiplicity of each row on either side."""
+
+    times: str
+    """SQL for the multiplicity of a row in the result, over ``l`` and ``r``, its multiplicities on either
+    side."""
+
+    def keeps_rows(self, below: Sequence[bool]) -> bool:
+        """Whether its rows never expire: INTERSECT needs one side that keeps its rows, EXCEPT the left one, and the
+        others all."""
+        if self.label.startswith("INTERSECT"):
+            return any(below)
+        return below[0] if self.label.startswith("EXCEPT") else super().keeps_rows(below)
+
+    def generate(self, wiring: Wiring) -> None:
+        """Counts each row on either side, and emits the changes of its multiplicity in the result."""
+        counts = RowCounts(self, self.expires_after(wiring.ttl))
+        wiring.steps += counts.steps()
+        wiring.output(self, counts.change())
+        wiring.store(counts.state(), self)
+
 
 _FOUND = "__found"
 """Whether the state has the changed row."""
@@ -30,7 +57,7 @@ class RowCounts:
         self.row, self.left, self.right = (quote(f"{self.part}_{what}") for what in ("row", "left", "right"))
         # A row on a side that never expires isn't idle while it is there.
         sides = zip((self.left, self.right), operator.inputs, strict=False)
-        self._holding = [] if operator.ends else [side for side, each in sides if stay(each)]
+        self._holding = [] if operator.ends else [side for side, each in sides if keeps_rows(each)]
         self.changed, self.generations = f"{self.part}_changed", f"{self.part}_generations"
         self.met = f"{self.part}_met"
 

@@ -1,0 +1,264 @@
+"""`Generator`: walks a tree of operators, which add their steps and their state to it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from ..errors import QueryError
+from ..normalize.event_clock import READS_CLOCK
+from ..plan import lookup_keys
+from ..plan.dataflow import Dataflow
+from ..plan.lookup_table import LookupTable
+from ..plan.operator import Operator, ResultSteps, Wiring, in_order, over
+from ..plan.operators.group_aggregate import GroupAggregate
+from ..plan.operators.late_rows import LateRows
+from ..plan.operators.over_aggregate import OverAggregate
+from ..plan.operators.project import row_by_row
+from ..plan.operators.source import Source
+from ..plan.operators.temporal_filter import TemporalFilter
+from ..plan.operators.top_n import TopN
+from ..plan.operators.window_close import WindowClose
+from ..plan.state.buffered_rows import BufferedRows
+from ..plan.state.group_state import Groups
+from ..plan.state.ranked_groups import members_part
+from ..plan.state.window_steps import WindowSteps
+from ..plan.upserts import replaced, takes_back
+from ..program import Lookup, Rows, StatePart, Step, reading
+from ..windows.emission import FINAL, Emission
+
+
+class Generator(Wiring):
+    """The program of a dataflow, under construction.
+
+    Args:
+        flow: the dataflow.
+        ttl: microseconds until idle state expires; None for never.
+        replayed: names of groups and rankings that are read from the state as if they were new; what is above them
+            is computed from an empty state.
+        emission: when results of windows are emitted.
+        tables: external tables in which rows are looked up.
+
+    Raises:
+        QueryError: the query has no groups or rankings of the names in `replayed`.
+    """
+
+    def __init__(
+        self,
+        flow: Dataflow,
+        ttl: int | None,
+        replayed: Collection[str] = (),
+        emission: Emission = FINAL,
+        tables: Sequence[LookupTable] = (),
+    ) -> None:
+        self.flow = flow
+        self.ttl, self.replayed, self.emission, self.tables = ttl, replayed, emission, tables
+        self.state_names = {group.name: name for name, group in flow.groups.items()}
+        self.parts_of: dict[str, set[str]] = {}
+        """State tables that each operator has or shares, by its name."""
+        self.looks_into: dict[str, set[str]] = {}
+        """State tables of other operators that each operator reads, by its name."""
+        self.rows: list[Rows] = []
+        self.known: list[Step] = []
+        """Steps that `rows` reads."""
+        self.steps: list[Step] = []
+        self.parts: dict[str, StatePart] = {}
+        self.keeps: dict[str, BufferedRows | Operator] = {}
+        """Buffered rows or operator that each state table belongs to, by its name."""
+        self.groups: dict[str, Groups] = {}
+        self.window_steps: list[WindowSteps] = []
+        self.replaced = replaced(flow)
+        """The operator that is the result."""
+        self.result_steps: ResultSteps | None = None
+        """Output of that operator."""
+        self.uses = self._uses()
+        self._generate()
+
+    def _uses(self) -> Counter[str]:
+        """Returns how often each operator's output is read, by its name."""
+        operators = self.flow.operators
+        uses = Counter(each.name for operator in operators for each in operator.inputs)
+        # A `WindowClose` reads its input twice: rows to emit and rows to hold back.
+        uses.update(e.name for o in operators if isinstance(o, WindowClose) for e in o.inputs)
+        # The keys of a look-up are another reader of the input.
+        uses.update(e.name for o in operators if self.lookups(o) for e in o.inputs)
+        return uses
+
+    def _generate(self) -> None:
+        """Lets each operator add its steps and its state.
+
+        Steps that rows of streams read come before these rows. Operators that are above the result are generated
+        with it.
+        """
+        replayed, compared = self._replayed_and_below(), self._below_compared_rows()
+        above = {self.flow.root.name} if self.flow.windows is not None else set()
+        if self.replaced is not None:
+            above = {each.name for each in self.replaced.path}
+        for operator in self.flow.operators:
+            if operator.name in above:
+                continue
+            self.generated, begun, had = operator.name, len(self.steps), {*self.parts}
+            operator.generate(self)
+            own = [self.parts[part] for part in self.parts_of.get(operator.name, ())]
+            if self.replayed and operator.name not in replayed:
+                self.steps[begun:] = [_from_nothing(step) for step in self.steps[begun:]]
+                own = [replace(part, rewrite=None) for part in own]
+            also = [self.parts[part] for part in self.looks_into.get(operator.name, ())]
+            self.steps[begun:] = reading(self.steps[begun:], [*own, *also])
+            self.parts |= {part.name: part for part in reading(own, [*own, *also]) if part.name not in had}
+            if operator.name in compared:
+                self.known += self.steps[begun:]
+                del self.steps[begun:]
+
+    def _replayed_and_below(self) -> set[str]:
+        """Returns the names of the operators that are replayed, and of those below them."""
+        rankings = [each for each in self.flow.operators if isinstance(each, TopN)]
+        there = {*self.state_names.values(), *(each.name for each in rankings), *map(members_part, rankings)}
+        if gone := {*self.replayed} - there:
+            raise QueryError(
+                f"an edit is still to be rebuilt from {', '.join(sorted(gone))}, which this query doesn't have. Put "
+                "back the query that it was edited to, run it, and then change it."
+            )
+        found = {name for name in self.state_names if self.state_names[name] in self.replayed}
+        # Rankings of rows can be replayed too.
+        found |= {each.name for each in rankings if self.is_replayed(each.name, members_part(each))}
+        return found | {
+            below.name for each in self.flow.operators if each.name in found for below in in_order(each)
+        }
+
+    def _below_compared_rows(self) -> set[str]:
+        """Returns the names of the operators whose steps are read by rows that are compared with the watermark."""
+        comparing = [
+            each
+            for each in self.flow.operators
+            if isinstance(each, LateRows | TemporalFilter)
+            or (isinstance(each, OverAggregate) and each.waits)
+            or self.event_time(each) is not None
+            or self.is_only_reader(each)
+        ]
+        below = {below.name for each in comparing for below in in_order(each)}
+        return below - {each.name for each in comparing}
+
+    # -- what operators add ------------------------------------------------------------------------
+
+    def output(
+        self, operator: Operator, text: str, initial: str | None = None, lookups: tuple[Lookup, ...] = ()
+    ) -> None:
+        """See `Wiring.output`."""
+        # Non-deterministic rows are computed once, so that the state has the rows that are emitted.
+        again = self.uses[operator.name] > 1 or not operator.relation.repeatable
+        self.steps.append(Step(operator.name, text, persist=again, initial=initial, lookups=lookups))
+
+    def store(self, part: StatePart, of: object) -> None:
+        """See `Wiring.store`."""
+        known = self.parts.setdefault(part.name, part)
+        if known.closes is None and part.closes is not None:
+            # Rows shared with operators that have no windows to close.
+            self.parts[part.name] = replace(known, closes=part.closes)
+        self.parts_of.setdefault(self.generated, set()).add(part.name)
+        assert isinstance(of, BufferedRows | Operator)
+        self.keeps.setdefault(part.name, of)
+
+    def has_part(self, name: str) -> bool:
+        """See `Wiring.has_part`."""
+        return name in self.parts
+
+    def windows(self, steps: WindowSteps) -> None:
+        """See `Wiring.windows`."""
+        self.window_steps.append(steps)
+
+    def result(self, steps: ResultSteps) -> None:
+        """See `Wiring.result`."""
+        self.result_steps = steps
+
+    def reads_state_of(self, operator: Operator, other: Operator) -> None:
+        """See `Wiring.reads_state_of`."""
+        self.looks_into[operator.name] = self.parts_of[other.name]
+
+    # -- what operators ask ------------------------------------------------------------------------
+
+    def lookups(self, operator: Operator, inputs: Sequence[str] = ()) -> tuple[Lookup, ...]:
+        """See `Wiring.lookups`."""
+        text = operator.lookup_sql
+        if not self.tables or text is None:
+            return ()
+        found = lookup_keys.asked([text], self.tables)
+        return tuple(replace(each, keys=over(each.keys, inputs)) for each in found) if inputs else found
+
+    def is_result(self, operator: Operator) -> bool:
+        """See `Wiring.is_result`."""
+        return self.replaced is not None and self.replaced.operator is operator
+
+    def state_name(self, operator: Operator) -> str:
+        """See `Wiring.state_name`."""
+        return self.state_names[operator.name]
+
+    def is_replayed(self, *names: str) -> bool:
+        """See `Wiring.is_replayed`."""
+        return any(name in self.replayed for name in names)
+
+    def retracts(self, operator: Operator) -> bool:
+        """See `Wiring.retracts`."""
+        assert isinstance(operator, GroupAggregate)
+        return takes_back(self.flow, operator)
+
+    def is_only_reader(self, operator: Operator) -> bool:
+        """See `Wiring.is_only_reader`."""
+        if not isinstance(operator, GroupAggregate) or self.tables or self.flow.windowed:
+            return False
+        path, below = row_by_row(operator.inputs[0])
+        return (
+            isinstance(below, Source)
+            and not below.changelog
+            and all(self.uses[name] == 1 for name in (below.name, *(step.name for step in path)))
+            and operator.expires_after(self.ttl) is None
+            and not operator.stage.distinct_sets
+            and not any(READS_CLOCK in each.sql for each in path)
+            and READS_CLOCK not in operator.stage.rows
+        )
+
+    def is_only_ranked(self, operator: Operator) -> bool:
+        """See `Wiring.is_only_ranked`."""
+        for each in self.flow.operators:
+            if isinstance(each, TopN) and each.inputs[0].relation.changes and each.descends is not None:
+                path, below = row_by_row(each.inputs[0])
+                if below is operator:
+                    return all(
+                        self.uses[name] == 1 for name in (operator.name, *(step.name for step in path))
+                    )
+        return False
+
+    def event_time(self, operator: Operator) -> str | None:
+        """See `Wiring.event_time`. Only an operator that is the result, or is below a ranking that is, has one: rows
+        of one micro-batch have one time for all others."""
+        root = None if self.replaced is None else self.replaced.operator
+        if root is not operator and not (
+            isinstance(root, TopN)
+            and root.inputs[0].relation.changes
+            and row_by_row(root.inputs[0])[1] is operator
+            and self.uses[operator.name] == 1
+        ):
+            return None
+        (below,) = operator.inputs
+        is_timed = operator.expires_after(self.ttl) is not None
+        is_timed = is_timed or (isinstance(operator, TopN) and operator.final)
+        by_window = isinstance(operator, GroupAggregate) and bool(operator.ends)
+        return below.relation.event_time if is_timed and not (below.relation.changes or by_window) else None
+
+
+def _from_nothing(step: Step) -> Step:
+    """Returns a step as it is for an empty state."""
+    return replace(step, sql=step.initial or step.sql, asks=(), whole=None)
+
+
+def parts_of(flow: Dataflow, ttl: int | None) -> dict[str, list[str]]:
+    """Returns by operator the state tables that it has, or shares with others."""
+    return parts_and_rows(flow, ttl)[0]
+
+
+def parts_and_rows(flow: Dataflow, ttl: int | None) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Returns `parts_of`, and for each state table with buffered rows the operator that the rows come from."""
+    made = Generator(flow, ttl)
+    rows = {part: kept.operator.name for part, kept in made.keeps.items() if isinstance(kept, BufferedRows)}
+    return {name: sorted(parts) for name, parts in made.parts_of.items()}, rows

@@ -1,0 +1,133 @@
+"""The part of a program that writes the model's table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from ...util.quoting import quote
+from ..plan.dataflow import Dataflow
+from ..plan.operators.top_n import TopN
+from ..plan.relation import WEIGHT
+from ..plan.state.buffered_rows import ROW, TIMES, added_up, packed, spread
+from ..plan.upserts import Replaced, replaced
+from ..program import EVERYTHING, STEP, TABLE_BEFORE, Lookup, StatePart, Step, Upsert, now, reading
+from .generator import Generator
+
+RESULT = "result_change"
+"""Step with the changes of the result."""
+OUTPUT, OUTPUT_ROW, OUTPUT_TIMES = "output", "output_row", "output_times"
+"""State table with the output of a micro-batch, and its columns."""
+
+
+def can_be_remade(flow: Dataflow) -> bool:
+    """Whether the whole table can be rebuilt: it is an updating table, and if it is replaced by upserts,
+    these have a key."""
+    found = replaced(flow)
+    return flow.root.relation.changes and (found is None or found.key is not None)
+
+
+def remakes_whole(found: Replaced | None) -> bool:
+    """Whether a rebuilt table is compared as a whole: the table of a Top-1 may have had several rows with the
+    key of the one."""
+    return found is not None and isinstance(found.operator, TopN) and found.operator.top.rows == 1
+
+
+@dataclass(frozen=True)
+class Result:
+    """The part of a program that writes the model's table."""
+
+    output: str
+    upsert: Upsert | None
+    again: tuple[Step, ...]
+    steps: tuple[Step, ...] = ()
+    """Steps before the commit, after all others."""
+    parts: tuple[StatePart, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
+    """Look-ups that the output reads."""
+
+
+def kept_result(flow: Dataflow) -> Result:
+    """Returns the changes of the result, computed before the commit, which stores a copy of them."""
+    changes = flow.root.relation.changes
+    weight = f", {WEIGHT} as {OUTPUT_TIMES}" if changes else ""
+    out = f"struct(* except ({WEIGHT}))" if changes else "struct(*)"
+    put_out = StatePart(
+        OUTPUT,
+        f"select {now(STEP)} as {STEP}, {out} as {OUTPUT_ROW}{weight} from {RESULT}",
+        # Only the last micro-batch's rows may have to be emitted again, and only until it is over.
+        f"select * except (part) from state where part = '{OUTPUT}' and false",
+        closes=None,
+        reads=(OUTPUT,),
+    )
+    # A row that one operator retracts and another inserts is no change.
+    net = f"select {ROW}.*, sum({TIMES}) as {WEIGHT} from (\n{packed(flow.root)}\n) group by {ROW} having sum({TIMES}) <> 0"
+    listed = f"{OUTPUT_ROW}.*{f', {OUTPUT_TIMES} as {WEIGHT}' if weight else ''}"
+    again = Step(
+        RESULT,
+        f"select {listed} from state where part = '{OUTPUT}' and {STEP} = {now(STEP)}",
+        persist=True,
+        reads=(OUTPUT,),
+    )
+    output, upsert = _change(flow)
+    return Result(
+        output,
+        upsert,
+        (again,),
+        (Step(RESULT, net if changes else f"select * from {flow.root.name}", persist=True),),
+        (put_out,),
+    )
+
+
+def _change(flow: Dataflow) -> tuple[str, Upsert | None]:
+    """Returns the query for the inserted rows of `RESULT`, and what they replace."""
+    if not flow.root.relation.changes:
+        return f"select * from {RESULT}", None
+    if flow.key is None:
+        # Nothing identifies a row: the new table is the table plus the changes.
+        rows = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}\nunion all\n{_changes()}"
+        return spread(added_up(rows, True), True), Upsert(
+            None, f"select true as anything from {RESULT}", "true", None, change=RESULT
+        )
+    keys = [quote(name) for name in flow.key]
+    listed = ", ".join(keys) or "true as anything"
+    scope = " and ".join(f"old.{key} <=> fired.{key}" for key in keys) or "true"
+    return _came(), Upsert(flow.key, f"select {listed} from {RESULT}", scope, None, certain=not keys)
+
+
+def _changes() -> str:
+    return f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} as {TIMES} from {RESULT}"
+
+
+def _came() -> str:
+    """Returns the query for the inserted rows of `RESULT`."""
+    return spread(f"select {ROW}, {TIMES} from (\n{_changes()}\n) where {TIMES} > 0", True)
+
+
+def replaced_result(made: Generator) -> Result:
+    """Returns the result of the affected groups, read from the state after the commit."""
+    root, steps = made.replaced, made.result_steps
+    assert root is not None and steps is not None
+    return Result(
+        root.output(steps.rows),
+        root.upsert(steps.touched, steps.columns),
+        reading(steps.steps, [made.parts[part] for part in made.parts_of[root.operator.name]]),
+        lookups=root.lookups(steps.rows, made.tables),
+    )
+
+
+def result_of(made: Generator, replayed: Collection[str] | None) -> Result:
+    """Returns how a dataflow's result is written.
+
+    Args:
+        made: the dataflow's steps and state.
+        replayed: names of what is read from the state as if it were new; None if nothing is.
+    """
+    result = kept_result(made.flow) if made.replaced is None else replaced_result(made)
+    if result.upsert is None or replayed is None:
+        return result
+    if result.upsert.key and not remakes_whole(made.replaced):
+        return replace(result, upsert=replace(result.upsert, fired="select true as anything", scope="true"))
+    # The output is the full result, whatever the table has.
+    output = result.output if made.replaced is not None else _came()
+    return replace(result, output=output, upsert=Upsert(None, EVERYTHING, "true", None))

@@ -1,0 +1,266 @@
+"""`Operator`, the base class of all operators of a plan, and what they have in common.
+
+Operators are frozen dataclasses, each with its inputs and the relation that it returns. An operator's `name` is a
+digest of what it computes, so that its state is found again when the text around it changes. Its SQL reads its
+inputs as the relations ``__input_0``, ``__input_1`` …
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..program import Lookup, Rows, StatePart, Step
+from ..windows.emission import Emission
+from .relation import Relation
+from .state.group_state import Groups
+from .state.window_steps import WindowSteps
+
+Until: TypeAlias = tuple[tuple[str, int], ...]
+"""Pairs of a column and microseconds after its value; the watermark that counts is the last of these."""
+
+
+def input_name(number: int) -> str:
+    """Returns the name of an input in an operator's SQL.
+
+    >>> input_name(0)
+    '__input_0'
+    """
+    return f"__input_{number}"
+
+
+def over(text: str, relations: Sequence[str]) -> str:
+    """Returns an operator's SQL with its inputs, which are queries, as CTEs."""
+    inputs = ",\n".join(f"{input_name(n)} as (\n{each}\n)" for n, each in enumerate(relations))
+    return f"with {inputs}\n{text}"
+
+
+@dataclass(frozen=True)
+class UnboundedState:
+    """Describes what an operator's state grows with if nothing bounds it."""
+
+    what: str
+    """Name of the stored rows, to be used in a sentence: "a row for every value of k"."""
+    columns: frozenset[str] | None
+    """Columns whose sets of values must not grow for the state to be bounded; None if no such columns exist."""
+    instead: str = ""
+    """A sentence on what may be missing in the query."""
+    or_else: str = ""
+    """An alternative bound, to be used at the end of a sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operator(ABC):
+    """An operator of a plan."""
+
+    name: str
+    inputs: tuple[Operator, ...] = ()
+    relation: Relation
+    label: str
+    """Description of the operator, for display."""
+    growth: UnboundedState | None = None
+    """What its state grows with; None if the state is bounded or there is none."""
+
+    @property
+    def is_global(self) -> bool:
+        """Whether it has a single group or ranking of all rows, which is never idle."""
+        return False
+
+    @property
+    def has_rows_of_nothing(self) -> bool:
+        """Whether it may return rows for empty inputs."""
+        return False
+
+    @property
+    def depends_on_watermark(self) -> bool:
+        """Whether its output depends on the watermark, even without a TTL."""
+        return True
+
+    @property
+    def lookup_sql(self) -> str | None:
+        """SQL of the operator that may join external tables, whose rows are looked up by key; None if it has none."""
+        return None
+
+    def keeps_rows(self, below: Sequence[bool]) -> bool:
+        """Whether the rows that it returns never expire: they stay until they are retracted.
+
+        Args:
+            below: the same for each input.
+        """
+        return self.is_global or (bool(below) and all(below))
+
+    def expires_after(self, ttl: int | None) -> int | None:
+        """Returns the microseconds until its state expires, when it is idle or its window has ended; None for never.
+
+        Args:
+            ttl: the model's TTL in microseconds; None if it has none.
+        """
+        return None if never_expires(self) else ttl
+
+    @abstractmethod
+    def generate(self, wiring: Wiring) -> None:
+        """Adds the steps of a micro-batch, and the state that the operator has, to a program."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpiringOperator(Operator):
+    """An operator whose state may expire with windows."""
+
+    ends: tuple[str, ...] = ()
+    """Per input, the column with the end of the window with which its rows expire; empty if they don't expire
+    with windows."""
+
+    @property
+    def depends_on_watermark(self) -> bool:
+        """Whether its state expires with windows."""
+        return bool(self.ends)
+
+    def expires_after(self, ttl: int | None) -> int | None:
+        """Returns 0 if its state expires with windows: at their end."""
+        return 0 if self.ends else super().expires_after(ttl)
+
+
+@dataclass(frozen=True)
+class ResultSteps:
+    """The output of the operator that is the result, computed after the commit."""
+
+    steps: list[Step]
+    rows: str
+    """Relation with its rows and a weight."""
+    touched: str
+    """Relation with the keys of the affected groups or rankings."""
+    columns: tuple[str, ...]
+    """Columns of `touched`."""
+
+
+class Wiring(ABC):
+    """A program under construction: what operators add to it, and what they know about their place in the tree."""
+
+    ttl: int | None
+    """Microseconds until idle state expires; None for never."""
+    emission: Emission
+    """When results of windows are emitted."""
+    rows: list[Rows]
+    """Rows of streams that are compared with the watermark."""
+    steps: list[Step]
+    """Steps before the commit, in order."""
+    groups: dict[str, Groups]
+    """State and steps of each GROUP BY, by the operator's name."""
+
+    @abstractmethod
+    def output(
+        self, operator: Operator, text: str, initial: str | None = None, lookups: tuple[Lookup, ...] = ()
+    ) -> None:
+        """Adds the step with an operator's output, under the operator's name.
+
+        Args:
+            operator: the operator.
+            text: SQL of its rows, or of their changes.
+            initial: the same for an empty state; None if it is no other.
+            lookups: look-ups that the SQL reads.
+        """
+
+    @abstractmethod
+    def store(self, part: StatePart, of: object) -> None:
+        """Adds a part of the state.
+
+        Args:
+            part: the part; operators that store the same rows share it.
+            of: the operator, or the `BufferedRows`, that it belongs to.
+        """
+
+    @abstractmethod
+    def has_part(self, name: str) -> bool:
+        """Whether a part of the state has been added."""
+
+    @abstractmethod
+    def windows(self, steps: WindowSteps) -> None:
+        """Adds windows, whose steps come before those of all other operators."""
+
+    @abstractmethod
+    def lookups(self, operator: Operator, inputs: Sequence[str] = ()) -> tuple[Lookup, ...]:
+        """Returns the look-ups in external tables that an operator's SQL reads.
+
+        Args:
+            operator: the operator.
+            inputs: SQL of the rows that its query is over.
+        """
+
+    @abstractmethod
+    def is_result(self, operator: Operator) -> bool:
+        """Whether the operator is the result, so that its output is computed from the state after the commit."""
+
+    @abstractmethod
+    def result(self, steps: ResultSteps) -> None:
+        """Adds the output of the operator that is the result."""
+
+    @abstractmethod
+    def state_name(self, operator: Operator) -> str:
+        """Returns the name under which a GROUP BY has its state."""
+
+    @abstractmethod
+    def is_replayed(self, *names: str) -> bool:
+        """Whether what has one of the names is read from the state as if it were new."""
+
+    @abstractmethod
+    def is_only_ranked(self, operator: Operator) -> bool:
+        """Whether the only reader of the operator is one ranking, which reads it once."""
+
+    @abstractmethod
+    def is_only_reader(self, operator: Operator) -> bool:
+        """Whether a single step of the operator is the only reader of a stream's rows."""
+
+    @abstractmethod
+    def retracts(self, operator: Operator) -> bool:
+        """Whether the readers of a GROUP BY need its old rows."""
+
+    @abstractmethod
+    def reads_state_of(self, operator: Operator, other: Operator) -> None:
+        """Notes that an operator's steps read the state of another one."""
+
+    @abstractmethod
+    def event_time(self, operator: Operator) -> str | None:
+        """Returns the event-time column of the input of an operator whose keys expire, or whose rows are final, by
+        event time; None for others."""
+
+
+def in_order(root: Operator) -> Iterator[Operator]:
+    """Yields an operator and all operators below it, inputs first, each once."""
+    seen: set[str] = set()
+
+    def walk(node: Operator) -> Iterator[Operator]:
+        if node.name in seen:
+            return
+        seen.add(node.name)
+        for each in node.inputs:
+            yield from walk(each)
+        yield node
+
+    yield from walk(root)
+
+
+def keeps_rows(operator: Operator) -> bool:
+    """Whether the rows that an operator returns never expire: they stay until they are retracted."""
+    found: dict[str, bool] = {}
+    for each in in_order(operator):
+        found[each.name] = each.keeps_rows([found[other.name] for other in each.inputs])
+    return found[operator.name]
+
+
+def never_expires(operator: Operator) -> bool:
+    """Whether an operator's state never expires: either its input rows don't, or it is a single global group,
+    which is never idle."""
+    return operator.is_global or all(map(keeps_rows, operator.inputs or (operator,)))
+
+
+def mixes_lifetimes(inputs: Sequence[Operator]) -> bool:
+    """Whether some inputs' rows never expire, and other inputs' rows expire under a TTL."""
+    return len({keeps_rows(each) for each in inputs}) > 1
+
+
+def ttl_over(operator: Operator, ttl: int | None) -> int | None:
+    """Returns the microseconds until stored rows of an operator expire; None for never. Rows of a changelog or an
+    upsert source don't expire: they are retracted when they are deleted, so they are bounded."""
+    return None if keeps_rows(operator) else ttl

@@ -1,0 +1,120 @@
+"""`GroupAggregate`: GROUP BY over all rows, stored as partial aggregates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ....util.quoting import quote
+from ...aggregates.model import GroupStage
+from ...program import Rows, Step, now
+from ..operator import ExpiringOperator, ResultSteps, Wiring, over
+from ..relation import WEIGHT
+from ..state.group_state import Groups, identity_columns
+from ..state.groups import GroupChanges
+from .source import views_below
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupAggregate(ExpiringOperator):
+    """GROUP BY stored as partial aggregates per key. For each affected key it retracts the old row and
+    inserts the new one."""
+
+    stage: GroupStage
+    groups: str = ""
+    """Identity of the groups, independent of the aggregates."""
+    lasts: int = 0
+    """Microseconds after that end in which rows may still arrive."""
+
+    @property
+    def is_global(self) -> bool:
+        """Whether it has no keys."""
+        return not self.stage.keys
+
+    @property
+    def has_rows_of_nothing(self) -> bool:
+        """Whether it has no keys: it then has one row over no rows."""
+        return not self.stage.keys
+
+    def expires_after(self, ttl: int | None) -> int | None:
+        """Returns how long after the end of their window groups expire, or else when they expire under a TTL."""
+        return self.lasts if self.ends else super().expires_after(ttl)
+
+    def generate(self, wiring: Wiring) -> None:
+        """Stores partial aggregates of the new rows. If it is the result, the affected groups are read after the
+        commit; otherwise their changes are computed before it."""
+        ttl, name = self.expires_after(wiring.ttl), wiring.state_name(self)
+        stage = replace(self.stage, name=name, rows=over(self.stage.rows, [self._rows(wiring, ttl)]))
+        if wiring.is_result(self):
+            groups = Groups(stage, ttl, fused=False)
+            self._generate_result(wiring, groups)
+        else:
+            changes = GroupChanges(
+                stage,
+                ttl,
+                self.name,
+                replayed=wiring.is_replayed(name),
+                takes_back=wiring.retracts(self),
+                read_again=not wiring.is_only_ranked(self),
+            )
+            groups, steps = changes, changes.steps()
+            if self._compares_rows(wiring):
+                self._compare_rows(wiring, groups)
+                steps = [step for step in steps if step.name != groups.rows]
+            wiring.steps += steps
+        for part in groups.parts():
+            wiring.store(part, self)
+        wiring.groups[self.name] = groups
+
+    def _generate_result(self, wiring: Wiring, groups: Groups) -> None:
+        if self._compares_rows(wiring):
+            self._compare_rows(wiring, groups)
+        else:
+            wiring.steps.append(Step(groups.rows, groups.rows_text(), persist=not groups.reads_rows_once))
+        wiring.steps += groups.ingest()
+        wiring.result(
+            ResultSteps(
+                groups.emit(whole=wiring.is_replayed(groups.name)),
+                f"(select *, 1L as {WEIGHT} from {groups.name})",
+                groups.touched,
+                tuple(map(quote, identity_columns(groups.stage))),
+            )
+        )
+
+    def _rows(self, wiring: Wiring, ttl: int | None) -> str:
+        """Returns the input's rows: with a sign if they may be retracted, and the time that expiry counts from."""
+        (below,) = self.inputs
+        sign, times = "", ""
+        if below.relation.changes:
+            # A row with a weight other than 1 or -1 becomes several rows.
+            sign = f" except ({WEIGHT}), if({WEIGHT} > 0, 1, -1) as __sign"
+            times = f"\nlateral view explode(sequence(1L, abs({WEIGHT}))) each as __each"
+        rows = f"select own.*{sign} from {below.name} as own{times}"
+        if ttl is None:
+            return rows
+        time = now("watermark_after")
+        if end := next(iter(self.ends), below.relation.open_until):
+            # The key of an open window isn't idle before the window closes.
+            time = f"greatest({time}, own.{quote(end)})"
+        if (own := wiring.event_time(self)) is not None:
+            time = f"cast(own.{quote(own)} as timestamp)"
+        return f"select own.*, {time} as __row_time from (\n{rows}\n) as own"
+
+    def _compares_rows(self, wiring: Wiring) -> bool:
+        return wiring.event_time(self) is not None or wiring.is_only_reader(self)
+
+    def _compare_rows(self, wiring: Wiring, groups: Groups) -> None:
+        """Compares rows with the watermark: rows without an event time are dropped and counted, if keys expire by
+        event time. If only the aggregation reads the rows, they are counted while they are grouped."""
+        timed = wiring.event_time(self) is not None
+        alone = None if timed else groups.changed
+        wiring.rows.append(
+            Rows(
+                groups.rows,
+                groups.rows_text(),
+                views_below(self),
+                timed=timed,
+                expires=False,
+                read_by=alone,
+                alone=alone is not None,
+            )
+        )

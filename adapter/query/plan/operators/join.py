@@ -1,0 +1,67 @@
+"""`Join`: an inner join of changing inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..operator import ExpiringOperator, Operator, Until, Wiring, over, ttl_over
+from ..relation import weight_of
+from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions
+from ..time_bounds import kept_until
+
+
+@dataclass(frozen=True, kw_only=True)
+class Join(ExpiringOperator):
+    """An inner join of changing inputs: the changes of each input joined with all rows of the others."""
+
+    sql: str
+    """Has the product of the inputs' weights among its columns."""
+    until: tuple[Until, ...] = ()
+    """Per input, the watermark until which a row may find matches. Empty if unknown."""
+
+    @property
+    def depends_on_watermark(self) -> bool:
+        """Whether its rows expire with windows, or by event time."""
+        return bool(self.ends or self.until)
+
+    def generate(self, wiring: Wiring) -> None:
+        """Stores each input's rows, and joins each input's changes with all rows of the others."""
+        none = (None,) * len(self.inputs)
+        sides = zip(self.inputs, self.ends or none, self.until or none, strict=True)
+        kept = [self._side(wiring, each, end, last) for each, end, last in sides]
+        terms = []
+        for place, each in enumerate(kept):
+            inputs = []
+            for other, its in enumerate(kept):
+                text = its.change()
+                if other > place:
+                    text = its.all_before()
+                elif other < place:
+                    text = f"{its.all_before()}\nunion all\n{text}"
+                inputs.append(self._unpacked(text, other))
+            terms.append(f"select * from (\n{over(self.sql, inputs)}\n)")
+            wiring.store(each.state(), each)
+        of_batch = over(self.sql, [self._unpacked(each.change(), n) for n, each in enumerate(kept)])
+        wiring.output(self, "\nunion all\n".join(terms), of_batch)
+
+    def _unpacked(self, rows: str, number: int) -> str:
+        """Returns an input's rows with their columns; with their weights if they may be retracted."""
+        weight = f", {TIMES} as {weight_of(number)}" if self.relation.changes else ""
+        return f"select {ROW}.*{weight} from (\n{rows}\n)"
+
+    @staticmethod
+    def _side(wiring: Wiring, each: Operator, end: str | None, until: Until | None) -> BufferedRows:
+        """Returns the buffered rows of one side. Under a TTL each row expires on its own; equal rows expire
+        together if rows may be retracted."""
+        if until is not None:
+            return kept_until(each, until)
+        ttl = ttl_over(each, wiring.ttl) if end is None else 0
+        if ttl is None or not each.relation.changes:
+            return BufferedRows(each, ttl, ends=end)
+        also = [] if end is None else ["until", end]
+        rows = Partitions("_".join(["rows", each.name, *also]), 1, ttl)
+        kept = BufferedRows(each, ttl, rows, (ROW,), ends=end)
+        if not wiring.has_part(kept.part):
+            keys = f"select distinct {ROW} as {rows.names[0]} from (\n{kept.change()}\n)"
+            wiring.steps += rows.steps(keys, [kept])
+        return kept

@@ -1,0 +1,33 @@
+"""`LateRows`: counts rows behind the watermark, and drops rows without a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....util.quoting import quote
+from ...program import Rows
+from ..operator import Operator, Wiring
+from ..state.buffered_rows import ROW
+from .source import views_below
+
+
+@dataclass(frozen=True, kw_only=True)
+class LateRows(Operator):
+    """Counts rows behind the watermark, because the rows they would have met may have expired, and returns
+    them with the others. Rows without a time are dropped and counted. No state."""
+
+    time: str
+    """Column that the watermark is measured on."""
+    label: str = "late rows counted"
+
+    @property
+    def rows(self) -> str:
+        """Returns the name of its `Rows`."""
+        return f"{self.name}_rows"
+
+    def generate(self, wiring: Wiring) -> None:
+        """Compares the rows with the watermark and passes them on."""
+        (below,) = self.inputs
+        text = f"select struct(own.*) as {ROW}, own.{quote(self.time)} as event_time from {below.name} as own"
+        wiring.rows.append(Rows(self.rows, text, views_below(below), expires=False, forgets=True))
+        wiring.output(self, f"select {ROW}.* from {self.rows}")

@@ -1,0 +1,39 @@
+"""`Project`: a query that works row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..operator import Operator, Wiring, over
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project(Operator):
+    """Row by row: projection, filter, LATERAL VIEW, joins with static tables. No state."""
+
+    sql: str
+    """Has the weight among its columns if the input has one."""
+
+    @property
+    def lookup_sql(self) -> str:
+        """Returns `sql`."""
+        return self.sql
+
+    @property
+    def depends_on_watermark(self) -> bool:
+        """Returns False: rows are passed on as they come."""
+        return False
+
+    def generate(self, wiring: Wiring) -> None:
+        """Runs the query over its inputs."""
+        inputs = [f"select * from {each.name}" for each in self.inputs]
+        wiring.output(self, over(self.sql, inputs), lookups=wiring.lookups(self, inputs))
+
+
+def row_by_row(operator: Operator) -> tuple[list[Project], Operator]:
+    """Splits off the `Project` operators at the top: returns them, the lowest first, and the operator below."""
+    path: list[Project] = []
+    while isinstance(operator, Project):
+        path.insert(0, operator)
+        (operator,) = operator.inputs
+    return path, operator

@@ -1,0 +1,177 @@
+"""`Recompute`: any query, computed again over the partitions that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ....util.quoting import quote
+from ...program import Step, now
+from ..operator import ExpiringOperator, ResultSteps, Until, Wiring, keeps_rows, over
+from ..relation import WEIGHT
+from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions, TopRows, added_up, netted, spread
+from ..state.key_generations import of_keys
+from ..time_bounds import kept_until
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recompute(ExpiringOperator):
+    """Any other query, computed over all rows of the affected partitions, minus its previous result."""
+
+    sql: str
+    keys: tuple[tuple[str, ...], ...]
+    """Per input, the partition expressions over its alias; empty if everything is recomputed."""
+    aliases: tuple[str, ...]
+    """Name of each input in the keys."""
+    top: TopRows | None = None
+    busy: str | None = None
+    """SQL over ``own``, an input's row, for the time until which the row keeps its partition from being idle.
+    None if that is its arrival."""
+    until: tuple[Until, ...] = ()
+    """See `Join.until`."""
+
+    asks_for_rows: bool = False
+    """Whether it has a subquery in its select list, or LATERAL."""
+
+    shown: tuple[str, ...] | None = None
+    """Columns with the keys of a GROUP BY that is the result, in lower case; None if the result is something
+    else."""
+
+    always: tuple[int, ...] = ()
+    """Indexes of the inputs that contribute a row to each result row."""
+
+    @property
+    def is_anchored(self) -> bool:
+        """Whether a row that expires under a TTL contributes to each result row. If so, rows that don't
+        expire are stored for later rows of that input; if not, they prevent their partitions from expiring."""
+        return not all(keeps_rows(self.inputs[number]) for number in self.always)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything is recomputed, since no partition limits it."""
+        return not any(self.keys)
+
+    @property
+    def has_rows_of_nothing(self) -> bool:
+        """Whether everything is recomputed: the query may then be a global aggregate."""
+        return self.is_whole
+
+    @property
+    def depends_on_watermark(self) -> bool:
+        """Whether its rows expire with windows, or by event time."""
+        return bool(self.ends or self.until)
+
+    def keeps_rows(self, below: Sequence[bool]) -> bool:
+        """Whether its rows never expire. A partition doesn't expire while it has rows that never do and that
+        contribute to each row of the result."""
+        return all(below[number] for number in self.always) if self.always else super().keeps_rows(below)
+
+    def generate(self, wiring: Wiring) -> None:
+        """Stores all rows of the inputs, and computes the affected partitions before and after the change. If it is
+        the result, they are only computed after the commit."""
+        partitions, kept = self._kept(wiring)
+        is_result = wiring.is_result(self)
+        if partitions is not None:
+            wiring.steps += partitions.steps(self._touched(partitions, is_result), kept)
+        if is_result:
+            assert partitions is not None
+            (own,) = kept
+            wiring.store(own.state(()), own)
+            wiring.result(self._grouped(own, partitions))
+            return
+        before: list[str] = []
+        after: list[str] = []
+        first: list[str] = []
+        for each in kept:
+            changes = each.operator.relation.changes
+            for rows, found in ((each.before(), before), (each.after(), after), (each.change(), first)):
+                found.append(spread(added_up(rows, changes), changes, apart=self.asks_for_rows))
+            wiring.store(each.state(kept), each)
+        both = (
+            f"select struct(*) as {ROW}, 1L as {TIMES} from (\n{over(self.sql, after)}\n)\nunion all\n"
+            f"select struct(*) as {ROW}, -1L as {TIMES} from (\n{over(self.sql, before)}\n)"
+        )
+        if not self.relation.changes:
+            # Append-only: every row of the old result is in the new one.
+            wiring.output(self, spread(added_up(both, True), True), over(self.sql, first))
+            return
+        wiring.output(self, netted(both), f"select *, 1L as {WEIGHT} from (\n{over(self.sql, first)}\n)")
+
+    def _kept(self, wiring: Wiring) -> tuple[Partitions | None, list[BufferedRows]]:
+        """Returns the partitions, and the buffered rows of each input."""
+        size = max(map(len, self.keys))
+        if self.until:
+            partitions = Partitions(self.name, size, None) if size else None
+            inputs = zip(self.inputs, self.until, self.keys, self.aliases, strict=True)
+            return partitions, [
+                replace(kept_until(each, until), partitions=partitions, keys=keys, alias=alias, alone=True)
+                for each, until, keys, alias in inputs
+            ]
+        ttl, ends = self.expires_after(wiring.ttl), self.ends or (None,) * len(self.inputs)
+        # Rows that never expire keep their partitions from expiring if they are in the result without a match;
+        # otherwise they are stored for later rows of other inputs.
+        anchored, staying = self.is_anchored, [*map(keeps_rows, self.inputs)]
+        held = any(staying) and not (anchored or ttl is None or self.ends)
+        needed = size or ttl is not None or self.shown is not None
+        partitions = Partitions(self.name, size, ttl, held) if needed else None
+        return partitions, [
+            BufferedRows(
+                operator=each,
+                ttl=ttl,
+                partitions=partitions,
+                keys=keys,
+                alias=alias,
+                top=self.top,
+                busy=self.busy,
+                ends=end,
+                stays=anchored and stays,
+                holds=held and stays,
+            )
+            for each, keys, alias, end, stays in zip(
+                self.inputs, self.keys, self.aliases, ends, staying, strict=True
+            )
+        ]
+
+    def _grouped(self, rows: BufferedRows, partitions: Partitions) -> ResultSteps:
+        """Returns the affected groups of a GROUP BY that is the result, recomputed from their buffered rows."""
+        touched, result = f"{self.name}_put_out", f"{self.name}_result"
+        changes = self.inputs[0].relation.changes
+        there = spread(added_up(rows.there(touched), changes), changes, apart=self.asks_for_rows)
+        listed, came = ", ".join(partitions.names), rows.came_now()
+        made = over(self.sql, [there])
+        if not partitions.names:
+            # An aggregate over no rows has one row.
+            listed, came = "true as anything", _only_one(partitions.ttl, came)
+            made = of_keys(f"(\n{made}\n)", [], touched)
+        return ResultSteps(
+            [
+                Step(touched, came, persist=True, fresh=f"select {listed} from {partitions.touched}"),
+                Step(result, made),
+            ],
+            f"(select *, 1L as {WEIGHT} from {result})",
+            touched,
+            tuple(partitions.names),
+        )
+
+    def _touched(self, partitions: Partitions, is_result: bool) -> str:
+        """Returns the query for the distinct keys of the partitions that the inputs' changes affect."""
+        if self.is_whole:
+            (first, *_) = self.inputs
+            return _only_one(
+                partitions.ttl if is_result else None, f"select true as anything from {first.name}"
+            )
+        sides = [
+            f"select {', '.join(f'{key} as {name}' for key, name in zip(keys, partitions.names, strict=True))} "
+            f"from {each.name} as {quote(alias)}"
+            for each, keys, alias in zip(self.inputs, self.keys, self.aliases, strict=True)
+        ]
+        return "\nunion\n".join(sides) if len(sides) > 1 else f"select distinct * from (\n{sides[0]}\n)"
+
+
+def _only_one(ttl: int | None, came: str) -> str:
+    """Returns the query that decides whether a global result is emitted: in the first micro-batch, even
+    without rows, and later only with input rows, since an expired state can't reproduce it."""
+    if ttl is None:
+        return "select true as anything"
+    first = f"select true as anything from clock where {now('watermark_before')} is null"
+    return f"select distinct * from (\n{came}\nunion all\n{first}\n)"

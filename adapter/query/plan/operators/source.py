@@ -1,0 +1,41 @@
+"""`Source`: new rows of a stream, or changes of a changelog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..operator import Operator, Wiring, in_order
+from ..relation import WEIGHT
+
+_IS_INSERTED = "_change_type in ('insert', 'update_after')"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Operator):
+    """New rows of a stream, or changes of a changelog. No state."""
+
+    view: str
+    changelog: bool = False
+
+    @property
+    def depends_on_watermark(self) -> bool:
+        """Returns False: rows are passed on as they come."""
+        return False
+
+    def keeps_rows(self, below: Sequence[bool]) -> bool:
+        """Whether it is a changelog, whose rows stay until they are deleted."""
+        return self.changelog
+
+    def generate(self, wiring: Wiring) -> None:
+        """Reads the view, with a weight if it is a changelog."""
+        text = f"select * from {self.view}"
+        if self.changelog:
+            sign = f"if({_IS_INSERTED}, 1L, -1L) as {WEIGHT}"
+            text = f"select * except (_change_type, _batch_id), {sign} from {self.view}"
+        wiring.output(self, text)
+
+
+def views_below(operator: Operator) -> tuple[str, ...]:
+    """Returns the views of the streams that an operator reads."""
+    return tuple(each.view for each in in_order(operator) if isinstance(each, Source))
