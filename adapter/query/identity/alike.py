@@ -12,14 +12,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..plan.dataflow import Dataflow
+from ..plan.lineage import Lineage
 from ..plan.operator import Operator
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.top_n import TopN
-from ..plan.operators.window_results import WindowResults
+from ..plan.operators.window_results import WindowResults, stage_rows
+from ..plan.query_lineage import placed
 from ..plan.state.buffered_rows import BufferedRows
 from ..plan.upserts import kept_root
 from ..sql.names import digest
-from .lineage import Lineage, lineages, placed, stage_rows
+from .lineage import lineages
 from .lineage import of as lineage_of
 
 VERSION = 4

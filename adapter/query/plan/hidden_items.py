@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ..sql.dialect import DIALECT, sql
-from .operators.materialized_project import GIVEN_BY
-from .relation import WEIGHT
+from .relation import GIVEN_BY, WEIGHT
 
 ROW_TIME, SIGN = "__row_time", "__sign"
 """Hidden columns of rows that are grouped or ranked: their time, where keys expire, and +1 or -1."""

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from ..program import Lookup, Rows, StatePart, Step
 from ..windows.emission import Emission
+from .lineage import Lineage
 from .relation import Relation
 from .state.group_state import Groups
 from .state.window_steps import WindowSteps
@@ -61,7 +62,7 @@ class Operator(ABC):
     label: str
     """Description of the operator, for display."""
     growth: UnboundedState | None = None
-    """What its state grows with; None if the state is bounded or there is none."""
+    """The rows that its state grows with; None if the state is bounded or there is none."""
 
     @property
     def is_global(self) -> bool:
@@ -98,6 +99,18 @@ class Operator(ABC):
             ttl: the model's TTL in microseconds; None if it has none.
         """
         return None if never_expires(self) else ttl
+
+    @abstractmethod
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of its rows.
+
+        Args:
+            below: lineages of its inputs.
+
+        Raises:
+            Unclear: its SQL isn't understood.
+            QueryError: its SQL can't be parsed.
+        """
 
     @abstractmethod
     def generate(self, wiring: Wiring) -> None:

@@ -97,3 +97,7 @@ class Relation:
     def key(self) -> frozenset[str] | None:
         """Returns the smallest set of columns that identifies a row; None if nothing does."""
         return min(self.keys, key=lambda each: (len(each), sorted(each)), default=None)
+
+
+GIVEN_BY = "__given_by"
+"""Column of a `MaterializedProject`'s input and output that holds the source row."""

@@ -25,11 +25,11 @@ from .identity import makes_several
 from .lookup_table import LookupTable
 from .operator import Operator, input_name, over
 from .operators.group_aggregate import GroupAggregate
-from .operators.materialized_project import GIVEN_BY, MaterializedProject
+from .operators.materialized_project import MaterializedProject
 from .operators.project import Project
 from .operators.recompute import Recompute
 from .operators.top_n import TopN
-from .relation import WEIGHT
+from .relation import GIVEN_BY, WEIGHT
 from .state.group_state import identity_columns
 
 

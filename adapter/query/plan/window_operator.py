@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 from ..windows.emission import FINAL, Emission
+from .lineage import Lineage, opaque
 from .operator import Operator, Wiring
 from .relation import Relation
 from .stages import Stage
@@ -34,6 +36,18 @@ class WindowOperator(Operator):
         Args:
             emission: when their results are emitted.
         """
+
+    def definition(self) -> dict[str, object]:
+        """Returns what the windows compute, without the number of the stage."""
+        return {
+            "window": asdict(self.stage.window),
+            "streams": list(self.streams),
+            "carries": self.stage.time_carries,
+        }
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of windows, by their name; that of their results follows from `definition`."""
+        return opaque("windows", self.name)
 
     def generate(self, wiring: Wiring) -> None:
         """Adds the windows' steps, which come before those of all other operators."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ....util.quoting import quote, quote_time
 from ...program import STEP, StatePart, Step, now
+from ..lineage import Lineage, opaque
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT
 from ..state.key_generations import NO_STEP, matching, of_keys, same
@@ -33,6 +34,10 @@ class ChangelogNormalize(Operator):
     def keeps_rows(self, below: Sequence[bool]) -> bool:
         """Returns True: a row stays until it is replaced."""
         return True
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of a source's latest rows, by its name."""
+        return opaque("last row", self.name)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores the latest row of each key, and emits what it inserts and retracts."""

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+from sqlglot import exp
 
 from ....util.quoting import quote
 from ...aggregates.model import GroupStage
 from ...program import Rows, Step, now
-from ..operator import ExpiringOperator, ResultSteps, Wiring, over
+from ...sql.dialect import parse
+from ...sql.names import digest
+from ..lineage import Lineage, Unclear
+from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, over
+from ..query_lineage import expression, read_input
 from ..relation import WEIGHT
 from ..state.group_state import Groups, identity_columns
 from ..state.groups import GroupChanges
@@ -38,6 +45,32 @@ class GroupAggregate(ExpiringOperator):
     def expires_after(self, ttl: int | None) -> int | None:
         """Returns how long after the end of their window groups expire, or else when they expire under a TTL."""
         return self.lasts if self.ends else super().expires_after(ttl)
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of its groups. Each aggregate has an origin of its own, so that others can be added and
+        removed."""
+        (of,) = below
+        stage = self.stage
+        select = parse(stage.written)
+        if not isinstance(select, exp.Select):
+            raise Unclear(self.name)
+        read = read_input(select, {input_name(0): of})
+        said = [
+            sorted((key.name, read.told(expression(key.sql))) for key in stage.keys),
+            stage.grouping_sets,
+            stage.signed,
+            [of.column(name) for name in self.ends],
+            sorted(self.relation.in_time),
+            self.relation.open_until,
+        ]
+        rows = digest("groups", read.rows, *said)
+        columns = {key.name: digest(rows, "key", key.name) for key in stage.keys}
+        if stage.grouping_sets is not None:
+            columns["grouping_id"] = digest(rows, "grouping_id", [key.name for key in stage.keys])
+        columns |= {
+            each.name: digest(rows, "aggregate", read.told(expression(each.sql))) for each in stage.metrics
+        }
+        return Lineage(rows, tuple(columns.items()))
 
     def generate(self, wiring: Wiring) -> None:
         """Stores partial aggregates of the new rows. If it is the result, the affected groups are read after the

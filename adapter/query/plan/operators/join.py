@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..lineage import Lineage
 from ..operator import ExpiringOperator, Operator, Until, Wiring, over, ttl_over
+from ..query_lineage import lineage_of_text
 from ..relation import weight_of
 from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions
 from ..time_bounds import kept_until
@@ -23,6 +26,10 @@ class Join(ExpiringOperator):
     def depends_on_watermark(self) -> bool:
         """Whether its rows expire with windows, or by event time."""
         return bool(self.ends or self.until)
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of its query, or of its text if that isn't understood."""
+        return lineage_of_text("Join", self.sql, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores each input's rows, and joins each input's changes with all rows of the others."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...program import Rows
+from ...sql.names import digest
+from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..state.buffered_rows import ROW
 from .source import views_below
@@ -24,6 +27,11 @@ class LateRows(Operator):
     def rows(self) -> str:
         """Returns the name of its `Rows`."""
         return f"{self.name}_rows"
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of the input's rows with a time."""
+        (of,) = below
+        return replace(of, rows=digest("late", of.rows, of.column(self.time)))
 
     def generate(self, wiring: Wiring) -> None:
         """Compares the rows with the watermark and passes them on."""

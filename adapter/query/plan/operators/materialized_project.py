@@ -6,18 +6,17 @@ it had; one that was retracted or expired is computed again, with another `SINCE
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
+from ..lineage import Lineage, text_lineage
 from ..operator import ExpiringOperator, Wiring, over
-from ..relation import WEIGHT
+from ..relation import GIVEN_BY, WEIGHT
 from ..state import generations
 from ..state.buffered_rows import ROW, TIMES, packed
 from ..state.key_generations import NO_STEP, SINCE, lasts, of_keys
-
-GIVEN_BY = "__given_by"
-"""Column of a `MaterializedProject`'s input and output that holds the source row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +36,10 @@ class MaterializedProject(ExpiringOperator):
     def depends_on_watermark(self) -> bool:
         """Returns False: what is emitted doesn't."""
         return False
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of its text."""
+        return text_lineage("MaterializedProject", self.sql, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Computes the projection of rows that aren't stored, and retracts stored output as it was."""

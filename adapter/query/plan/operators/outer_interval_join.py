@@ -3,10 +3,12 @@ can't match any more (Flink's interval join). Results never change."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, StatePart
+from ..lineage import Lineage, text_lineage
 from ..operator import Operator, Until, Wiring, over
 from ..state.buffered_rows import ROW
 from ..state.key_generations import lasts
@@ -29,6 +31,10 @@ class OuterIntervalJoin(Operator):
     """Per input, the watermark until which a row is stored."""
     due: tuple[Until, ...]
     """Per input, the watermark until which a row may find matches."""
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of its text."""
+        return text_lineage("OuterIntervalJoin", self.sql, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores the rows of each side, and emits pairs and rows that are left without a match."""

@@ -14,6 +14,7 @@ from ....util.quoting import quote
 from ...program import STEP, Rows, StatePart, Step, now
 from ...sql.intervals import HOUR
 from ..frame_extent import FrameExtent
+from ..lineage import Lineage, text_lineage
 from ..operator import Operator, Until, Wiring, over
 from ..relation import WEIGHT
 from ..running import RunningValue
@@ -50,6 +51,10 @@ class OverAggregate(Operator):
     """Running aggregates, for which the last row of a partition is stored; empty if rows are stored."""
     written: str = ""
     """The query with its original aggregates, where `sql` uses `running` values."""
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of its text."""
+        return text_lineage("OverAggregate", self.sql, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores rows while they wait or frames of later rows reach them, and emits each once."""

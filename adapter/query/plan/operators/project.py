@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..lineage import Lineage
 from ..operator import Operator, Wiring, over
+from ..query_lineage import lineage_of_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +26,10 @@ class Project(Operator):
     def depends_on_watermark(self) -> bool:
         """Returns False: rows are passed on as they come."""
         return False
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of its query, or of its text if that isn't understood."""
+        return lineage_of_text("Project", self.sql, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs."""

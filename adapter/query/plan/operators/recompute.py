@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...program import Step, now
+from ..lineage import Lineage, text_lineage
 from ..operator import ExpiringOperator, ResultSteps, Until, Wiring, keeps_rows, over
+from ..query_lineage import placed
 from ..relation import WEIGHT
 from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions, TopRows, added_up, netted, spread
 from ..state.key_generations import of_keys
@@ -65,6 +67,13 @@ class Recompute(ExpiringOperator):
         """Whether its rows never expire. A partition doesn't expire while it has rows that never do and that
         contribute to each row of the result."""
         return all(below[number] for number in self.always) if self.always else super().keeps_rows(below)
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of its text, its partitions and the rows that a ranking needs."""
+        also: list[object] = [placed(key, self.aliases) for keys in self.keys for key in keys]
+        if self.top is not None:
+            also += ["top", self.top.rows]
+        return text_lineage("Recompute", self.sql, below, *also)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores all rows of the inputs, and computes the affected partitions before and after the change. If it is

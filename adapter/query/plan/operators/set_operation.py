@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
+from ..lineage import Lineage, by_place
 from ..operator import ExpiringOperator, Wiring, keeps_rows
 from ..relation import WEIGHT
 from ..state import generations
@@ -27,6 +28,10 @@ class SetOperation(ExpiringOperator):
         if self.label.startswith("INTERSECT"):
             return any(below)
         return below[0] if self.label.startswith("EXCEPT") else super().keeps_rows(below)
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of both sides' rows; columns are identified by position."""
+        return by_place("set", self.times, *(each.means for each in below), like=below[0])
 
     def generate(self, wiring: Wiring) -> None:
         """Counts each row on either side, and emits the changes of its multiplicity in the result."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..lineage import Lineage, opaque
 from ..operator import Operator, Wiring, in_order
 from ..relation import WEIGHT
 
@@ -26,6 +27,10 @@ class Source(Operator):
     def keeps_rows(self, below: Sequence[bool]) -> bool:
         """Whether it is a changelog, whose rows stay until they are deleted."""
         return self.changelog
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of a stream, by its name."""
+        return opaque("source", self.name, self.changelog)
 
     def generate(self, wiring: Wiring) -> None:
         """Reads the view, with a weight if it is a changelog."""

@@ -8,11 +8,14 @@ Under a TTL the operators above expire what such a row contributed to; then it i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Rows, StatePart, now
 from ...sql.intervals import MINUTE
+from ...sql.names import digest
+from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT
 from ..state.buffered_rows import ROW
@@ -31,6 +34,12 @@ class TemporalFilter(Operator):
 
     lasts: int
     """Microseconds of event time for which a row stays in the result."""
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of the input's rows while they meet the predicate."""
+        (of,) = below
+        rows = digest("recent", of.rows, of.column(ROW_TIME), self.lasts)
+        return replace(of.without(ROW_TIME), rows=rows)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores rows until the watermark passes their bound, and retracts them then."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from ..operator import ResultSteps, Wiring
-from ..state.ranked_groups import RankedGroups, members_part
+from sqlglot import exp
+
+from ...sql.dialect import parse
+from ...sql.names import digest
+from ..hidden_items import ROW_TIME
+from ..lineage import Lineage
+from ..operator import ResultSteps, Wiring, input_name
+from ..query_lineage import of_query
+from ..state.ranked_groups import ROW, RankedGroups, members_part
 from ..state.ranked_rows import RankedRows
-from ..state.top_n_fields import TopNFields
+from ..state.top_n_fields import BY, ID, ORDER, TopNFields
 from .project import row_by_row
 from .source import views_below
 
@@ -27,6 +35,24 @@ class TopN(TopNFields):
     def depends_on_watermark(self) -> bool:
         """Whether rows are emitted once they are final."""
         return self.final
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of its first rows, with their rank."""
+        select = parse(self.sql)
+        assert isinstance(select, exp.Select)
+        # ORDER BY refers to the row's columns, whatever the select list gives these names to.
+        items = [each for each in select.expressions if each.alias_or_name != ROW_TIME]
+        select.set(
+            "expressions", sorted(items, key=lambda each: not each.alias_or_name.startswith((BY, ORDER, ID)))
+        )
+        made = of_query(select, {input_name(0): below[0]})
+        own = [name for name, _ in made.columns if name.startswith((BY, ORDER, ID))]
+        listed = made.without(*own)
+        by, order = ([made.column(name) for name in own if name.startswith(each)] for each in (BY, ORDER))
+        tied = [what for _, what in listed.columns] if self.top.order.endswith(ROW) else []
+        top = (self.top.function, self.top.order, self.top.rows, self.top.buckets, self.final)
+        rows = digest("top", *top, sorted(by), order, made.rows, tied, listed.star)
+        return replace(listed, rows=rows, columns=(*listed.columns, (self.rank, digest(rows, "place"))))
 
     def generate(self, wiring: Wiring) -> None:
         """Stores the members of each ranking. If it is the result, the affected rankings are read after the commit;

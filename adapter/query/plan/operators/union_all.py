@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...sql.names import digest
+from ..lineage import Lineage, by_place
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT
 
@@ -18,6 +21,26 @@ class UnionAll(Operator):
     def depends_on_watermark(self) -> bool:
         """Returns False: rows are passed on as they come."""
         return False
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of the inputs' rows. A column's origin combines its origins in each side, so that
+        other columns can be added and removed."""
+        if any(each.star for each in below) or len({len(each.columns) for each in below}) > 1:
+            return by_place("union", *(each.means for each in below), like=below[0])
+        named = {tuple(name.lower() for name, _ in each.columns) for each in below}
+        # The order of the sides doesn't matter.
+        sides = sorted(below, key=lambda each: (each.rows, each.means)) if len(named) == 1 else below
+        places = zip(*(each.columns for each in sides), strict=True)
+        columns = [
+            [(each.rows, what) for each, (_, what) in zip(sides, place, strict=True)] for place in places
+        ]
+        return Lineage(
+            digest("union", [each.rows for each in sides]),
+            tuple(
+                (name, digest("union", what))
+                for (name, _), what in zip(below[0].columns, columns, strict=True)
+            ),
+        )
 
     def generate(self, wiring: Wiring) -> None:
         """Appends the inputs' rows. If some rows may be retracted, all have a weight."""

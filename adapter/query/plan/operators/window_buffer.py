@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...aggregates.aggregate_stage import SESSION_END, SLICE_END, WINDOW_START
+from ...frontend.source_text import ordered
 from ...program import EXPIRES_AT, StatePart, Step
 from ...windows.emission import FINAL, Emission
 from ..stages import RowsStage
@@ -26,6 +27,16 @@ class WindowBuffer(WindowOperator):
         """Returns the steps and state of windows whose bounds are known, or of sessions."""
         kind = SessionBuffer if self.stage.window.merges else BufferedWindows
         return kind(self.stage, emission)
+
+    def definition(self) -> dict[str, object]:
+        """Returns what the windows store, without the number of the stage."""
+        stage = self.stage
+        top = stage.top
+        return {
+            **super().definition(),
+            "source": ordered(stage.plain or stage.source),
+            "top": top and [top.function, list(top.partition), top.order, top.rows],
+        }
 
 
 class BufferedWindows(WindowSteps):

@@ -7,10 +7,13 @@ more rows arrive: previous rows within the new bounds belonged to it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, StatePart, Step
+from ...sql.names import digest
+from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..state.buffered_rows import ROW, TIMES, netted, packed
 from ..state.key_generations import lasts
@@ -30,6 +33,11 @@ class WindowChanges(Operator):
     """Column with the window's start, where later rows can change a window's bounds; None if they can't."""
     by: tuple[tuple[str, str], ...]
     """Partition columns of such windows: name in the result, and name in the relation of windows that fired."""
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of the windows' results, as changes."""
+        (of,) = below
+        return replace(of, rows=digest("changes", of.means, (self.end, self.start, self.by)))
 
     def generate(self, wiring: Wiring) -> None:
         """Stores each window's results, and emits what the next ones insert and retract."""

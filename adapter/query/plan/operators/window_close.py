@@ -6,11 +6,14 @@ closes are never emitted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, StatePart, now
+from ...sql.names import digest
 from ...windows.emission import Emission
+from ..lineage import Lineage
 from ..operator import Operator, Wiring, ttl_over
 from ..relation import WEIGHT
 from ..state import generations
@@ -28,6 +31,11 @@ class WindowClose(Operator):
     lasts: int | None = None
     """Microseconds after the window's end in which rows may still arrive. The window closes then, and is
     final. None if unknown: it closes at its end, and later changes pass through."""
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of the input's rows, emitted when windows close."""
+        (of,) = below
+        return replace(of, rows=digest("closed", of.rows, of.column(self.window_end)))
 
     def generate(self, wiring: Wiring) -> None:
         """Stores changes of open windows, and emits those of windows that close."""

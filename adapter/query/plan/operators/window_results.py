@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from sqlglot import exp
+
+from ...frontend.source_text import without_names
+from ...sql.dialect import parse
+from ...sql.names import digest, stages_renamed
+from ...sql.nodes import every
 from ...windows.windows import Window
+from ..lineage import UNKNOWN, Lineage, Unclear, opaque
 from ..operator import Operator, Wiring, in_order
+from ..query_lineage import of_query
 from ..stages import Stage
 from ..state.generations import without_expired_windows
 from ..window_operator import WindowOperator
@@ -65,7 +75,66 @@ class WindowResults(Operator):
         own = [each.stage.window for each in in_order(self) if isinstance(each, WindowAggregate)]
         return [*own, *self.grouped_rows]
 
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of windows over streams. The aggregates of a stage have separate origins, so that others
+        can be added and removed."""
+        windows, output = self.windows, parse(self.sql)
+        if not windows:
+            return opaque("rows", without_names(output), *(each.means for each in below))
+        try:
+            return of_query(output, _of_windows(windows)[1])
+        except Unclear:
+            pass
+        for number, each in enumerate(windows):
+            for table in every(output, exp.Table):
+                if table.name == each.name:
+                    if not table.alias:
+                        table.set("alias", exp.TableAlias(this=exp.to_identifier(each.name)))
+                    table.set("this", exp.to_identifier(f"__stage_{number}"))
+        said = [json.dumps(each.definition(), sort_keys=True) for each in windows]
+        if any(each.inputs for each in windows):
+            raise Unclear(self.name)
+        return opaque("windows", self.at_once, without_names(output), *said)
+
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over the windows' results, without rows of windows whose state has expired."""
         text = without_expired_windows(self.sql, self, wiring.ttl)
         wiring.output(self, text, lookups=wiring.lookups(self))
+
+
+def _of_windows(
+    windows: Sequence[WindowOperator],
+) -> tuple[dict[str, str], dict[str, Lineage]]:
+    """Returns `stage_rows`, and the lineage of each stage's results: `UNKNOWN` for those that aren't
+    understood, so that they aren't taken for static tables."""
+    rows: dict[str, str] = {}
+    untold = dict.fromkeys([each.name for each in windows], UNKNOWN)
+    given = dict(untold)
+    means: dict[str, str] = {}
+    for each in windows:
+        stage = each.stage
+        try:
+            said = each.definition()
+        except Unclear:
+            rows[stage.name] = means[stage.name] = digest(repr(stage))
+            continue
+        of_rows = {name: what for name, what in said.items() if name not in ("metrics", "output")}
+        rows[stage.name] = digest(
+            "windows", each.at_once, stages_renamed(json.dumps(of_rows, sort_keys=True), means)
+        )
+        whole = stages_renamed(json.dumps(said, sort_keys=True), means)
+        if isinstance(each, WindowAggregate):
+            closed = each.closed_windows(rows[stage.name], means)
+            with suppress(Unclear):
+                given[stage.name] = of_query(
+                    parse(each.stage.output), {**untold, f"{stage.name}_windows": closed}
+                )
+        is_told = given[stage.name] is not UNKNOWN
+        means[stage.name] = given[stage.name].means if is_told else digest("windows", whole)
+    return rows, given
+
+
+def stage_rows(operator: WindowResults) -> dict[str, str]:
+    """Returns by stage of windows a digest of its windows, input rows and keys, independent of its
+    aggregates."""
+    return _of_windows(operator.windows)[0]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from ....util.quoting import path_of
+from ...sql.names import digest
 from ...windows.windows import Window
+from ..lineage import WINDOW_COLUMNS, Lineage
 from ..operator import Operator, Wiring, over
 from ..state.generations import without_expired_windows
 
@@ -15,6 +19,17 @@ class WindowRows(Operator):
 
     sql: str
     window: Window
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of the input's rows, each repeated for each window that it is in."""
+        (of,) = below
+        window = self.window
+        time = path_of(window.time)
+        by = [of.column(name) for name in (time[0], *window.partition_by)]
+        rows = digest("in windows", of.rows, self.sql, *by, *time[1:])
+        rest = of.without(*WINDOW_COLUMNS)
+        added = ((name, digest(rows, name)) for name in WINDOW_COLUMNS)
+        return replace(rest, rows=rows, columns=(*rest.columns, *added))
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs, without rows of windows whose state has expired."""

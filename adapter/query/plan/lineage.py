@@ -1,0 +1,103 @@
+"""`Lineage`: which rows an operator returns, and what each of its columns is computed from, equal for texts that
+mean the same.
+
+An operator's name is a digest of its text, so another alias, a WITH around a part, or an added column below
+it changes the name, although its state may still fit. The *lineage* traces each column down to the columns of
+streams, independent of the names in between.
+
+Equal lineages mean the same; unequal ones may. Text that isn't understood is compared as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ..frontend.source_text import without_names
+from ..sql.dialect import parse
+from ..sql.names import digest
+
+WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
+STAR = "*"
+"""Placeholder for columns that aren't known by name; needed since set operations match columns by position."""
+
+
+class Unclear(Exception):
+    """Raised for a text whose meaning lineage can't determine."""
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Rows and columns of an operator, or of a query in one."""
+
+    rows: str
+    """Digest of the rows and their multiplicities."""
+    columns: tuple[tuple[str, str], ...] = ()
+    """Columns known by name (as written), each with its origin, and `STAR` for all others."""
+    star: str = ""
+    """Origin of all other columns; empty if there are none."""
+    hidden: frozenset[str] = field(default=frozenset())
+    """Columns covered by `star`, in lower case, that don't pass through."""
+
+    @property
+    def means(self) -> str:
+        """Returns a digest of rows and columns. Stored rows of another operator fit if its digest is equal."""
+        columns = [(name.lower(), what) for name, what in self.columns]
+        return digest(self.rows, columns, self.star, sorted(self.hidden))
+
+    def column(self, name: str) -> str:
+        """Returns the origin of a column.
+
+        Raises:
+            Unclear: no such column is known, or several are.
+        """
+        found = {what for each, what in self.columns if each.lower() == name.lower()}
+        if len(found) == 1 and sum(each.lower() == name.lower() for each, _ in self.columns) == 1:
+            return found.pop()
+        if found or not self.star or name.lower() in self.hidden:
+            raise Unclear(name)
+        return digest(self.star, name.lower())
+
+    def names(self, name: str) -> bool:
+        """Whether a column is known by name."""
+        return any(each.lower() == name.lower() for each, _ in self.columns)
+
+    def without(self, *names: str) -> Lineage:
+        """Returns the lineage without some columns."""
+        gone = {name.lower() for name in names}
+        hidden = self.hidden | gone if self.star else self.hidden
+        return replace(
+            self,
+            columns=tuple(each for each in self.columns if each[0].lower() not in gone),
+            hidden=frozenset(hidden),
+        )
+
+
+UNKNOWN = Lineage("")
+"""Lineage of a text that isn't understood."""
+
+
+def opaque(*texts: object) -> Lineage:
+    """Returns a lineage whose rows and columns depend on these texts as a whole."""
+    rows = digest(*texts)
+    return Lineage(rows, ((STAR, rows),), star=rows)
+
+
+def by_place(*texts: object, like: Lineage) -> Lineage:
+    """Returns the lineage of rows whose columns are identified by position and named like those of `like`."""
+    rows = digest(*texts)
+    columns = tuple((name, digest(rows, place)) for place, (name, _) in enumerate(like.columns))
+    return Lineage(rows, columns, rows if like.star else "", like.hidden)
+
+
+def text_lineage(kind: str, text: str, below: Sequence[Lineage], *also: object) -> Lineage:
+    """Returns the lineage of SQL that isn't understood: a digest of the text without its relations' names, and of
+    its inputs.
+
+    Args:
+        kind: name of the operator's class.
+        text: SQL of the operator.
+        below: lineages of its inputs.
+        also: everything else that its rows depend on, as plain JSON.
+    """
+    return opaque(kind, without_names(parse(text)), *also, *(each.means for each in below))

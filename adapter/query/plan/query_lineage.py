@@ -1,0 +1,333 @@
+"""Lineage of a SELECT that works row by row: its rows, and what each column is computed from.
+
+>>> source = opaque("source", "t")
+>>> def named(text): return of_query(parse(text), {"__input_0": source})
+>>> one = named("select a.v + 1 as x, k from __input_0 as a")
+>>> two = named("select k, x from (select v + 1 as x, k from __input_0 as b)")
+>>> one.rows == two.rows, one.column("x") == two.column("X"), one.means == two.means
+(True, True, False)
+>>> named("select v as x from __input_0 where k > 1").rows == named("select v as x from __input_0 as c where 1 < c.k").rows
+True
+>>> named("select v as x from __input_0 where k > 1").rows == named("select w from __input_0 as c where c.k > 1").rows
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from ..frontend.source_text import without_names
+from ..normalize.conditions import is_repeatable
+from ..sql.clauses import aggregate, conjuncts, filters, joined, passes_columns, relations
+from ..sql.dialect import DIALECT, canonical, parse
+from ..sql.functions import makes_rows
+from ..sql.names import digest
+from ..sql.nodes import every
+from .lineage import UNKNOWN, Lineage, Unclear, text_lineage
+from .relation import GIVEN_BY, WEIGHT
+
+_HIDDEN = (WEIGHT, GIVEN_BY)
+
+
+_CLAUSES = {"expressions", "from_", "from", "where", "joins", "laterals"}
+"""Clauses of a SELECT that lineage understands."""
+
+
+def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
+    """Returns the lineage of a SELECT that works row by row on its input.
+
+    Args:
+        query: a tree.
+        known: lineages of the tables in it, by name.
+
+    Raises:
+        Unclear: the query does anything else.
+    """
+    if not isinstance(query, exp.Select):
+        raise Unclear(query)
+    if aggregate(query) is not None:
+        raise Unclear(query)
+    read = read_input(query, known)
+    columns: list[tuple[str, str]] = []
+    star, hidden, starred = "", frozenset[str](), False
+    defined: dict[str, str] = {}
+    for item in query.expressions:
+        if item.alias_or_name in _HIDDEN or item.alias_or_name.startswith(WEIGHT):
+            continue
+        if item.is_star:
+            if starred or not (isinstance(item, exp.Star) or isinstance(item, exp.Column)):
+                raise Unclear(item)
+            taken = read.star(item)
+            columns += taken.columns
+            star, hidden = taken.star, taken.hidden
+            starred = True
+            continue
+        name = item.alias_or_name
+        if not name or isinstance(item, exp.Aliases):
+            raise Unclear(item)
+        columns.append((name, read.told(item.unalias(), defined)))
+        if isinstance(item, exp.Alias):
+            defined[name.lower()] = columns[-1][1]
+    return Lineage(read.rows, tuple(columns), star, hidden)
+
+
+def read_input(select: exp.Select, known: Mapping[str, Lineage]) -> Input:
+    """Returns the input of a SELECT: its relations, joins and WHERE."""
+    if more := {name for name, value in select.args.items() if value} - _CLAUSES:
+        raise Unclear(more)
+    scope: dict[str, Lineage] = {}
+    joins: list[exp.Join] = []
+    for node, join in joined(select):
+        each, alias = _relation(node, known)
+        if alias.lower() in scope:
+            raise Unclear(alias)
+        scope[alias.lower()] = each
+        if join is None:
+            continue
+        if {name for name, value in join.args.items() if value} - {"this", "on", "side", "kind"}:
+            raise Unclear(join)
+        joins.append(join)
+    if not scope:
+        raise Unclear(select)
+    tests = filters(select)
+    plain = not any(join.side or (join.kind or "").upper() not in ("", "INNER", "CROSS") for join in joins)
+    rows = [each.rows for each in scope.values()]
+    if len(scope) == 1:
+        sides = dict.fromkeys(scope, "")
+    elif plain and len(set(rows)) == len(rows):
+        # The order of inner-joined sides doesn't matter: each is identified by its rows.
+        sides = {alias: each.rows for alias, each in scope.items()}
+        rows.sort()
+    else:
+        sides = {alias: f"{place} {each.rows}" for place, (alias, each) in enumerate(scope.items())}
+    read = Input("", scope, sides, known.keys())
+    how: list[object] = []
+    if plain:
+        tests += [test for join in joins for test in conjuncts(join.args.get("on"))]
+    else:
+        how = [
+            (
+                (join.side or "").upper(),
+                (join.kind or "").upper(),
+                read.all_of(conjuncts(join.args.get("on"))),
+            )
+            for join in joins
+        ]
+    found = digest("join", rows, how) if joins else rows[0]
+    for lateral in select.args.get("laterals") or ():
+        read, found = _with_lateral(read, lateral, found)
+    kept = read.all_of(tests)
+    return replace(read, rows=digest("where", found, kept) if kept else found)
+
+
+def _with_lateral(read: Input, lateral: exp.Lateral, rows: str) -> tuple[Input, str]:
+    """Returns the input extended by a LATERAL VIEW, and the digest of its rows; `rows` is the digest without
+    it."""
+    alias = lateral.args.get("alias")
+    if not lateral.args.get("view") or alias is None or not alias.name or alias.name.lower() in read.scope:
+        raise Unclear(lateral)
+    made = read.told(lateral.this, makes_several=True)
+    # Two LATERAL VIEWs of one expression extend different rows.
+    of = digest("lateral", rows, made, bool(lateral.args.get("outer")))
+    columns = tuple((each.name, digest(of, place)) for place, each in enumerate(alias.columns))
+    if not columns:
+        raise Unclear(lateral)
+    scope = {**read.scope, alias.name.lower(): Lineage(of, columns)}
+    return replace(read, scope=scope, sides={**read.sides, alias.name.lower(): ""}), digest(
+        "beside", rows, of
+    )
+
+
+def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, str]:
+    alias = node.args.get("alias")
+    others = {name for name, value in node.args.items() if value} - {"this", "alias"}
+    is_static = isinstance(node, exp.Table | exp.Subquery) and not any(
+        each.name in known or not isinstance(each.this, exp.Identifier) for each in every(node, exp.Table)
+    )
+    if is_static and isinstance(node, exp.Table):
+        others -= {"db", "catalog"}
+    if others or (alias is not None and alias.args.get("columns")):
+        raise Unclear(node)
+    if is_static:
+        # A static table, or a query over static tables, as it is in each micro-batch.
+        text = node.copy()
+        text.set("alias", None)
+        if not is_repeatable(text):
+            raise Unclear(node)
+        told = without_names(text.this) if isinstance(text, exp.Subquery) else canonical(text)
+        rows = digest("table", told)
+        return Lineage(rows, star=rows), node.alias_or_name
+    if isinstance(node, exp.Subquery):
+        return of_query(node.this, known), node.alias
+    if isinstance(node, exp.Table) and node.name in known and known[node.name] is not UNKNOWN:
+        return known[node.name], node.alias_or_name
+    raise Unclear(node)
+
+
+@dataclass(frozen=True)
+class Input:
+    """The input of a SELECT."""
+
+    rows: str
+    scope: Mapping[str, Lineage]
+    """Lineages by alias, in lower case."""
+    sides: Mapping[str, str]
+    """Text that distinguishes each alias from the others, by alias; empty if there is only one alias."""
+    operators: Collection[str]
+    """Names of the tables that are operators."""
+
+    def all_of(self, tests: Sequence[exp.Expr]) -> list[str]:
+        """Returns digests of conditions that are combined by AND."""
+        return sorted(map(self._condition, tests))
+
+    def _condition(self, test: exp.Expr) -> str:
+        """Returns a digest of a condition, independent of the order of the sides of a comparison."""
+        if isinstance(test, exp.EQ | exp.NullSafeEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
+            sides = [self.told(test.this), self.told(test.expression)]
+            if isinstance(test, exp.EQ | exp.NullSafeEQ):
+                sides.sort()
+            if isinstance(test, exp.GT | exp.GTE):
+                sides.reverse()
+            return digest({"gt": "lt", "gte": "lte"}.get(test.key, test.key), *sides)
+        return self.told(test)
+
+    def told(
+        self, node: exp.Expr, defined: Mapping[str, str] | None = None, makes_several: bool = False
+    ) -> str:
+        """Returns a digest of an expression over the rows.
+
+        Args:
+            node: the expression.
+            defined: digests of the preceding items of the select list, by name in lower case: Spark may
+                resolve names to them.
+            makes_several: whether it may turn one row into several.
+
+        Raises:
+            Unclear: it isn't computed from one row, isn't deterministic, or uses an unknown name.
+        """
+        if isinstance(node, exp.Column):
+            return self._column(node, defined)
+        if not is_repeatable(node):
+            raise Unclear(node)
+        holder = exp.Paren(this=node.copy())
+        for query in [each for each in every(holder, exp.Query) if each.find_ancestor(exp.Query) is None]:
+            query.replace(exp.Var(this=f"q{self._asked(query)}"))
+        for each in list(holder.walk()):
+            if isinstance(each, exp.Query | exp.Window | exp.Lambda | exp.Star) or makes_rows(each):
+                if makes_several and each is holder.this:
+                    continue
+                if not (isinstance(each, exp.Star) and isinstance(each.parent, exp.Count)):
+                    raise Unclear(each)
+            elif isinstance(each, exp.Column) and not isinstance(each.parent, exp.Column):
+                each.replace(exp.column(f"c{self._column(each, defined)}"))
+        return digest(canonical(holder.this))
+
+    def _asked(self, query: exp.Query) -> str:
+        """Returns a digest of a subquery over static tables: its text, and the columns of the row that it may
+        read."""
+        if any(each.name in self.operators for each in every(query, exp.Table)):
+            raise Unclear(query)
+        named: list[str] = []
+        for column in every(query, exp.Column):
+            if isinstance(column.this, exp.Star) or _is_of_query(column, query):
+                continue
+            # Without a relation's name it may be a column of the row, if the tables don't have it.
+            may_be = [each for each in self.scope.values() if each.star or each.names(column.name)]
+            if column.table or may_be:
+                named.append(self._column(column, None))
+        return digest("asked", canonical(query), named)
+
+    def _column(self, column: exp.Column, defined: Mapping[str, str] | None) -> str:
+        if column.args.get("db") or isinstance(column.this, exp.Star):
+            raise Unclear(column)
+        name, table = column.name, column.table.lower()
+        if table in self.scope and table:
+            return self._of(table, name)
+        if table:
+            # A field of a struct column.
+            return digest(
+                "field", self._column(exp.column(column.args["table"].copy()), defined), name.lower()
+            )
+        listed = [alias for alias, each in self.scope.items() if each.names(name)]
+        # If another relation also had such a column, Spark would reject the name.
+        may_be = listed or [alias for alias, each in self.scope.items() if each.star] or [*self.scope]
+        if len(may_be) > 1:
+            raise Unclear(column)
+        (alias,) = may_be
+        earlier = None if listed or defined is None else defined.get(name.lower())
+        if earlier is None:
+            return self._of(alias, name)
+        if not self.scope[alias].star:
+            return earlier
+        # Either that item or a column of the rows. The digest covers both.
+        return digest("either", earlier, self._of(alias, name))
+
+    def _of(self, alias: str, name: str) -> str:
+        found, side = self.scope[alias].column(name), self.sides[alias]
+        return digest(side, found) if side else found
+
+    def star(self, item: exp.Expr) -> Lineage:
+        """Returns the columns that a star expands to."""
+        star = item if isinstance(item, exp.Star) else item.this
+        if not passes_columns(star):
+            raise Unclear(item)
+        table = item.table.lower() if isinstance(item, exp.Column) else ""
+        if len(self.scope) != 1 or (table and table not in self.scope):
+            raise Unclear(item)
+        left_out = star.args.get("except_") or ()
+        (read,) = self.scope.values()
+        return read.without(*(each.name for each in left_out if not each.name.startswith(_HIDDEN)))
+
+
+def _is_of_query(column: exp.Column, query: exp.Expr) -> bool:
+    """Whether a column in a query certainly belongs to a relation of that query. The nearest enclosing SELECT
+    is tried first; a relation in FROM doesn't see its neighbours."""
+    name = column.table.lower()
+    path: list[exp.Expr] = [column]
+    while name and path[-1] is not query and path[-1].parent is not None:
+        path.append(path[-1].parent)
+        node, child = path[-1], path[-2]
+        if not isinstance(node, exp.Select):
+            continue
+        stands_in = path[-3].arg_key if isinstance(child, exp.Join) else child.arg_key
+        own = {each.alias_or_name.lower() for each in (*relations(node), *(node.args.get("laterals") or ()))}
+        if name in own and stands_in not in ("from", "from_", "with", "with_", "this"):
+            return True
+    return False
+
+
+def placed(text: str, aliases: Sequence[str]) -> str:
+    """Returns the canonical text of an expression, with its relations named by position.
+
+    >>> placed("upper(a.k)", ("b", "a")), placed("upper(a.k)", ("a",))
+    ('UPPER(__1.k)', 'UPPER(k)')
+    """
+    places = {alias.lower(): number for number, alias in enumerate(aliases)}
+    holder = exp.Paren(this=expression(text))
+    for each in every(holder, exp.Column):
+        if each.table.lower() in places:
+            place = exp.to_identifier(f"__{places[each.table.lower()]}")
+            each.set("table", place if len(places) > 1 else None)
+    return canonical(holder.this)
+
+
+def expression(text: str) -> exp.Expr:
+    made: exp.Expr = exp.maybe_parse(text, dialect=DIALECT)
+    return made
+
+
+def lineage_of_text(kind: str, text: str, below: Sequence[Lineage]) -> Lineage:
+    """Returns the lineage of an operator's SQL, as a query if it is understood.
+
+    Args:
+        kind: name of the operator's class.
+        text: SQL that reads the inputs as ``__input_0`` …
+        below: lineages of the inputs.
+    """
+    try:
+        return of_query(parse(text), {f"__input_{number}": each for number, each in enumerate(below)})
+    except Unclear:
+        return text_lineage(kind, text, below)
