@@ -1,6 +1,6 @@
 """SQL of an operator's state under a TTL: rows of an idle partition expire.
 
-As with groups (`operators.key_generations`), each row has the step in which its partition's generation began, so
+As with groups (`key_generations`), each row has the step in which its partition's generation began, so
 nothing has to be deleted in time: a generation consists of the rows of one partition with equal `SINCE`, and it is
 over when the watermark reaches the greatest `EXPIRES_AT` of them. Compaction removes expired generations, which
 changes no result.
