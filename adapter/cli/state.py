@@ -149,6 +149,12 @@ def print_diff(found: Mapping[str, Any]) -> None:
 
 
 def _changes(found: Mapping[str, Any]) -> list[str]:
+    """Returns sentences on the columns that a migration adds, drops and renames.
+
+    >>> state = {"add": {"sum_v": "bigint"}, "drop": ["max_v"], "rename": {}, "forget_parts": ["groups"]}
+    >>> _changes({"state": state, "table": {"add": {}, "drop": []}})
+    ['State gets sum_v bigint.', 'State loses max_v.', 'State forgets the rows of groups.']
+    """
     state, table = found["state"], found["table"]
     told = []
     for what, change in (("State", state), ("Table", table)):

@@ -102,5 +102,9 @@ def _note_columns(found: dict[str, Known], relation: str, table: IcebergTable | 
 
 
 def _as_ours(columns: Iterable[str]) -> tuple[str, ...]:
-    """Columns whose names could be mistaken for reserved names of generated SQL."""
+    """Columns whose names could be mistaken for reserved names of generated SQL.
+
+    >>> _as_ours(["id", "window_start", "__row_time", "part"])
+    ('__row_time',)
+    """
     return tuple(filter(own_names.may_be_ours, columns))

@@ -129,7 +129,16 @@ def _upstream(node: Mapping[str, Any], graph: Any, of: str | None = None) -> dic
 
 
 def is_read_downstream(node: Mapping[str, Any], graph: Any) -> bool:
-    """Whether a streaming model reads this model, so that it needs a changelog."""
+    """Whether a streaming model reads this model, so that it needs a changelog.
+
+    >>> stream = {"materialized": "streaming_table"}
+    >>> totals = {"config": stream, "depends_on": {"nodes": ["model.shop.orders"]}}
+    >>> graph = {"nodes": {"model.shop.totals": totals}}
+    >>> is_read_downstream({"unique_id": "model.shop.orders"}, graph)
+    True
+    >>> is_read_downstream({"unique_id": "model.shop.totals"}, graph)
+    False
+    """
     nodes: Iterable[Mapping[str, Any]] = (graph or {}).get("nodes", {}).values()
     return any(
         (other.get("config") or {}).get("materialized") in stream_config.MATERIALIZATIONS

@@ -164,6 +164,11 @@ def _batch(stream: RunningModel) -> object:
 
 
 def _waits_for(missing: Sequence[str]) -> str:
+    """Returns the reason why a model can't start, given the models it reads that have no table.
+
+    >>> _waits_for(["orders", "clicks"])
+    'It reads orders and clicks: no table yet.'
+    """
     if not missing:
         return "A model that it reads failed when both were prepared."
     return f"It reads {' and '.join(missing)}: no table yet."

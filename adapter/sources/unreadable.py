@@ -88,7 +88,14 @@ class Records:
         on_error: str,
         options: Mapping[str, str],
     ) -> Records | None:
-        """Returns the records of a source; None if Spark rejects unreadable ones or doesn't report them."""
+        """Returns the records of a source; None if Spark rejects unreadable ones or doesn't report them.
+
+        >>> records = Records.of("shop.orders", "json", [("id", "bigint")], KEEP_RAW, {})
+        >>> records.names, records.schema
+        (['id', '_raw_record'], '`id` bigint, `_raw_record` string')
+        >>> Records.of("shop.orders", "parquet", [("id", "bigint")], KEEP_RAW, {}) is None
+        True
+        """
         if format == "kafka":
             return cls(source, "json", fields, on_error, place="__place")
         if format not in FORMATS or "singlevariantcolumn" in map(str.lower, options):

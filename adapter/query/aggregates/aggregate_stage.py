@@ -105,7 +105,12 @@ def _written_plainly(name: str) -> str:
 
 
 def slice_names(window: Window) -> list[str]:
-    """Columns that assign a row to its windows."""
+    """Columns that assign a row to its windows.
+
+    >>> from ..windows.window_arguments import make
+    >>> slice_names(make("tumble", "ts", "1 hour")), slice_names(make("session", "ts", "1 hour"))
+    (['event_time', 'expires_at', 'slice_end'], ['event_time'])
+    """
     if window.merges:
         return [EVENT_TIME, *session_keys(window)]
     return [EVENT_TIME, EXPIRES_AT, SLICE_END, *([WINDOW_START] if window.grows else [])]

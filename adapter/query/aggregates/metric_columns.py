@@ -10,7 +10,16 @@ CENTER = "center"
 
 
 class MetricColumns:
-    """State columns of one metric and the SQL over them."""
+    """State columns of one metric and the SQL over them.
+
+    >>> average = MetricColumns(Metric("price", "avg", ("price",), None, None, "AVG(price)"))
+    >>> average.make()
+    {'price_sum': 'sum(`price` / 1)', 'price_n': 'count(`price`)'}
+    >>> average.merge()
+    {'price_sum': 'sum(`price_sum`)', 'price_n': 'sum(`price_n`)'}
+    >>> average.finish()
+    '`price_sum` / nullif(`price_n`, 0)'
+    """
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric

@@ -22,6 +22,17 @@ def known_rows(names: Sequence[str], rows: str, part: str) -> str:
         names: columns of the values, on both sides.
         rows: a query.
         part: the state table.
+
+    >>> print(known_rows(["k"], "select k from batch", "groups"))
+    state left semi join (
+    select xxhash64(k) as __hashed from (
+    select k from (
+    select k from batch
+    )
+    union all
+    select k from state where part = 'groups' and false
+    )
+    ) on xxhash64(k) = __hashed
     """
     listed = ", ".join(names)
     hashed = f"xxhash64({listed})"

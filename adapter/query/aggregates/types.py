@@ -186,6 +186,11 @@ def question(read: exp.Select, values: Sequence[str]) -> str:
     Args:
         read: a SELECT without items. It is changed.
         values: SQL of aggregates, or of values of its rows.
+
+    >>> for part in question(exp.select().from_("orders"), ["SUM(v)"]).split(" LEFT JOIN "):
+    ...     print(part)
+    SELECT TYPEOF(__value_0) FROM VALUES (1) AS one(row)
+    (SELECT SUM(v) AS __value_0 FROM orders WHERE FALSE) AS asked ON FALSE
     """
     # Inserted as text: parsing them would take longer than all the rest.
     read.set("expressions", [exp.Var(this=f"{value} AS __value_{n}") for n, value in enumerate(values)])

@@ -18,7 +18,11 @@ FROM_CHANGES, PARTITIONS, EVERYTHING = (
 
 @dataclass(frozen=True)
 class Changelog:
-    """Kind of changes that an operator emits."""
+    """Kind of changes that an operator emits.
+
+    >>> str(Changelog(UPSERT, ("k",))), str(Changelog(UPSERT)), str(Changelog(RETRACT))
+    ('upsert(k)', 'upsert of one row', 'retract')
+    """
 
     kind: str
     """`APPEND`: inserted rows that never change; `UPSERT`: rows that replace those of their key; `RETRACT`:
@@ -130,7 +134,13 @@ def in_order(root: Node) -> Iterator[Node]:
 
 
 def as_dict(root: Node) -> dict[str, Any]:
-    """Returns the tree as plain JSON; a repeated node is replaced by its identity."""
+    """Returns the tree as plain JSON; a repeated node is replaced by its identity.
+
+    >>> source = make("Source", "orders", Changelog(APPEND))
+    >>> tree = as_dict(make("Join", "a.k = b.k", Changelog(APPEND), (source, source)))
+    >>> [each.get("description", "as above") for each in tree["inputs"]]
+    ['orders', 'as above']
+    """
     seen: set[str] = set()
 
     def shown(node: Node) -> dict[str, Any]:

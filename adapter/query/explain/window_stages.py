@@ -138,7 +138,14 @@ def _how(metric: PlanMetric, stage: AggregateStage, of: str) -> str:
 
 
 def clears_at(window: Window, emission: Emission) -> str:
-    """Returns the phrase for what clears the state of a window."""
+    """Returns the phrase for what clears the state of a window.
+
+    >>> tumble = Window("tumble", "ts", 60_000_000, 60_000_000)
+    >>> clears_at(tumble, Emission())
+    'window end'
+    >>> clears_at(tumble, Emission(last=60_000_000))
+    'window end + 1 minute (allowed lateness)'
+    """
     end = {
         "tumble": "window end",
         "hop": "end of its last window",
@@ -153,7 +160,13 @@ def clears_at(window: Window, emission: Emission) -> str:
 
 
 def bounds(window: Window) -> Iterator[str]:
-    """Yields sentences on the bounds of windows."""
+    """Yields sentences on the bounds of windows.
+
+    >>> for sentence in bounds(Window("cumulate", "ts", 3_600_000_000, 60_000_000, emit="on_change")):
+    ...     print(sentence)
+    Slices of 1 minute; a window closes every 1 minute.
+    A key has results only at steps in which it had new rows.
+    """
     if not window.merges:
         yield f"Slices of {intervals.format(window.slice)}; a window closes every {intervals.format(window.step)}."
     else:

@@ -77,7 +77,11 @@ def in_authors_words(stage: GroupStage) -> GroupStage:
 
 
 def without_joins(select: exp.Select) -> exp.Select:
-    """Returns a SELECT without its joins."""
+    """Returns a SELECT without its joins.
+
+    >>> without_joins(select_of("select a.x from a join b on a.k = b.k")).sql()
+    'SELECT a.x FROM a'
+    """
     made = select.copy()
     made.set("joins", None)
     return made

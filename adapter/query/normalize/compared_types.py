@@ -62,6 +62,15 @@ def are_of_one_type(one: exp.Expr, other: exp.Expr, unasked: bool = False) -> bo
         one: the first.
         other: the second.
         unasked: the result without a session (such a plan is only displayed).
+
+    >>> one, other = exp.column("a"), exp.column("b")
+    >>> note_type(one, "INT")
+    >>> note_type(other, "BIGINT")
+    >>> are_of_one_type(one, other)
+    True
+    >>> note_type(other, "DOUBLE")
+    >>> are_of_one_type(one, other)
+    False
     """
     if _TYPE not in one.meta and _TYPE not in other.meta:
         return unasked

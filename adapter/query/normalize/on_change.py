@@ -29,6 +29,13 @@ def told(tree: exp.Query) -> exp.Query:
 
     Raises:
         QueryError: such a window's rows are read otherwise, so it isn't known which are new.
+
+    >>> from ..windows.expansion import expand
+    >>> from ..windows.window_arguments import make
+    >>> steps = expand("t", make("cumulate", "ts", "1 minute", "1 hour", emit="on_change"))
+    >>> made = told(parse(f"select window_end, k, count(*) from {steps} group by window_end, k"))
+    >>> sql(made.args["having"]).strip()
+    'HAVING COUNT(CASE WHEN `__new_row` THEN 1 END) > 0'
     """
     made = exp.Subquery(this=tree.copy())
     if any(is_silent(over) for over in hints.windows_under(made)):

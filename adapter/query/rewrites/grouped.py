@@ -362,14 +362,25 @@ class _Nowhere:
 
 
 def grouping_sets(sets: Collection[Collection[str]]) -> exp.GroupingSets:
-    """Returns GROUPING SETS over columns of the rows."""
+    """Returns GROUPING SETS over columns of the rows.
+
+    >>> grouping_sets([["a", "b"], ["a"], []]).sql()
+    'GROUPING SETS ((a, b), (a), ())'
+    """
     return exp.GroupingSets(
         expressions=[exp.Tuple(expressions=[column(name) for name in members]) for members in sets]
     )
 
 
 def has_distinct(select: exp.Select, functions: Collection[str]) -> bool:
-    """Whether a SELECT's own clauses have one of these aggregates over DISTINCT values."""
+    """Whether a SELECT's own clauses have one of these aggregates over DISTINCT values.
+
+    >>> from ..sql.dialect import parse
+    >>> has_distinct(parse("select count(distinct v) from t"), {"count"})
+    True
+    >>> has_distinct(parse("select count(v) from (select count(distinct v) as v from t)"), {"count"})
+    False
+    """
     clauses = [*select.expressions, *(select.args.get(name) for name in ("having", "order", "qualify"))]
     return any(
         isinstance(node, exp.AggFunc) and is_distinct(node) and function_name(node) in functions

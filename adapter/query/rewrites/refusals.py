@@ -19,6 +19,14 @@ def check_repeatable(select: exp.Select) -> None:
 
     Raises:
         QueryError: it has a random function or TABLESAMPLE.
+
+    >>> from ..sql.dialect import parse
+    >>> check_repeatable(parse("select k, max(v) from t group by k"))
+    >>> try:
+    ...     check_repeatable(parse("select uuid() as id from t"))
+    ... except QueryError as refusal:
+    ...     print(str(refusal).partition(",")[0])
+    'UUID()' gives another value each time it is computed
     """
     for call in every(select, exp.Func):
         if is_random(call):
@@ -50,7 +58,15 @@ def check_read_twice(select: exp.Select) -> None:
 
 
 def windows_read(select: exp.Select) -> list[Window]:
-    """Returns the windowing table functions whose rows a SELECT reads, except those below another GROUP BY."""
+    """Returns the windowing table functions whose rows a SELECT reads, except those below another GROUP BY.
+
+    >>> from ..sql.dialect import parse
+    >>> window = "(select /*+ TUMBLE(ts, '1 hour', '0 seconds') */ * from t)"
+    >>> list(map(str, windows_read(parse(f"select * from {window}"))))
+    ['tumble(ts, 1 hour)']
+    >>> windows_read(parse(f"select * from (select k, count(*) from {window} group by k)"))
+    []
+    """
     return [
         window
         for node in _relations(select)

@@ -1,6 +1,11 @@
 """Built-in functions of Spark 4.1 by kind, from Spark's own registry.
 
 A test compares this with the installed Spark and prints the differences.
+
+>>> {"percentile", "explode", "upper", "rand"} & AGGREGATES
+{'percentile'}
+>>> {"percentile", "explode", "upper", "rand"} & NONDETERMINISTIC
+{'rand'}
 """
 
 AGGREGATES = frozenset(

@@ -24,7 +24,11 @@ def expand(relation: str, window: Window) -> str:
 
 
 def expand_stream(relation: str) -> str:
-    """Expansion of ``stream(relation)``: the relation with a hint."""
+    """Expansion of ``stream(relation)``: the relation with a hint.
+
+    >>> expand_stream("raw.orders")
+    '(select /*+ STREAM */ * from raw.orders)'
+    """
     return f"(select /*+ {STREAM.upper()} */ * from {relation})"
 
 

@@ -43,6 +43,9 @@ def make(
     Raises:
         QueryError: a length doesn't parse or doesn't fit the others (the message names both), or another argument is
             wrong.
+
+    >>> str(make("hop", "ts", "5 minutes", "15 minutes", offset="19 minutes"))
+    'hop(ts, 5 minutes, 15 minutes, offset 4 minutes)'
     """
     names = _LENGTHS[kind]
     _check_number(kind, time_col, lengths)

@@ -31,6 +31,9 @@ class Window:
 
     With a `time_zone`, windows are cut in its local time: all arithmetic is on local times, and only `instant` and
     `latest_instant` convert back.
+
+    >>> Window("hop", "ts", size=15, step=10).slice, Window("cumulate", "ts", size=60, step=10).slice
+    (5, 10)
     """
 
     kind: str
@@ -128,7 +131,12 @@ class Window:
         return f"{micros} - {_pmod(micros, self.offset, self.size)}"
 
     def first_end(self, slice_end: str) -> str:
-        """SQL of the end of the first window that contains a slice."""
+        """SQL of the end of the first window that contains a slice.
+
+        >>> hop = Window("hop", "ts", size=15, step=5)
+        >>> hop.slice_end("t"), hop.first_end("e")
+        ('t - pmod(t, 5) + 5', 'e + pmod(-(e), 5)')
+        """
         if self.kind != "hop":
             return slice_end
         return f"{slice_end} + {_pmod(f'-({slice_end})', -(self.offset + self.size), self.step)}"
@@ -163,7 +171,11 @@ class Window:
         return (self.size,) if self.kind in ("tumble", "session") else (self.step, self.size)
 
     def hint(self) -> str:
-        """The hint that carries this window through the compiled text."""
+        """The hint that carries this window through the compiled text.
+
+        >>> Window("hop", "ts", 900_000_000, 300_000_000, time_zone="Europe/Berlin").hint()
+        "HOP(`ts`, '5 minutes', '15 minutes', '0 seconds', 'time zone Europe/Berlin')"
+        """
         arguments = [f"'{intervals.format(length)}'" for length in self.lengths]
         if not self.merges:
             arguments.append(f"'{intervals.format(self.offset)}'")

@@ -72,7 +72,12 @@ class Columns:
         return ordered(f"{relation}.{quoted(name)}", self._types[name.lower()])
 
     def none(self) -> str:
-        """Returns an empty relation with the table's columns."""
+        """Returns an empty relation with the table's columns.
+
+        >>> from pyspark.sql.types import IntegerType, StructField, StructType
+        >>> Columns(StructType([StructField("n", IntegerType())])).none()
+        '(select cast(null as int) as `n` from range(0) where false)'
+        """
         columns = (f"cast(null as {self._types[name.lower()]}) as {quoted(name)}" for name in self.names)
         # Spark's optimizer sees that WHERE FALSE is empty, so it computes a relation joined with it once or not at all.
         return f"(select {', '.join(columns)} from range(0) where false)"

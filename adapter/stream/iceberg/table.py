@@ -747,6 +747,13 @@ def beginning(lineage: Iterable[Snapshot]) -> tuple[int, Snapshot] | None:
     Returns:
         The 1-based index of the snapshot, and the snapshot. None if there is none, or if other snapshots than appends and
         compactions came after it.
+
+    >>> def snapshot(operation: str, adds_files: bool = True) -> Snapshot:
+    ...     return Snapshot(1, 0, operation, True, adds_files)
+    >>> beginning([snapshot(REPLACE), snapshot(APPEND, False), snapshot(APPEND)])[0]
+    3
+    >>> beginning([snapshot("overwrite"), snapshot(APPEND)]) is None
+    True
     """
     for place, each in enumerate(lineage, 1):
         # A stream can't start at the snapshot of a micro-batch without rows.
@@ -778,7 +785,11 @@ def _consumer(java: Any, handle: Any) -> Any:
 
 
 def added_rows(summary: Mapping[str, str], part: str) -> int:
-    """Returns the number of rows that a snapshot added to a partition, from its summary (a Python or Java map)."""
+    """Returns the number of rows that a snapshot added to a partition, from its summary (a Python or Java map).
+
+    >>> added_rows({"partitions.part=groups": "added-data-files=1,added-records=7"}, "groups")
+    7
+    """
     found = _ADDED.search(summary.get(f"partitions.part={quote_plus(part)}") or "")
     return int(found[1]) if found else 0
 

@@ -540,7 +540,11 @@ def _counting(position: Position, rows: int) -> Position:
 
 
 def _from_change(which: str, names: Sequence[str]) -> str:
-    """Select list of the table's columns from a change's ``old`` or ``new`` row."""
+    """Select list of the table's columns from a change's ``old`` or ``new`` row.
+
+    >>> _from_change("old", ["k", "n"])
+    '`old k` as `k`, `old n` as `n`'
+    """
     return ", ".join(f"{quoted(f'{which} {name}')} as {quoted(name)}" for name in names)
 
 

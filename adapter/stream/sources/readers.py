@@ -307,7 +307,13 @@ def _check_event_time(model: StreamModel, stream: StreamInput, rows: DataFrame) 
 
 
 def time_of(stream: StreamInput, schema: StructType) -> tuple[str, DataType] | None:
-    """Returns SQL of a stream's event time, and its type; None if the column is missing or no timestamp."""
+    """Returns SQL of a stream's event time, and its type; None if the column is missing or no timestamp.
+
+    >>> from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+    >>> schema = StructType([StructField("At", TimestampType()), StructField("day", StringType())])
+    >>> [time_of(StreamInput("t", "t", None, time), schema) for time in ("at", "day", "hour")]
+    [('`at`', TimestampType()), None, None]
+    """
     found = _field(stream, schema)
     if found is None or not is_time(found.dataType):
         return None

@@ -134,7 +134,12 @@ def inspect(
 
 
 def _told(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Descriptions of columns from a state's signature."""
+    """Descriptions of columns from a state's signature.
+
+    >>> stage = {"keys": {"k": "UPPER(k)"}, "metrics": {"m": {"columns": ["sum_v"], "sql": "SUM(v)"}}}
+    >>> dict(_told({"groups": {"group_1": stage}}))
+    {'k': 'the key UPPER(k)', 'sum_v': 'SUM(v)'}
+    """
     stages = [*signature.get("stages", ()), *(signature.get("groups") or {}).values()]
     for stage in stages:
         for name, text in (stage.get("keys") or {}).items():

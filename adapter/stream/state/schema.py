@@ -109,6 +109,12 @@ def schema_of(schemas: Iterable[StructType]) -> StructType:
 
     Raises:
         ValueError: a column has no type.
+
+    >>> from pyspark.sql.types import LongType, NullType, StructField, StructType
+    >>> groups = StructType([StructField("k", LongType()), StructField("n", NullType())])
+    >>> values = StructType([StructField("N", LongType())])
+    >>> schema_of([groups, values]).simpleString()
+    'struct<part:string,k:bigint,n:bigint>'
     """
     from pyspark.sql.types import NullType, StringType, StructField, StructType
 

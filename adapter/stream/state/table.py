@@ -670,5 +670,9 @@ def _noted(apart: Called) -> dict[str, str]:
 
 
 def digest(signature: Mapping[str, object]) -> str:
-    """Returns a short hash of a signature."""
+    """Returns a short hash of a signature.
+
+    >>> digest({"keys": ["a"], "sql": "b"}) == digest({"sql": "b", "keys": ["a"]})
+    True
+    """
     return hashlib.sha256(json.dumps(signature, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The session: what it is made of, how it is cancelled, and that it ends with its process."""
+"""Session, JVM and signals of a dbt process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.connections import Handle
-from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import get_environment
 from dbt.adapters.spark_streaming.environment.class_data import _diagnostic_command
 from dbt.adapters.spark_streaming.stream.common.session import working_session
@@ -112,16 +111,6 @@ def test_cancel_stops_streams(spark_environment: Any, spark: Any, tmp_path: Path
     )
     Handle(spark_environment, "any", ".").cancel()
     assert not query.isActive
-
-
-def test_a_server_that_is_not_there_is_named() -> None:
-    from dbt.adapters.spark_streaming.environment.connect import ConnectEnvironment
-
-    credentials = SparkStreamingCredentials(schema="s", method="connect", host="sc://localhost:1")
-    with pytest.raises(DbtRuntimeError) as refused:
-        ConnectEnvironment(credentials).session()
-    told = str(refused.value)
-    assert "There is no Spark Connect server at sc://localhost:1" in told or "[connect]" in told
 
 
 PROGRAM = """

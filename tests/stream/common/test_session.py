@@ -10,8 +10,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.common import session
-from dbt.adapters.spark_streaming.stream.common.session import SessionDefaults, asked
-from dbt.adapters.spark_streaming.stream.microbatch.loop import Batches
+from dbt.adapters.spark_streaming.stream.common.session import asked
 from dbt.adapters.spark_streaming.stream.microbatch.micro_batch import MicroBatch
 from dbt.adapters.spark_streaming.stream.progress.position import Position
 
@@ -90,21 +89,3 @@ def test_each_row_may_come_out_in_several_windows(state: int, windows: int, foun
     spark: Any = Session()
     MicroBatch(work(state), spark, POSITION, asked(spark))._spread(1_000, windows)
     assert spark.settings == found
-
-
-def test_no_step_leaves_its_settings_to_the_next() -> None:
-    spark: Any = Session()
-    spark.settings.update(MANY)
-    batches = Batches(spark, work(), POSITION, lambda: "")
-    for end in ("well", "badly"):
-        try:
-            with batches._step(spark, POSITION) as step:
-                assert spark.settings == MANY
-                step._spread(1)
-                assert spark.settings == FEW
-                if end == "badly":
-                    raise RuntimeError
-        except RuntimeError:
-            pass
-        assert spark.settings == MANY
-        assert asked(spark) == SessionDefaults(8, "true", 32 << 20)

@@ -1,0 +1,29 @@
+"""A micro-batch's session settings end with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dbt.adapters.spark_streaming.stream.common.session import SessionDefaults, asked
+from dbt.adapters.spark_streaming.stream.microbatch.loop import Batches
+from tests.stream.common.test_session import FEW, MANY, POSITION, Session, _memory, work
+
+__all__ = ["_memory"]  # a fixture
+
+
+def test_no_step_leaves_its_settings_to_the_next() -> None:
+    spark: Any = Session()
+    spark.settings.update(MANY)
+    batches = Batches(spark, work(), POSITION, lambda: "")
+    for end in ("well", "badly"):
+        try:
+            with batches._step(spark, POSITION) as step:
+                assert spark.settings == MANY
+                step._spread(1)
+                assert spark.settings == FEW
+                if end == "badly":
+                    raise RuntimeError
+        except RuntimeError:
+            pass
+        assert spark.settings == MANY
+        assert asked(spark) == SessionDefaults(8, "true", 32 << 20)

@@ -1,0 +1,66 @@
+"""The initial offset of a table follows the stream: a query that begins again begins where the last one ended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.sources.initial_offset import begin_again, move_along
+
+
+def offset(snapshot: int) -> str:
+    return json.dumps({"version": 1, "snapshot_id": snapshot, "position": 1, "scan_all_files": False})
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> StreamModel:
+    storage = Storage(str(tmp_path), lambda: None)
+    sources = (StreamSource("orders", "lake.db.orders"), StreamSource("clicks", "/clicks", "json"))
+    made = StreamModel("m", "lake.db.m", "lake.db.m__state", storage, sources)
+    storage.write_text(f"{made.checkpoint}/metadata", '{"id": "q"}')
+    storage.write_text(f"{made.checkpoint}/sources/0/offsets/0", offset(10))
+    for batch, snapshot in ((0, 11), (1, 12)):
+        text = f'v1\n{{}}\n{offset(snapshot)}\n{{"logOffset": {batch}}}'
+        storage.write_text(f"{made.checkpoint}/offsets/{batch}", text)
+    return made
+
+
+def begins(model: StreamModel) -> dict[str, int]:
+    found = json.loads(model.storage.read_text(f"{model.checkpoint}/sources/0/offsets/0") or "{}")
+    return {name: found[name] for name in ("snapshot_id", "position")}
+
+
+def done(model: StreamModel, batch: int) -> None:
+    model.storage.write_text(f"{model.checkpoint}/commits/{batch}", "v1\n{}")
+
+
+def test_before_the_first_micro_batch_is_done_it_stays(model: StreamModel) -> None:
+    move_along(model)
+    assert begins(model) == {"snapshot_id": 10, "position": 1}
+
+
+def test_it_is_before_the_last_snapshot_that_was_read(model: StreamModel) -> None:
+    done(model, 0)
+    move_along(model)
+    assert begins(model) == {"snapshot_id": 11, "position": -1}
+    done(model, 1)
+    move_along(model)
+    assert begins(model) == {"snapshot_id": 12, "position": -1}
+    assert not model.storage.exists(f"{model.checkpoint}/sources/1/offsets/0"), "folders have none"
+
+
+def test_a_micro_batch_that_was_ingested_before_a_crash_counts(model: StreamModel) -> None:
+    move_along(model, taken_in=0)
+    assert begins(model) == {"snapshot_id": 11, "position": 0}, "Spark replays the first micro-batch"
+    move_along(model, taken_in=7)
+    assert begins(model)["snapshot_id"] == 12, "no further than is planned"
+
+
+def test_to_begin_again_keeps_the_id_of_the_query(model: StreamModel) -> None:
+    begin_again(model)
+    assert not model.storage.exists(f"{model.checkpoint}/offsets/0")
+    assert model.storage.read_text(f"{model.checkpoint}/metadata") == '{"id": "q"}'
