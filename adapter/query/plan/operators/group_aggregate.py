@@ -47,7 +47,7 @@ class GroupAggregate(ExpiringOperator):
         return self.lasts if self.ends else super().expires_after(ttl)
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
-        """Returns the lineage of its groups. Each aggregate has an origin of its own, so that others can be added and
+        """Returns the lineage of its groups. Each aggregate has its own origin, so that others can be added and
         removed."""
         (of,) = below
         stage = self.stage
