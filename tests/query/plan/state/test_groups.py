@@ -8,12 +8,15 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.aggregates.aggregates import Types
 from dbt.adapters.spark_streaming.query.aggregates.model import Metric
+from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import signature
 from dbt.adapters.spark_streaming.query.plan.state.groups import is_inexact
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.query.windows.emission import FINAL
 from dbt.adapters.spark_streaming.stream.evolution.compare import differences, evolution
+from tests.query.auctions import COUNTS, GROUPED_BIDS, B, auction_plan
 
 WHOLE = Types("bigint", "bigint", "double", "int")
 MEAN_OF_WHOLE = Types("double", "bigint", "double", "int")
@@ -76,3 +79,34 @@ def test_a_tree_over_windows_notes_when_its_results_come() -> None:
     counted = f"select window_end, k, count(*) as c from {window} group by window_start, window_end, k"
     plan = plan_query.plan(f"select c, count(*) as n from ({counted}) group by c", domains=("c",))
     assert signature(plan)["results"] == asdict(FINAL)
+
+
+@pytest.mark.parametrize(
+    ("text", "ttl", "rewritten"),
+    [
+        (f"select n, count(*) as c from ({COUNTS}) group by n", None, [True, False]),
+        (f"select n, count(*) as c from ({COUNTS}) group by n", DAY, [False, False]),
+        # A sum of doubles is taken back as it was given.
+        (f"select n, sum(s) as s from ({GROUPED_BIDS}) group by n", None, [False, False]),
+        (f"select sum(n) as c from (select count(*) as n from {B}) where n > 2", None, [False, False]),
+        (
+            f"select d, count(*) as c from (select item, count(distinct bidder) as d from {B} group by item) group by d",
+            None,
+            [False, False],
+        ),
+        # The result: its rows are put out from the state.
+        (GROUPED_BIDS, None, [False]),
+    ],
+)
+def test_which_groups_may_be_written_as_a_whole(text: str, ttl: int | None, rewritten: list[bool]) -> None:
+    (level,) = generate.program(auction_plan(text, ttl), ttl=ttl).levels
+    parts = [part for part in level.parts if part.name.endswith("_groups")]
+    assert [part.rewrite is not None for part in parts] == rewritten
+    for part in parts:
+        whole = [
+            step.name for step in level.ingest if step.whole is not None and step.whole.part == part.name
+        ]
+        assert bool(whole) is (part.rewrite is not None)
+        if part.rewrite is not None:
+            assert whole[0] in part.rewrite.sql
+            assert part.rewrite.grows_by in {step.name for step in level.ingest}

@@ -1,0 +1,22 @@
+"""Names in messages are those of the author."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from tests.query.trees import STREAM, flow
+
+
+def test_what_names_are_marked_with_is_refused() -> None:
+    with pytest.raises(QueryError) as problem:
+        flow(f"select __of_author0x as k from {STREAM}")
+    assert str(problem.value) == (
+        "'__of_author0x' begins with what names of columns are marked with while a query is planned; call it something else."
+    )
+
+
+def test_a_message_has_the_names_of_the_author() -> None:
+    with pytest.raises(QueryError, match="__row_time") as problem:
+        flow(f"select __row_time, count(*) as n from {STREAM} group by __row_time", ttl=None)
+    assert "of_author" not in str(problem.value)
