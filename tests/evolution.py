@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,11 +13,12 @@ from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.program import Program, called
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
+from dbt.adapters.spark_streaming.query.state_signature import Signature
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
-from dbt.adapters.spark_streaming.stream.evolution.compare import ROW_KEY
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import ALIKE, names_of
-from dbt.adapters.spark_streaming.stream.run.recovery import query_problem, what_becomes
+from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
+from dbt.adapters.spark_streaming.stream.run.recovery import query_problem
 
 KNOWN = {"clicks": Known("ts"), "orders": Known("ts")}
 KEPT, MIGRATED, REFUSED, WRONG = "kept", "migrated", "refused", "no query"
@@ -273,21 +273,21 @@ def planned(text: str, config: Mapping[str, Any], ask: QueryRunner | None = None
     return plan, streaming.program(node, plan)
 
 
-def signed(program: Program, had: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The signature of a program, as it is read back; `had`: that of its state, which says what is called how."""
-    program = called(program, names_of(had or {}, program))
+def signed(program: Program, had: Signature | None = None) -> Signature:
+    """The signature of a program; `had`: that of its state, which says what is called how."""
+    program = called(program, names_of(had or Signature(), program))
     upsert = program.upsert
-    signature = {**program.signature, ROW_KEY: upsert.signature if upsert is not None else {}}
-    if program.alike is not None:
-        signature[ALIKE] = program.alike()
-    found: dict[str, Any] = json.loads(json.dumps(signature))
-    return found
+    return replace(
+        program.signature,
+        row_key=None if upsert is None else upsert.row_key,
+        fingerprints=None if program.alike is None else program.alike(),
+    )
 
 
-def verdict(old: Mapping[str, Any], new: Mapping[str, Any], **model: Any) -> tuple[str, str]:
+def verdict(old: Signature, new: Signature, **model: Any) -> tuple[str, str]:
     """What becomes of a state, and why."""
     described = StreamModel("m", "db.m", "db.m__state", Storage("/root", lambda: None), (), **model)
-    found = what_becomes(old, new)
+    found = evolution(old, new)
     problem = query_problem(described, found, old, new)
     if problem is not None:
         return REFUSED, problem

@@ -22,6 +22,7 @@ from typing import Any
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.query.state_signature import to_json
 from tests import evolution
 from tests.differential import planning, regressions, test_composed
 from tests.differential.generate import Generator
@@ -42,10 +43,10 @@ def parts_of(program: Program, batch: str | None = None) -> Parts:
     """Returns the plain texts of a program. Closures are called where they take no arguments, and left out otherwise."""
     found = {
         "program": _plain(program),
-        "signature": json.dumps(program.signature, sort_keys=True, indent=1, default=str),
+        "signature": json.dumps(to_json(program.signature), sort_keys=True, indent=1),
     }
     if program.alike is not None:
-        found["fingerprints"] = json.dumps(program.alike(), sort_keys=True, indent=1, default=str)
+        found["fingerprints"] = json.dumps(to_json(program.alike()), sort_keys=True, indent=1)
     if batch is not None:
         found["batch"] = batch
     return found

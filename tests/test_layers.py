@@ -28,6 +28,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "query": (
         "errors",
+        "state_signature",
         "program",
         "sql",
         "windows",

@@ -27,6 +27,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
+from .state_signature import Fingerprints, RowKey, Signature
+
 EXPIRES_AT, STEP = "expires_at", "step"
 """Columns of the state: when a row expires, and the micro-batch that wrote it."""
 TABLE_BEFORE = "table_before"
@@ -286,10 +288,6 @@ EVERYTHING = "select true as anything from clock"
 """`Upsert.fired` of a full output."""
 
 
-WHOLE = "whole"
-"""Marks in a signature a table that is rebuilt and compared as a whole, since it may have had several rows
-per key."""
-
 _SPARES = "fired.merge_from"
 """Column of a session that grows: rows of sessions that had closed before aren't part of it."""
 
@@ -322,15 +320,15 @@ class Upsert:
         return self.fired == EVERYTHING
 
     @property
-    def signature(self) -> dict[str, object]:
-        """Returns how rows are matched, as plain JSON."""
+    def row_key(self) -> RowKey:
+        """How rows are matched, for the signature of a state."""
         names = None if self.key is None else sorted(name.lower() for name in self.key)
-        return {
-            "columns": None if names is None else {name: self.carried.get(name, name) for name in names},
+        return RowKey(
+            columns=None if names is None else {name: self.carried.get(name, name) for name in names},
             # Neither the order of the group keys nor the condition that excludes closed windows matters.
-            "scope": sorted(each for each in self.scope.split(" and ") if not each.endswith(_SPARES)),
-            "bound": self.bound[0] if self.bound else None,
-        }
+            scope=tuple(sorted(each for each in self.scope.split(" and ") if not each.endswith(_SPARES))),
+            bound=self.bound[0] if self.bound else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -383,15 +381,14 @@ class Program:
     """Whether `output` is the full result, so that the table is empty if it has no rows."""
     has_rows_of_nothing: bool = False
     """Whether the output may have rows before the streams have any: a global aggregate has one, over 0 rows."""
-    signature: dict[str, object] = field(default_factory=dict)
-    """Everything that the state depends on, as plain JSON. Stored with the state and compared in the next
-    run."""
+    signature: Signature = field(default_factory=Signature)
+    """Everything that the state depends on. Stored with the state and compared in the next run."""
     operators: Callable[[], Mapping[str, str]] | None = field(default=None, compare=False, repr=False)
     """Returns the operator of each state table, under its name in `dbt-stream explain`. None if it wasn't
     requested."""
-    alike: Callable[[], Mapping[str, object]] | None = field(default=None, compare=False, repr=False)
-    """Returns the lineage of the state tables of a tree of operators, as plain JSON (`identity.alike`);
-    stored with the signature. None if the program isn't such a tree."""
+    alike: Callable[[], Fingerprints] | None = field(default=None, compare=False, repr=False)
+    """Returns the lineage of the state tables of a tree of operators (`identity.alike`), which is stored with
+    the signature. None if the program isn't such a tree."""
     remake: Callable[[Collection[str]], Program] | None = field(default=None, compare=False, repr=False)
     """Returns a program for a micro-batch without input that rebuilds what it can from the rest of the state
     (rankings of groups; in a tree of operators everything above the named groups) and emits the full result.
@@ -431,10 +428,11 @@ def called(program: Program, names: Mapping[str, str]) -> Program:
 
     >>> state = StatePart("rows_1a2b", "select a from step", "select rows_1a2b_row from state where part = 'rows_1a2b'")
     >>> level = Level((), (), (state,), ())
-    >>> program = Program((), (level,), "", None, signature={"parts": {"join_1": ["rows_1a2b"]}})
-    >>> made = called(program, {"rows_1a2b": "rows_3c4d"})
-    >>> made.levels[0].parts[0].fold, made.signature
-    ("select rows_3c4d_row from state where part = 'rows_3c4d'", {'parts': {'join_1': ['rows_3c4d']}})
+    >>> from .state_signature import TreeState
+    >>> tree = TreeState(parts={"join_1": ("rows_1a2b",)})
+    >>> made = called(Program((), (level,), "", None, signature=Signature(tree=tree)), {"rows_1a2b": "rows_3c4d"})
+    >>> made.levels[0].parts[0].fold, made.signature.tree.parts
+    ("select rows_3c4d_row from state where part = 'rows_3c4d'", {'join_1': ('rows_3c4d',)})
     """
     if not names:
         return program

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from dbt.adapters.spark_streaming.query.program import Program, called
-from dbt.adapters.spark_streaming.stream.evolution.compare import carried_on
+from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
+from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import carried_on
 from dbt.adapters.spark_streaming.stream.evolution.migration import migration
-from dbt.adapters.spark_streaming.stream.run.recovery import what_becomes
 from tests.differential.duck import Clock, Laboratory, Streamed, translated
 from tests.differential.tables import Row
 from tests.differential.tree import TIME, Column, Model, Written
@@ -94,7 +94,7 @@ class Evolving:
         said, self.why = verdict(self.signature, new)
         if said == REFUSED:
             return said
-        found = what_becomes(self.signature, new)
+        found = evolution(self.signature, new)
         made = self._streamed(text, program)
         has, wants = self._columns(self.made), self._columns(made)
         kept = set().union(

@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.stream.run.recovery import what_becomes
+from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from tests.differential import duck
 from tests.differential.evolving import Evolving, Unlike
 from tests.differential.outcome import Rows, compare
@@ -146,7 +146,7 @@ def test_what_goes_on_as_the_same_is_the_same(laboratory: duck.Laboratory, name:
             program = generate.program(plan, ttl=config["ttl"])
         except (QueryError, sqlglot.ParseError, duckdb.Error, duck.Untranslated):
             continue
-        found = what_becomes(known, signed(program, known))
+        found = evolution(known, signed(program, known))
         if found.refused:
             continue
         try:

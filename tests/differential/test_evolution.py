@@ -13,7 +13,6 @@ from unittest.mock import patch
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.stream.evolution.compare import REPLAYED
 from tests.differential.duck import Laboratory
 from tests.differential.evolving import COLUMNS, EDIT, PIECES, Evolving, rows
 from tests.evolution import CONFIGS, KEPT, MIGRATED, OPERATORS, REFUSED, Query, configs_of, edits_of, query
@@ -141,7 +140,7 @@ def test_another_edit_before_a_ranking_was_made_anew(laboratory: Laboratory) -> 
     with patch.object(Evolving, "_remake"):
         assert edited.edit(fewer.text()) == MIGRATED
         assert edited.edit(replace(fewer, alias="c").text()) == KEPT
-    edited._remake(edited.signature[REPLAYED])
+    edited._remake(edited.signature.rebuilt_from or ())
     scratch = Evolving(laboratory, fewer.text(), CONFIGS["few keys"])
     scratch.take(0, EDIT)
     assert edited.rows() and sorted(map(repr, edited.rows())) == sorted(map(repr, scratch.rows()))

@@ -32,6 +32,7 @@ from ..planner.upsert_keys import replacing
 from ..program import Boundaries, Level, Program, Rows, Step, StreamInput, reading
 from ..sql import instants
 from ..sql.dialect import parse, sql
+from ..state_signature import Signature
 from ..windows.emission import FINAL, Emission
 from .generator import Generator
 from .plan_size import bounded
@@ -92,7 +93,7 @@ def _stateful(
     plan: Plan,
     ttl: int | None,
     emission: Emission,
-    signed: dict[str, object],
+    signed: Signature,
     replayed: Collection[str] | None = None,
 ) -> Program:
     """Returns the program of a tree of operators: its windows by level, then all others.
@@ -138,7 +139,7 @@ def _stateful(
     )
 
 
-def _stateless(plan: Plan, signed: dict[str, object]) -> Program:
+def _stateless(plan: Plan, signed: Signature) -> Program:
     """Returns the program of a stateless query: one query and one commit."""
     texts: dict[str, str] = {}
     asked: list[tuple[str, str]] = []

@@ -21,15 +21,13 @@ from ..plan.query_lineage import placed
 from ..plan.state.buffered_rows import BufferedRows
 from ..plan.upserts import kept_root
 from ..sql.names import digest
+from ..state_signature import Fingerprints
 from .lineage import lineages
 from .lineage import of as lineage_of
 
-VERSION = 4
-"""Version of the lineage format: another version may describe the same rows differently."""
 
-
-def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> dict[str, object]:
-    """Returns the lineage of a dataflow and of each of its state tables, as plain JSON.
+def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> Fingerprints:
+    """Returns the lineage of a dataflow and of each of its state tables.
 
     Args:
         flow: the dataflow.
@@ -54,21 +52,20 @@ def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> dict[
         }
         for each in flow.groups.values()
     }
-    return {
-        "version": VERSION,
-        "parts": parts,
-        "groups": groups,
-        "metrics": metrics,
-        "stages": {
+    return Fingerprints(
+        parts=parts,
+        groups=groups,
+        metrics=metrics,
+        stages={
             name: rows
             for each in flow.operators
             if isinstance(each, WindowResults)
             for name, rows in stage_rows(each).items()
         },
-        "rows": root.rows,
-        "columns": [list(each) for each in root.columns],
-        "means": root.means,
-    }
+        rows=root.rows,
+        columns=tuple((name, means) for name, means in root.columns),
+        meaning=root.means,
+    )
 
 
 def _of_part(of: BufferedRows | Operator, known: Mapping[str, Lineage], flow: Dataflow) -> str:

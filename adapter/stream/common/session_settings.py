@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ENTRY = "session"
-"""Entry of a state's signature with the settings."""
-
 _ZONE = "spark.sql.session.timeZone"
 _NAMES = (
     _ZONE,
@@ -28,30 +25,20 @@ _NAMES = (
 _UTC = {"utc", "etc/utc", "gmt", "etc/gmt", "z", "zulu", "+00:00", "utc+00:00", "utc+0", "universal"}
 
 
-def with_settings(signature: Mapping[str, object], spark: SparkSession) -> dict[str, object]:
-    """Returns a program's signature with the session's settings added."""
-    return {**signature, ENTRY: {name: _plain(spark.conf.get(name)) for name in _NAMES}}
+def settings_of(spark: SparkSession) -> dict[str, str]:
+    """Returns the session's settings, for a signature."""
+    return {name: _plain(spark.conf.get(name)) for name in _NAMES}
 
 
-def noted(signature: Mapping[str, object]) -> Mapping[str, str]:
-    """Returns the settings in a signature; empty if an earlier version wrote it without settings."""
-    found = signature.get(ENTRY)
-    return found if isinstance(found, Mapping) else {}
+def differences(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    """Yields the settings that differ, in words.
 
-
-def differences(old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[str]:
-    """Yields the settings that differ between two signatures, in words. A setting that `old` lacks is not compared.
-
-    >>> list(differences({}, {"session": {"spark.sql.caseSensitive": "true"}}))
-    []
-    >>> list(differences({"session": {"spark.sql.session.timeZone": "UTC"}},
-    ...     {"session": {"spark.sql.session.timeZone": "Europe/Berlin", "spark.sql.caseSensitive": "true"}}))
+    >>> list(differences({"spark.sql.session.timeZone": "UTC"}, {"spark.sql.session.timeZone": "Europe/Berlin"}))
     ["spark.sql.session.timeZone is 'Europe/Berlin' and was 'UTC'"]
     """
-    before = noted(old)
-    for name, value in noted(new).items():
-        if before.get(name, value) != value:
-            yield f"{name} is '{value}' and was '{before[name]}'"
+    for name, value in new.items():
+        if old.get(name, value) != value:
+            yield f"{name} is '{value}' and was '{old[name]}'"
 
 
 def _plain(value: str | None) -> str:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from ...query.sql.shortening import shortened
 
-CLAUSES = "clauses"
-"""Entry of a signature with a query's clauses, each a keyword and a text."""
 _SELECT = "SELECT"
 _WHOLE = ("SET", "JOIN")
 """Kinds of clauses whose texts begin with their keywords."""
@@ -17,7 +15,7 @@ _MOST, _LONGEST = 4, 120
 
 def edited_clauses(old: Sequence[Sequence[str]], new: Sequence[Sequence[str]]) -> list[str]:
     """Returns the clauses that differ between two queries, in words. Select lists are included only if no other clause
-    differs, because names and expressions of a result may be edited at any time.
+    differs, because names and expressions of a result may be edited at any time. Each clause is a keyword and a text.
 
     >>> was = [["SELECT", "k"], ["JOIN", "LEFT JOIN b"], ["WHERE", "v > 1"]]
     >>> edited_clauses(was, [["SELECT", "k AS x"], ["WHERE", "v > 2"]])

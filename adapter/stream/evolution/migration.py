@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...query.sql.nested_types import fields_of
-from .compare import Evolution
+from .effect import Evolution
 from .output_schema import Widening, Wider, fits, is_promotion, widening
 
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, count
-from typing import Any
 
 from ...query.sql.names import stages_renamed
-
-_MEANS = ("streams", "source", "plain", "window", "keys", "grouping_sets", "enumerated", "top")
-"""Entries that identify a stage, without its aggregates."""
+from ...query.state_signature import AggregateState, StageState, to_json
 
 
 def stages_called(
-    had: Sequence[Mapping[str, Any]], has: Sequence[Mapping[str, Any]], called: Mapping[str, str]
+    had: Sequence[StageState], has: Sequence[StageState], called: Mapping[str, str]
 ) -> dict[str, str]:
     """Returns the names in a state of a query's stages, where they differ.
 
@@ -27,7 +25,10 @@ def stages_called(
         has: stages of the query's signature.
         called: names in the state from an earlier match, by names of that query.
 
-    >>> def of(name, stream, *metrics): return {"name": name, "streams": [stream], "metrics": dict.fromkeys(metrics)}
+    >>> from ...query.state_signature import MetricState
+    >>> def of(name, stream, *metrics):
+    ...     aggregates = AggregateState(metrics=dict.fromkeys(metrics, MetricState()))
+    ...     return StageState(name, (stream,), aggregates=aggregates)
     >>> stages_called([of("stage_1", "a"), of("stage_2", "b")], [of("stage_1", "b"), of("stage_2", "a")], {})
     {'stage_1': 'stage_2', 'stage_2': 'stage_1'}
     >>> stages_called([of("stage_1", "a")], [of("stage_1", "b"), of("stage_2", "a")], {})
@@ -41,23 +42,23 @@ def stages_called(
     if not had:
         return {}
     was, now = _meanings(had), _meanings(has)
-    by_name = {each["name"]: each for each in had}
+    by_name = {each.name: each for each in had}
     found: dict[str, str] = {}
 
-    def pair(is_same: Callable[[Mapping[str, Any], Mapping[str, Any]], object]) -> None:
+    def pair(is_same: Callable[[StageState, StageState], object]) -> None:
         """Pairs the remaining stages for which `is_same` holds, those with the most aggregates in common first."""
         for each in has:
-            name, left = each["name"], [other for other in by_name if other not in found.values()]
+            name, left = each.name, [other for other in by_name if other not in found.values()]
             if name not in found:
                 same = [other for other in left if is_same(each, by_name[other])]
                 if same:
                     found[name] = max(same, key=lambda other: (_shared(each, by_name[other]), other == name))
 
-    def reads_same(each: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-        return {found.get(name) for name in each.get("below") or ()} == {*(other.get("below") or ())}
+    def reads_same(each: StageState, other: StageState) -> bool:
+        return {found.get(name) for name in each.below} == {*(other.below)}
 
-    def is_same(each: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-        return now[each["name"]] == was[other["name"]]
+    def is_same(each: StageState, other: StageState) -> bool:
+        return now[each.name] == was[other.name]
 
     # Among stages with the same rows, pair those with equal aggregates first; the others may have added or removed some.
     pair(
@@ -68,8 +69,8 @@ def stages_called(
     pair(lambda each, other: is_same(each, other) and reads_same(each, other))
     pair(is_same)
     # Stages whose input was edited are matched by their names.
-    pair(lambda each, other: called.get(each["name"]) == other["name"])
-    pair(lambda each, other: each["name"] == other["name"])
+    pair(lambda each, other: called.get(each.name) == other.name)
+    pair(lambda each, other: each.name == other.name)
     numbered = (f"stage_{number}" for number in count(1))
     for name in now:
         if name not in found:
@@ -79,22 +80,34 @@ def stages_called(
     return {name: found[name] for name in now if name != found[name]}
 
 
-def _metrics(stage: Mapping[str, Any]) -> set[str]:
-    return set(stage.get("metrics") or ())
+def _metrics(stage: StageState) -> set[str]:
+    return set() if stage.aggregates is None else {*stage.aggregates.metrics}
 
 
-def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+def _shared(one: StageState, other: StageState) -> int:
     """Returns the number of aggregates that two stages have in common."""
     return len(_metrics(one) & _metrics(other))
 
 
-def _meanings(stages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _meanings(stages: Sequence[StageState]) -> dict[str, str]:
     """Returns the meaning of each stage by its name. References to other stages are replaced by their meanings."""
     found: dict[str, str] = {}
     for each in stages:
-        said = {key: each[key] for key in _MEANS if each.get(key) is not None}
-        if "plain" in said:
-            said.pop("source", None)  # contains names of relations
-        text = json.dumps(said, sort_keys=True)
-        found[each["name"]] = stages_renamed(text, {name: f"({means})" for name, means in found.items()})
+        text = json.dumps(to_json(_meaning(each)), sort_keys=True)
+        found[each.name] = stages_renamed(text, {name: f"({means})" for name, means in found.items()})
     return found
+
+
+def _meaning(stage: StageState) -> StageState:
+    """Returns what identifies a stage: its window, its input rows and its keys, without its aggregates."""
+    aggregates, buffer = stage.aggregates, stage.buffer
+    is_plain = buffer is not None and buffer.plain is not None
+    return StageState(
+        streams=stage.streams,
+        source="" if is_plain else stage.source,  # contains names of relations
+        window=stage.window,
+        aggregates=None
+        if aggregates is None
+        else AggregateState(aggregates.keys, aggregates.grouping_sets, enumerated=aggregates.enumerated),
+        buffer=None if buffer is None else replace(buffer, column=""),
+    )

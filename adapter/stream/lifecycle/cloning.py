@@ -20,6 +20,7 @@ from ..common.errors import StreamError, sentences
 from ..common.failpoints import around
 from ..common.model import StreamModel
 from ..common.session import working_session
+from ..evolution.compare import evolution
 from ..iceberg import owner
 from ..iceberg.branches import picture
 from ..iceberg.commit import append
@@ -30,7 +31,7 @@ from ..progress.report import Figures, caught_up, report, write_progress
 from ..progress.watermark import to_text
 from ..run.evolve import signed
 from ..run.lock import locked
-from ..run.recovery import Found, query_problem, settings_problem, unfinished, what_becomes
+from ..run.recovery import Found, query_problem, settings_problem, unfinished
 from ..run.saving import present, tables_of
 from ..sink.append import AppendSink
 from ..sink.upsert import UpsertSink
@@ -254,7 +255,7 @@ def _check_query(
         return None
     known = read_signature(model, original.tables[STATE][1].properties, f"the state of {original.what}")
     signature = signed(spark, model, program, known).signature
-    becomes = what_becomes(known, signature, model.keep_state)
+    becomes = evolution(known, signature, model.keep_state)
     if problem := query_problem(model, becomes, known, signature) or settings_problem(known, signature):
         raise StreamError(
             f"Model {model.name}: the state of {original.what} isn't one of its query: {problem} Nothing was changed."

@@ -12,18 +12,18 @@ rows when they close.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...query.program import EXPIRES_AT, STEP, Program
+from ...query.state_signature import AggregateState, DistinctState
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.errors import StreamError, sentences
 from ..common.model import StreamModel
 from ..common.session import asked, show
-from ..evolution.match_parts import KEPT, OPERATORS
 from ..evolution.output_schema import fits
 from ..microbatch.micro_batch import MicroBatch, Work
 from ..progress.position import Position
@@ -158,8 +158,7 @@ def _check_program(model: StreamModel, program: Program) -> None:
         raise StreamError(f"Model {model.name}: its query keeps no state, so there is nothing to edit.")
     parts = [part.name for part in program.parts]
     other = [name for name in parts if not _PARTS.fullmatch(name)]
-    # In a tree of operators, an entry `kept` means that only one operator has a state.
-    in_a_tree = OPERATORS in program.signature and KEPT not in program.signature
+    in_a_tree = program.signature.has_several_operators
     if other or in_a_tree or len(program.levels) > 1:
         what = f"its state has {', '.join(other)}" if other else "its state is of several operators"
         raise StreamError(
@@ -353,14 +352,14 @@ class _Edit:
 
     def _of_counts(self) -> Iterator[str]:
         """The COUNT of a group is not negative."""
-        for stage in self._stages():
-            for entry in stage.get("metrics", {}).values():
-                if not str(entry["sql"]).upper().startswith("COUNT("):
+        for name, aggregates in self._aggregates().items():
+            for metric in aggregates.metrics.values():
+                if not metric.sql.upper().startswith("COUNT("):
                     continue
                 for part, own in self._own.items():
-                    column = str(entry["columns"][0])
-                    if column in own and not part.startswith(f"{stage['name']}_distinct"):
-                        yield from self._of_count(part, own, column, self._values(stage))
+                    column = metric.columns[0]
+                    if column in own and not part.startswith(f"{name}_distinct"):
+                        yield from self._of_count(part, own, column, self._values(aggregates))
 
     def _of_count(self, part: str, own: set[str], column: str, values: set[str]) -> Iterator[str]:
         by = [name for name in self._names if name.lower() in own - values - {STEP, _LIFE}]
@@ -374,26 +373,25 @@ class _Edit:
 
     def _of_sets(self) -> Iterator[str]:
         """A COUNT(DISTINCT) equals the number of distinct values in the state."""
-        for stage in self._stages():
-            sets, values = stage.get("sets") or {}, self._values(stage)
-            for entry in stage.get("metrics", {}).values():
-                if "set" not in entry:
+        for aggregates in self._aggregates().values():
+            for metric in aggregates.metrics.values():
+                if metric.distinct_set is None:
                     continue
-                of_set = sets[entry["set"]]
-                column, flag = str(entry["columns"][0]), str(entry["columns"][-1])
+                of_set = aggregates.distinct_sets[metric.distinct_set]
+                column, flag = metric.columns[0], metric.columns[-1]
                 for part, own in self._own.items():
-                    if column in own and part != of_set["part"]:
-                        yield from self._of_set(part, column, flag, of_set, values)
+                    if column in own and part != of_set.part:
+                        yield from self._of_set(part, column, flag, of_set, self._values(aggregates))
 
     def _of_set(
-        self, part: str, column: str, flag: str, of_set: Mapping[str, Any], values: set[str]
+        self, part: str, column: str, flag: str, of_set: DistinctState, values: set[str]
     ) -> Iterator[str]:
         """Counts and values differ only where they differed before: values of expired windows may be deleted already."""
-        other = str(of_set["part"])
+        other = of_set.part
         common = (self._own[part] & self._own[other]) - values - {STEP, _LIFE}
         by = [name for name in self._names if name.lower() in common]
         keys = ", ".join(map(quoted, (*by, _ONE)))
-        distinct = ", ".join(quoted(name) for name in of_set["columns"])
+        distinct = ", ".join(quoted(name) for name in of_set.columns)
 
         def difference(counts: str, members: str) -> str:
             """Returns a query for the number of values minus the count, by key."""
@@ -426,17 +424,14 @@ class _Edit:
         listed = ", ".join(map(quoted, self._names))
         return f"{self._before(part)}\nunion all\nselect {listed}, {_TIMES}, 0 as {_ONE} from {_CHANGES} where {where}"
 
-    def _stages(self) -> Sequence[Mapping[str, Any]]:
-        signature = as_in_table(self._work.program.signature, self._apart)
-        groups = [{"name": name, **group} for name, group in signature.get("groups", {}).items()]
-        return [*signature.get("stages", ()), *groups]
+    def _aggregates(self) -> Mapping[str, AggregateState]:
+        """Returns the aggregates of each stage and group, with physical column names."""
+        return as_in_table(self._work.program.signature, self._apart).aggregates
 
     @staticmethod
-    def _values(stage: Mapping[str, Any]) -> set[str]:
+    def _values(aggregates: AggregateState) -> set[str]:
         """Returns the columns of a stage that are not keys, in lower case."""
-        columns = [name for entry in stage.get("metrics", {}).values() for name in entry["columns"]]
-        columns += [name for entry in (stage.get("sets") or {}).values() for name in entry["columns"]]
-        return {name.lower() for name in columns} | {"part", "rows_there"}
+        return {name.lower() for name in aggregates.columns} | {"part", "rows_there"}
 
     def _first(self, query: str) -> Any:
         return self._spark.sql(query).first()

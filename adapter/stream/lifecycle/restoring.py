@@ -18,13 +18,14 @@ from ..common.errors import StreamError, cause, sentences
 from ..common.failpoints import around, reached
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm, working_session
+from ..evolution.compare import evolution
 from ..iceberg.branches import gone_files, has_schema, held, picture, put_back
 from ..iceberg.table import IcebergTable, load
 from ..progress.position import Position, read_position
 from ..progress.report import Figures, report, write_progress
 from ..run.evolve import signed
 from ..run.lock import locked
-from ..run.recovery import query_problem, settings_problem, what_becomes
+from ..run.recovery import query_problem, settings_problem
 from ..run.saving import remove, save_before, tables_of
 from ..sources.upstream import readers_beyond
 from ..state.table import StateTable, read_signature
@@ -221,7 +222,7 @@ def _check_query(spark: SparkSession, model: StreamModel, program: Program, save
         return None
     known = read_signature(model, was.properties, f"the state of its savepoint '{saved.name}'")
     signature = signed(spark, model, program, known).signature
-    found = what_becomes(known, signature, model.keep_state)
+    found = evolution(known, signature, model.keep_state)
     if problem := query_problem(model, found, known, signature) or settings_problem(known, signature):
         raise _other_query(model, saved, problem)
     return found.sentence if found.is_migration else None

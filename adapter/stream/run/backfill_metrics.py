@@ -8,18 +8,19 @@ the state, and nothing is changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...query.program import EXPIRES_AT, STEP, Step
+from ...query.state_signature import AggregateState, Signature
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.errors import StreamError
 from ..common.session import asked, show, sql
 from ..common.table_rows import Columns
-from ..evolution.compare import FROM_NOW, KINDS, Evolution
-from ..evolution.match_parts import KEPT, OPERATORS
+from ..evolution.compare import KINDS
+from ..evolution.effect import Evolution
 from ..evolution.migration import Migration
 from ..microbatch.micro_batch import MicroBatch, Work, text_of
 from ..progress.position import Position
@@ -43,7 +44,7 @@ def check_new_metrics(
     spark: SparkSession,
     work: Work,
     found: Evolution,
-    had: Mapping[str, Any],
+    had: Signature,
     position: Position,
 ) -> History:
     """Returns the history from which new aggregates are to be computed. Reads only metadata.
@@ -74,16 +75,16 @@ def check_new_metrics(
     return read
 
 
-def _problem(work: Work, found: Evolution, had: Mapping[str, Any], position: Position) -> str | None:
+def _problem(work: Work, found: Evolution, had: Signature, position: Position) -> str | None:
     program = work.program
     if position.cut is not None:
         return "its last micro-batch is only partly ingested, because its run was interrupted"
-    is_tree = OPERATORS in program.signature and KEPT not in program.signature
+    is_tree = program.signature.has_several_operators
     if len(program.levels) > 1:
         what = "windows with other operators on top of them" if is_tree else "windows on top of each other"
         return f"its state is of {what}"
     level = program.levels[0]
-    by_clock = OPERATORS in program.signature and any(_CLOCK in step.sql for step in level.ingest)
+    by_clock = program.signature.tree is not None and any(_CLOCK in step.sql for step in level.ingest)
     if by_clock or any(rows.by_clock for rows in level.rows):
         return "which rows there are depends on the watermark when they came (current_timestamp())"
     if work.state.apart:
@@ -101,7 +102,7 @@ def _problem(work: Work, found: Evolution, had: Mapping[str, Any], position: Pos
     for stage in stages if ttl else ():
         if not _counts_rows(stage):
             return "with state_ttl, it keeps no COUNT(*) to show whether all rows of a key came since it last expired"
-        if stage.new.get("enumerated"):
+        if stage.new.enumerated:
             return "it has both state_ttl and enum_distinct"
     return None
 
@@ -127,8 +128,8 @@ class _Stage:
     name: str
     main: str
     """State table with its partial aggregates; empty if there is none."""
-    new: Mapping[str, Any]
-    """Entry of the new signature."""
+    new: AggregateState
+    """Aggregates of the new signature."""
     come: frozenset[str]
     """Keys of its new aggregates."""
     goes_on: frozenset[str]
@@ -137,49 +138,41 @@ class _Stage:
     @property
     def values(self) -> set[str]:
         """Columns of its aggregates and distinct values, in lower case."""
-        listed = [column for entry in self.new["metrics"].values() for column in entry["columns"]]
-        listed += [column for entry in (self.new.get("sets") or {}).values() for column in entry["columns"]]
-        return {column.lower() for column in listed}
+        return {column.lower() for column in self.new.columns}
 
     @property
     def begun(self) -> set[str]:
         """Columns that only its new aggregates have, in lower case."""
-        metrics = self.new["metrics"]
-        kept = {
-            column.lower() for key in metrics if key not in self.come for column in metrics[key]["columns"]
-        }
-        return {column.lower() for key in self.come for column in metrics[key]["columns"]} - kept
+        metrics = self.new.metrics
+        kept = {column.lower() for key in metrics if key not in self.come for column in metrics[key].columns}
+        return {column.lower() for key in self.come for column in metrics[key].columns} - kept
 
     @property
     def of_metrics(self) -> set[str]:
         """Columns of all its aggregates, in lower case."""
-        return {column.lower() for entry in self.new["metrics"].values() for column in entry["columns"]}
+        return {column.lower() for metric in self.new.metrics.values() for column in metric.columns}
 
 
-def _stages(work: Work, found: Evolution, had: Mapping[str, Any]) -> list[_Stage]:
-    signature: Mapping[str, Any] = work.program.signature
-    before, now = (
-        {**{stage["name"]: stage for stage in each["stages"]}, **(each.get("groups") or {})}
-        for each in (had, signature)
-    )
+def _stages(work: Work, found: Evolution, had: Signature) -> list[_Stage]:
+    before, now = had.aggregates, work.program.signature.aggregates
     parts = {part.name for part in work.program.parts}
     made = []
     for name, keys in found.come.items():
-        come, stage = frozenset(keys), now[name]
-        if not come:
+        if not keys:
             continue
+        come, metrics = frozenset(keys), before[name].metrics
         main = [each for each in (f"{name}_{kind}" for kind in KINDS) if each in parts]
         goes_on = frozenset(
             key
-            for key in stage["metrics"]
-            if key not in come and FROM_NOW not in before[name]["metrics"].get(key, {})
+            for key in now[name].metrics
+            if key not in come and not (key in metrics and metrics[key].from_now)
         )
-        made.append(_Stage(name, main[0] if main else "", stage, come, goes_on))
+        made.append(_Stage(name, main[0] if main else "", now[name], come, goes_on))
     return made
 
 
 def _counts_rows(stage: _Stage) -> bool:
-    return any(stage.new["metrics"][key]["sql"] == _ALL_ROWS for key in stage.goes_on)
+    return any(stage.new.metrics[key].sql == _ALL_ROWS for key in stage.goes_on)
 
 
 class NewMetrics(MicroBatch):
@@ -204,7 +197,7 @@ class NewMetrics(MicroBatch):
         position: Position,
         unfinished: bool,
         found: Evolution,
-        had: Mapping[str, Any],
+        had: Signature,
         change: Migration,
         schema: StructType,
         read: History,
@@ -331,11 +324,10 @@ class NewMetrics(MicroBatch):
 
     def _parts_of(self, stage: _Stage) -> list[str]:
         """Returns the state tables with columns of a stage's new aggregates."""
-        sets = stage.new.get("sets") or {}
-        metrics = stage.new["metrics"]
+        names = {stage.new.metrics[key].distinct_set for key in stage.come}
         return [
             stage.main,
-            *sorted({sets[metrics[key]["set"]]["part"] for key in stage.come if "set" in metrics[key]}),
+            *sorted({stage.new.distinct_sets[name].part for name in names if name is not None}),
         ]
 
     def _identity(self, stage: _Stage, part: str) -> list[str]:
@@ -361,9 +353,9 @@ class NewMetrics(MicroBatch):
             for place, (key, column) in enumerate(
                 (key, column)
                 for key in sorted(stage.goes_on)
-                for entry in [stage.new["metrics"][key]]
-                if "set" not in entry and str(entry["sql"]).upper().startswith(_EXACT)
-                for column in entry["columns"]
+                for metric in [stage.new.metrics[key]]
+                if metric.distinct_set is None and metric.sql.upper().startswith(_EXACT)
+                for column in metric.columns
                 if kinds[column.lower()].startswith(_NUMBERS)
             )
         }
@@ -391,7 +383,7 @@ class NewMetrics(MicroBatch):
             said = (
                 "have no rows in it"
                 if name == "__there"
-                else (f"have another {stage.new['metrics'][exact[name][0]]['sql']} by it than the state says")
+                else (f"have another {stage.new.metrics[exact[name][0]].sql} by it than the state says")
             )
             one = self._spark.sql(f"select own.* from {both} where {text} limit 1").first()
             of = ", ".join(f"{key} {one[key]}" for key in by) if one is not None else ""

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dbt.adapters.events.logging import AdapterLogger
 
 from ...__version__ import version
 from ...query.program import Program, called
+from ...query.state_signature import Signature
 from ...util.types import type_text
 from ..common import session_settings
 from ..common.errors import StreamError
 from ..common.model import BACKFILL, FAIL, IGNORE, StreamModel
 from ..common.session import asked, spread, working_session
-from ..evolution.compare import COLUMNS, PACKAGE, ROW_KEY, TEXT, Evolution, carried_on, changed_in
-from ..evolution.match_parts import ALIKE, CALLED, names_of
+from ..evolution.compare import evolution
+from ..evolution.effect import Evolution, changed_in
+from ..evolution.match_parts import names_of
+from ..evolution.migrated_signature import carried_on
 from ..evolution.migration import Migration, migration
 from ..evolution.output_schema import alterations, check_columns
 from ..iceberg.table import stored_types
@@ -39,7 +41,7 @@ from ..storage.deployments import cut_short as swap_cut_short
 from ..storage.savepoints import STATE, cut_short, listed
 from ..storage.source_order import in_first_order
 from .backfill_metrics import NewMetrics, check_new_metrics
-from .recovery import Found, query_problem, settings_problem, unfinished, what_becomes
+from .recovery import Found, query_problem, settings_problem, unfinished
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +80,7 @@ class Change:
     found: Evolution
     migration: Migration | None
     """Migration of the state; None if only its signature changes."""
-    signature: Mapping[str, object]
+    signature: Signature
     """Signature of the state afterwards."""
     apart: Called = field(default_factory=dict)
     """Physical names of state columns that differ from the logical ones afterwards, by state table."""
@@ -106,9 +108,9 @@ def _of_fields(migration: Migration) -> Iterator[str]:
 
 
 def signed(
-    spark: SparkSession, model: StreamModel, program: Program, had: Mapping[str, Any] | None = None
+    spark: SparkSession, model: StreamModel, program: Program, had: Signature | None = None
 ) -> Program:
-    """Returns a program with its complete signature, in the form in which it is read back from the state.
+    """Returns a program with its complete signature.
 
     Args:
         spark: a session.
@@ -116,18 +118,19 @@ def signed(
         program: the program of the query.
         had: signature of the state, whose names are used for matching state tables and groups; None if there is no state.
     """
-    names = names_of(had or {}, program, model.keep_state)
+    names = names_of(had or Signature(), program, model.keep_state)
     program = called(program, names)
-    signature = session_settings.with_settings(program.signature, spark)
-    if program.alike is not None:
-        signature[ALIKE] = program.alike()
-    if names:
-        signature[CALLED] = names
-    signature[PACKAGE] = version
-    signature[ROW_KEY] = program.upsert.signature if program.upsert is not None else {}
-    if model.columns is not None:
-        signature[COLUMNS] = sorted(name.lower() for name in model.columns)
-    return replace(program, signature=json.loads(json.dumps(signature)))
+    columns = None if model.columns is None else tuple(sorted(name.lower() for name in model.columns))
+    signature = replace(
+        program.signature,
+        fingerprints=None if program.alike is None else program.alike(),
+        names=names,
+        session=session_settings.settings_of(spark),
+        package=version,
+        row_key=None if program.upsert is None else program.upsert.row_key,
+        columns=columns,
+    )
+    return replace(program, signature=signature)
 
 
 def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdict:
@@ -148,7 +151,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     refused = swap_cut_short(model) or cut_short(model) or _refused_columns(model, program, has)
     if position is None or had is None:
         return Verdict(program.keeps_state, refused=refused, add=add, drop=drop)
-    found = what_becomes(had, program.signature, model.keep_state)
+    found = evolution(had, program.signature, model.keep_state)
     problem = query_problem(model, found, had, program.signature) or settings_problem(had, program.signature)
     if refused is None and problem is not None:
         refused = f"{problem} {model.build_anew}"
@@ -194,7 +197,7 @@ def _before(spark: SparkSession, model: StreamModel, program: Program, found: Ev
         return None
     known = read_signature(model, state.properties, f"the state of its savepoint '{saved.name}'")
     wants = signed(spark, model, program, known).signature
-    before = what_becomes(known, wants, model.keep_state)
+    before = evolution(known, wants, model.keep_state)
     if query_problem(model, before, known, wants) or settings_problem(known, wants):
         return None
     return saved.name if found.refused or len(before.new) < len(found.new) else None
@@ -215,7 +218,7 @@ def _sentence(model: StreamModel, error: StreamError) -> str:
 
 
 def prepare(
-    spark: SparkSession, work: Work, had: Mapping[str, object], position: Position, open_step: bool
+    spark: SparkSession, work: Work, had: Signature, position: Position, open_step: bool
 ) -> Change | None:
     """Plans the change of a state for the program, without changing anything. Returns None if there is nothing to change.
 
@@ -230,9 +233,9 @@ def prepare(
         StreamError: the state can't be migrated, or its config doesn't allow it.
     """
     model, signature = work.model, work.program.signature
-    if model.columns is None and COLUMNS in had:
-        signature = {**signature, COLUMNS: had[COLUMNS]}
-    found = what_becomes(had, signature, model.keep_state)
+    if model.columns is None:
+        signature = replace(signature, columns=had.columns)
+    found = evolution(had, signature, model.keep_state)
     if not found.is_migration:
         signature = carried_on(had, signature, {})
         later = _later(spark, work, position, had, signature)
@@ -292,7 +295,7 @@ def of_history(
     spark: SparkSession,
     work: Work,
     change: Change | None,
-    had: Mapping[str, object] | None,
+    had: Signature | None,
     position: Position | None,
     unfinished: bool,
 ) -> Iterator[NewMetrics | None]:
@@ -377,12 +380,12 @@ def _later(
     spark: SparkSession,
     work: Work,
     position: Position,
-    had: Mapping[str, object],
-    signature: Mapping[str, object],
+    had: Signature,
+    signature: Signature,
 ) -> dict[str, str]:
     """Returns the columns that were added to sources since, if stored rows may get them by a `*`: the query's text is
     unchanged."""
-    if TEXT not in had or had[TEXT] != signature.get(TEXT):
+    if had.text is None or had.text != signature.text:
         return {}
     upsert = work.program.upsert
     if upsert is not None and upsert.key is None and work.model.on_schema_change == IGNORE:
@@ -398,8 +401,8 @@ def _planned(
     work: Work,
     found: Evolution,
     position: Position,
-    had: Mapping[str, object],
-    signature: Mapping[str, object],
+    had: Signature,
+    signature: Signature,
     later: Mapping[str, str] | None = None,
 ) -> tuple[Migration, Layout]:
     """Returns the migration of the state, and its layout afterwards."""
@@ -414,7 +417,7 @@ def _planned(
     if state.apart or layout.apart:
         # Compare again with physical column names, because several columns have one logical name.
         was, now = as_in_table(had, state.apart), as_in_table(signature, layout.apart)
-        found = what_becomes(was, now, model.keep_state)
+        found = evolution(was, now, model.keep_state)
         if found.refused:
             raise StreamError(
                 f"Model {model.name}: {changed_in(found.refused)}. To rebuild it: {model.rebuild}."

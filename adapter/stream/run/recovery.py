@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...query.program import WHOLE
+from ...query.state_signature import RowKey, Signature
 from ...util.text import counted
 from ..common import session_settings
 from ..common.errors import StreamError
 from ..common.identifiers import parts, with_suffix
 from ..common.model import CHANGES, FAIL, StreamModel
-from ..evolution.compare import PACKAGE, ROW_KEY, Evolution, changed_in, evolution
+from ..evolution.compare import evolution
+from ..evolution.effect import Evolution, changed_in
 from ..progress.position import Position
 from ..sink.incremental_runs import NOTE
 from ..storage.checkpoint import Checkpoint
@@ -35,7 +36,7 @@ class Found:
     """The last epoch in the table."""
     state: Position | None = None
     """The last epoch in the state."""
-    signature: Mapping[str, object] | None = None
+    signature: Signature | None = None
     """Signature of the state."""
     changes: Position | None = None
     """The last epoch in the changelog."""
@@ -51,7 +52,7 @@ class Found:
     """Tables and folders that the checkpoint's stream reads."""
 
 
-def check(model: StreamModel, stateful: bool, signature: Mapping[str, object], found: Found) -> None:
+def check(model: StreamModel, stateful: bool, signature: Signature, found: Found) -> None:
     """Raises unless the stream can start or continue.
 
     Raises:
@@ -171,13 +172,13 @@ def _elsewhere(model: StreamModel) -> str:
     )
 
 
-def _query_problem(model: StreamModel, signature: Mapping[str, object], found: Found) -> str | None:
+def _query_problem(model: StreamModel, signature: Signature, found: Found) -> str | None:
     """Returns the reason why the state can't be used with the query or in this session, or None."""
     checkpoint, state = found.checkpoint, found.state
-    if state is None or checkpoint is None or state.query_id != checkpoint.query_id:
+    known = found.signature
+    if state is None or known is None or checkpoint is None or state.query_id != checkpoint.query_id:
         return None  # reported by `_state_problem`
-    known = found.signature or {}
-    becomes = what_becomes(known, signature, model.keep_state)
+    becomes = evolution(known, signature, model.keep_state)
     return query_problem(model, becomes, known, signature) or settings_problem(known, signature)
 
 
@@ -223,28 +224,16 @@ def _state_problem(model: StreamModel, found: Found) -> str | None:
     return None
 
 
-def what_becomes(
-    known: Mapping[str, object], signature: Mapping[str, object], same_rows: bool = False
-) -> Evolution:
-    """Returns the effect of an edited query on a state. Session settings are compared separately."""
-    had, wants = ({**each, session_settings.ENTRY: None} for each in (known, signature))
-    return evolution(had, wants, same_rows)
-
-
-def query_problem(
-    model: StreamModel, found: Evolution, known: Mapping[str, object], signature: Mapping[str, object]
-) -> str | None:
+def query_problem(model: StreamModel, found: Evolution, known: Signature, signature: Signature) -> str | None:
     """Returns the reason why a state can't be used with an edited query, or its config forbids it; None otherwise."""
     gives = None if model.columns is None else {name.lower() for name in model.columns}
-    if gives is not None and (
-        gone := [name for name in _key_columns(known.get(ROW_KEY)) if name not in gives]
-    ):
+    if gives is not None and (gone := [name for name in _key_columns(known.row_key) if name not in gives]):
         return f"its query no longer returns {', '.join(gone)}, part of the key of its table {model.target}."
     if found.is_of_package:
         return _of_package(known, signature, found)
     if found.refused:
         said = f"{changed_in(found.refused)}. Put the query back, and it continues."
-        if model.keep_state or what_becomes(known, signature, same_rows=True).refused:
+        if model.keep_state or evolution(known, signature, same_rows=True).refused:
             return said
         return f"{said} To keep the state, where rows that fail are left out or put right by the change: {model.keep}."
     if moved := _row_key_problem(model, known, signature, bool(found.remade)):
@@ -259,9 +248,9 @@ def query_problem(
     return None
 
 
-def _of_package(known: Mapping[str, object], signature: Mapping[str, object], found: Evolution) -> str:
+def _of_package(known: Signature, signature: Signature, found: Evolution) -> str:
     """Returns the problem of a state that another version of this package wrote for the same query."""
-    was, now = known.get(PACKAGE), signature.get(PACKAGE)
+    was, now = known.package, signature.package
     before = f"dbt-spark-streaming {was}" if was else "an earlier dbt-spark-streaming"
     return (
         f"its query is unchanged, but its state was made by {before}, and {now or 'this version'} keeps a different "
@@ -269,9 +258,9 @@ def _of_package(known: Mapping[str, object], signature: Mapping[str, object], fo
     )
 
 
-def settings_problem(known: Mapping[str, object], signature: Mapping[str, object]) -> str | None:
+def settings_problem(known: Signature, signature: Signature) -> str | None:
     """Returns the reason why a state can't be used under the session's settings, or None."""
-    if other := list(session_settings.differences(known, signature)):
+    if other := list(session_settings.differences(known.session, signature.session)):
         return (
             f"its state was made under other settings of the session ({'; '.join(other)}), by which the same query gives "
             "other rows. Set them back, in the profile's server_side_parameters."
@@ -279,26 +268,20 @@ def settings_problem(known: Mapping[str, object], signature: Mapping[str, object
     return None
 
 
-def _row_key_problem(
-    model: StreamModel, known: Mapping[str, object], signature: Mapping[str, object], anew: bool
-) -> str | None:
+def _row_key_problem(model: StreamModel, known: Signature, signature: Signature, anew: bool) -> str | None:
     """Returns the reason why existing rows of the table would not be found by the new row key; None if they would, or if
     this is unknown. The last argument says that a rebuild compares all rows of the table once."""
-    had, has = known.get(ROW_KEY), signature.get(ROW_KEY)
-    if not isinstance(has, Mapping):
-        return None
+    had, has = known.row_key, signature.row_key
     if had == has:
         return None
-    if not isinstance(had, Mapping) and _key_columns(had).keys() == _key_columns(has).keys():
-        return None  # an earlier version wrote only names
-    if anew and had and has and isinstance(had, Mapping):
+    if anew and had is not None and has is not None:
         before, after = _key_columns(had), _key_columns(has)
-        is_whole = signature.get("remade") == WHOLE and after.items() <= before.items()
-        if before == after or is_whole:
+        rebuilds_table = signature.tree is not None and signature.tree.rebuilds_table
+        if before == after or (rebuilds_table and after.items() <= before.items()):
             return None
-    now, was = _told(has), _told(had)
-    if now == was and isinstance(had, Mapping):
-        now, was = (f"{now} where {' and '.join(each['scope'])}" for each in (has, had))
+    now, was = _key_in_words(has), _key_in_words(had)
+    if now == was and had is not None and has is not None:
+        now, was = (f"{now} where {' and '.join(each.scope)}" for each in (has, had))
     return (
         f"rows of its table {model.target} would be identified by {now}, and were by {was}, so existing rows wouldn't "
         "be found again. Keep the columns of the key as they were: where several carry the same, it is the first of "
@@ -306,23 +289,20 @@ def _row_key_problem(
     )
 
 
-def _key_columns(entry: object) -> Mapping[str, str]:
+def _key_columns(key: RowKey | None) -> Mapping[str, str]:
     """Returns the columns of the row key, with the origin of each."""
-    listed = entry.get("columns") if isinstance(entry, Mapping) else entry
-    if isinstance(listed, list):
-        return {name: name for name in listed}
-    return listed if isinstance(listed, Mapping) else {}
+    return {} if key is None or key.columns is None else key.columns
 
 
-def _told(entry: object) -> str:
+def _key_in_words(key: RowKey | None) -> str:
     """Returns the row key in words.
 
-    >>> _told({"columns": {"window_end": "window_end", "x": "stage_1.a"}}), _told({})
+    >>> _key_in_words(RowKey({"window_end": "window_end", "x": "stage_1.a"})), _key_in_words(None)
     ('window_end, x (a)', 'nothing (they are only added)')
     """
-    if not entry:
+    if key is None:
         return "nothing (they are only added)"
-    columns = _key_columns(entry).items()
+    columns = _key_columns(key).items()
     named = [name if what == name else f"{name} ({what.rpartition('.')[2]})" for name, what in columns]
     return ", ".join(named) or "nothing (they are compared all together)"
 

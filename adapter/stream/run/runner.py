@@ -20,7 +20,6 @@ from ..common.failpoints import around, reached
 from ..common.model import StreamModel
 from ..common.session import working_session
 from ..common.stop_requests import stop_requests
-from ..evolution.compare import REPLAYED
 from ..evolution.output_schema import alterations, widenings
 from ..iceberg import owner
 from ..iceberg.ownership import check_names, drop
@@ -636,10 +635,10 @@ def _remaking(session: SparkSession, work: Work) -> Work:
     """Returns the context with the program that rebuilds operators from the groups and rankings in the state's
     signature."""
     assert work.program.remake is not None
-    signature = work.state.signature() or {}
-    replayed: Any = signature.get(REPLAYED) or ()
+    signature = work.state.signature()
+    replayed = None if signature is None else signature.rebuilt_from
     try:
-        made = work.program.remake(replayed)
+        made = work.program.remake(replayed or ())
     except QueryError as problem:
         raise StreamError(f"Model {work.model.name}: {problem}") from problem
     program = replace(made, signature=work.program.signature)

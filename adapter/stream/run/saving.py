@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from dbt.adapters.events.logging import AdapterLogger
 
+from ...query.state_signature import Signature
 from ..common.errors import StreamError, sentences
 from ..common.failpoints import around
 from ..common.model import StreamModel
@@ -209,7 +210,7 @@ def present(spark: SparkSession, model: StreamModel) -> Present:
         changes_ahead=sink.changes_ahead(),
         target_incremental=sink.incremental,
     )
-    check(model, state.exists, signature or {}, found)
+    check(model, state.exists, signature or Signature(), found)
     position = found.state or found.target
     if checkpoint is None or position is None:
         raise StreamError(

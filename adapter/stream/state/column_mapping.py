@@ -12,9 +12,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import TypeAlias
 
 from ...query.program import EXPIRES_AT, STEP
+from ...query.state_signature import AggregateState, Signature
 from ...util.metadata_columns import METADATA_COLUMNS
 
 Called: TypeAlias = Mapping[str, Mapping[str, str]]
@@ -182,7 +184,7 @@ def seen_by(names: Iterable[str], apart: Called, parts: Collection[str]) -> list
     ]
 
 
-def as_in_table(signature: Mapping[str, Any], apart: Called, keys: bool = False) -> dict[str, Any]:
+def as_in_table(signature: Signature, apart: Called, keys: bool = False) -> Signature:
     """Returns a signature whose aggregates and distinct values use physical column names.
 
     Args:
@@ -191,41 +193,31 @@ def as_in_table(signature: Mapping[str, Any], apart: Called, keys: bool = False)
         keys: whether keys use physical names, too.
     """
 
-    def of_stage(name: str, stage: Mapping[str, Any]) -> dict[str, Any]:
+    def renamed(stage: str, aggregates: AggregateState) -> AggregateState:
         own = {
             column: there
             for part, columns in apart.items()
-            if is_of(part, name)
+            if is_of(part, stage)
             for column, there in columns.items()
         }
 
         def column(was: str) -> str:
             return own.get(was.lower(), was)
 
-        def entries(of: Any) -> dict[str, Any]:
-            return {
-                key: {**entry, "columns": [column(each) for each in entry["columns"]]}
-                for key, entry in of.items()
-            }
+        return replace(
+            aggregates,
+            keys={column(each) if keys else each: text for each, text in aggregates.keys.items()},
+            metrics={
+                key: replace(metric, columns=tuple(map(column, metric.columns)))
+                for key, metric in aggregates.metrics.items()
+            },
+            distinct_sets={
+                key: replace(values, columns=tuple(map(column, values.columns)))
+                for key, values in aggregates.distinct_sets.items()
+            },
+        )
 
-        found = {**stage, **{each: entries(stage[each]) for each in ("metrics", "sets") if stage.get(each)}}
-        if members := stage.get("members"):
-            told = {"row": column(members["row"])} | (
-                {"keys": [column(each) for each in members["keys"]]} if "keys" in members else {}
-            )
-            found["members"] = {**members, **told}
-        if keys and stage.get("keys"):
-            found["keys"] = {column(each): text for each, text in stage["keys"].items()}
-        return found
-
-    if not apart:
-        return dict(signature)
-    found = dict(signature)
-    if "stages" in signature:
-        found["stages"] = [of_stage(str(stage.get("name")), stage) for stage in signature["stages"]]
-    if signature.get("groups"):
-        found["groups"] = {name: of_stage(name, group) for name, group in signature["groups"].items()}
-    return found
+    return signature.with_aggregates(renamed) if apart else signature
 
 
 def is_of(part: str, stage: str) -> bool:

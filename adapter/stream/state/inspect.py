@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...query.state_signature import Signature
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
@@ -87,7 +88,7 @@ def inspect(
     state = StateTable(session, model)
     if not state.exists:
         return None
-    signature = state.signature() or {}
+    signature = state.signature() or Signature()
     snapshots = session.sql(
         f"select count(*), max(unix_millis(committed_at)) from {model.state}.snapshots"
     ).collect()[0]
@@ -96,7 +97,7 @@ def inspect(
         f"from {model.state}.partitions order by 1"
     ).collect()
     types = state.types(session)
-    what = _KNOWN | dict(_told(as_in_table(signature, state.apart, keys=True)))
+    what = _KNOWN | dict(_descriptions(as_in_table(signature, state.apart, keys=True)))
     columns = [ColumnOfState(name, kind, what.get(name, "")) for name, kind in types.items()]
     asked = keys or {}
     for name in asked:
@@ -133,20 +134,20 @@ def inspect(
     )
 
 
-def _told(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Descriptions of columns from a state's signature.
+def _descriptions(signature: Signature) -> Iterator[tuple[str, str]]:
+    """Yields the columns of a state's aggregates, each with its description.
 
-    >>> stage = {"keys": {"k": "UPPER(k)"}, "metrics": {"m": {"columns": ["sum_v"], "sql": "SUM(v)"}}}
-    >>> dict(_told({"groups": {"group_1": stage}}))
+    >>> from ...query.state_signature import AggregateState, MetricState, StageState
+    >>> metric = MetricState("SUM(v)", ("sum_v",))
+    >>> dict(_descriptions(Signature((StageState(aggregates=AggregateState({"k": "UPPER(k)"}, metrics={"m": metric})),))))
     {'k': 'the key UPPER(k)', 'sum_v': 'SUM(v)'}
     """
-    stages = [*signature.get("stages", ()), *(signature.get("groups") or {}).values()]
-    for stage in stages:
-        for name, text in (stage.get("keys") or {}).items():
+    for aggregates in signature.aggregates.values():
+        for name, text in aggregates.keys.items():
             yield name, f"the key {text}"
-        for entry in (stage.get("sets") or {}).values():
-            for name in entry["columns"]:
-                yield name, f"a value of {entry['part']}"
-        for entry in (stage.get("metrics") or {}).values():
-            for name in entry["columns"]:
-                yield name, str(entry["sql"])
+        for values in aggregates.distinct_sets.values():
+            for name in values.columns:
+                yield name, f"a value of {values.part}"
+        for metric in aggregates.metrics.values():
+            for name in metric.columns:
+                yield name, metric.sql

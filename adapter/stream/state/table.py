@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...query.program import STEP
+from ...query.state_signature import VERSION, Signature, from_json, to_json
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
@@ -53,12 +55,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ...query.program import StatePart
-
-VERSION = 2
-"""Layout version that this code reads and writes."""
-APART_VERSION = 3
-"""Layout version of a state in which a name has several columns. Older code refuses it, since it would
-confuse the columns."""
 
 # A state table is compacted when it has doubled, over several commits.
 _COMMITS = 4
@@ -142,7 +138,7 @@ class StateTable:
             self._grow_by(summary, found)
         return found
 
-    def signature(self) -> Mapping[str, object] | None:
+    def signature(self) -> Signature | None:
         """The signature that the state was created for; None if there is no state.
 
         Raises:
@@ -158,11 +154,11 @@ class StateTable:
         """Whether the state records the input columns, which a micro-batch without input needs."""
         return self._table is not None and self._table.property(_INPUTS) is not None
 
-    def sign(self, spark: SparkSession, signature: Mapping[str, object], inputs: StructType | None) -> None:
+    def sign(self, spark: SparkSession, signature: Signature, inputs: StructType | None) -> None:
         """Stores a more exact signature, or one whose state the author declares reusable, and the input columns from
         now on (as in `migrate`)."""
         assert self._table is not None
-        notes = {_SIGNATURE: json.dumps(signature, sort_keys=True), **self._with_inputs(inputs)}
+        notes = {_SIGNATURE: _text(signature), **self._with_inputs(inputs)}
         self._set(spark, notes)
 
     def _set(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
@@ -179,7 +175,7 @@ class StateTable:
         self,
         spark: SparkSession,
         layout: Layout,
-        signature: Mapping[str, object],
+        signature: Signature,
         inputs: StructType | None = None,
     ) -> None:
         """Creates the table.
@@ -208,8 +204,9 @@ class StateTable:
                 for field in schema.fields
                 if field.dataType.typeName() == "timestamp" or field.name == STEP
             },
-            _SIGNATURE: json.dumps(signature, sort_keys=True),
-            **(_noted(layout.apart) if layout.apart else {_VERSION: str(VERSION)}),
+            _SIGNATURE: _text(signature),
+            _VERSION: str(VERSION),
+            **(_noted(layout.apart) if layout.apart else {}),
             **({} if inputs is None else {_INPUTS: inputs.json()}),
         }
         self._make(spark, schema, properties)
@@ -278,7 +275,7 @@ class StateTable:
         self,
         spark: SparkSession,
         change: Migration,
-        signature: Mapping[str, object],
+        signature: Signature,
         position: Position,
         inputs: StructType,
         apart: Called,
@@ -301,7 +298,7 @@ class StateTable:
         assert self._table is not None
         self._growth = self._growth_but_of(change.emptied)
         settings = {
-            _SIGNATURE: json.dumps(signature, sort_keys=True),
+            _SIGNATURE: _text(signature),
             **self._with_inputs(inputs),
             **(_noted(apart) if apart or self.apart else {}),
             **{
@@ -633,9 +630,7 @@ class StateTable:
             )
 
 
-def read_signature(
-    model: StreamModel, properties: Mapping[str, str], what: str = "its state"
-) -> Mapping[str, object]:
+def read_signature(model: StreamModel, properties: Mapping[str, str], what: str = "its state") -> Signature:
     """Reads the signature of a state from the properties of its table.
 
     Args:
@@ -646,33 +641,38 @@ def read_signature(
     Raises:
         StreamError: another version of this package created the table.
     """
-    version = int(properties.get(_VERSION) or VERSION)
-    if version < VERSION:
+    layout = int(properties.get(_VERSION) or 0)
+    if layout > VERSION:
         raise StreamError(
-            f"Model {model.name}: {what} was made by an earlier dbt-spark-streaming, before its first release (layout "
-            f"{version}, this one knows {VERSION}). To rebuild it: {model.rebuild}."
+            f"Model {model.name}: {what} was made by a newer dbt-spark-streaming (layout {layout}, this one knows "
+            f"{VERSION}). Update the package."
         )
-    if version > APART_VERSION:
-        raise StreamError(
-            f"Model {model.name}: {what} was made by a newer dbt-spark-streaming (layout {version}, this one knows "
-            f"{APART_VERSION}). Update the package."
-        )
-    found: Mapping[str, object] = json.loads(properties.get(_SIGNATURE) or "{}")
-    return found
+    found: dict[str, Any] = json.loads(properties.get(_SIGNATURE) or "{}")
+    if layout == VERSION:
+        with suppress(ValueError):  # of a version under development
+            return from_json(Signature, found)
+    package = found.get("package")
+    before = f"dbt-spark-streaming {package}" if package else "that version"
+    raise StreamError(
+        f"Model {model.name}: {what} was made by an earlier dbt-spark-streaming (layout {layout}, this one knows "
+        f"{VERSION}), and the package keeps another one now. Nothing was changed: with {before} it continues as before. To "
+        f"rebuild it: {model.rebuild}."
+    )
 
 
 def _noted(apart: Called) -> dict[str, str]:
-    """The properties that record the physical columns."""
-    return {
-        _VERSION: str(APART_VERSION if apart else VERSION),
-        _APART: json.dumps(apart, sort_keys=True),
-    }
+    """The property that records the physical columns."""
+    return {_APART: json.dumps(apart, sort_keys=True)}
 
 
-def digest(signature: Mapping[str, object]) -> str:
+def _text(signature: Signature) -> str:
+    return json.dumps(to_json(signature), sort_keys=True)
+
+
+def digest(signature: Signature) -> str:
     """Returns a short hash of a signature.
 
-    >>> digest({"keys": ["a"], "sql": "b"}) == digest({"sql": "b", "keys": ["a"]})
+    >>> digest(Signature(event_times={"a": "t", "b": "u"})) == digest(Signature(event_times={"b": "u", "a": "t"}))
     True
     """
-    return hashlib.sha256(json.dumps(signature, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(_text(signature).encode()).hexdigest()[:16]

@@ -11,10 +11,15 @@ from dbt.adapters.spark_streaming.query.program import (
     Step,
     StreamInput,
 )
+from dbt.adapters.spark_streaming.query.state_signature import Signature, StageState, WindowState
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 DAY = 24 * 60 * MINUTE
+
+
+def _signature(window: WindowState) -> Signature:
+    return Signature((StageState("slices", window=window),))
 
 
 def pass_through(relation: str = "events") -> Program:
@@ -69,7 +74,7 @@ def tumble(size: int, relation: str = "events") -> Program:
         flushes_from_state=True,
         output="select window_start, window_end, k, c, s from closed",
         boundaries=(Boundaries(size, 0),),
-        signature={"window": ["tumble", size], "keys": ["k"], "aggregates": ["count(*)", "sum(v)"]},
+        signature=_signature(WindowState("tumble", size=size, step=size)),
     )
 
 
@@ -202,7 +207,7 @@ def cumulate(step: int, max_size: int, relation: str = "events") -> Program:
         flushes_from_state=True,
         output="select window_start, window_end, k, c, s, d from curves",
         boundaries=(Boundaries(step, 0),),
-        signature={"window": ["cumulate", step, max_size], "keys": ["k"]},
+        signature=_signature(WindowState("cumulate", size=max_size, step=step)),
     )
 
 

@@ -17,8 +17,8 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import signature
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql import dialect
+from dbt.adapters.spark_streaming.query.state_signature import Signature, to_json
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
-from dbt.adapters.spark_streaming.stream.evolution.compare import EVENT_TIMES
 from tests.planned import plan_of
 
 E = "(select /*+ STREAM */ * from events)"
@@ -63,45 +63,36 @@ QUERIES = {
 }
 
 KEPT = {
-    "cumulate": "922341c0f9939c33",
-    "session": "e7fc788adb67247c",
-    "groups": "6d201fffc4afa539",
-    "ranking": "4d4a018a63bb4826",
-    "first rows": "32499afe644012cb",
-    "join": "f955f85d62ed6b51",
-    "groups of groups": "d2c4ee180104d885",
-    "outer join of groups": "afa65b5979e0123b",
-    "except": "bfb84677f0747fc5",
+    "cumulate": "c19b70edac31f800",
+    "session": "0d2e12fa62f86e39",
+    "groups": "303bcd0a5dfcdedb",
+    "ranking": "cc47743e4c8ba1a9",
+    "first rows": "8e5fb3d3049ac15c",
+    "join": "de253878798cfe23",
+    "groups of groups": "e13915304a2b8aa1",
+    "outer join of groups": "7bc392d275366713",
+    "except": "f273d8690c42242d",
 }
 """Digests of signatures and names of parts."""
 
 WITH_UNDERSCORES = {
-    "groups": "72a9f357ee26e827",
-    "ranking": "c27451c29c546661",
-    "first rows": "0a464de677adb8de",
-    "join": "9afcb889d15bc163",
-    "groups of groups": "166cf00e35697d8c",
-    "outer join of groups": "4bb494d8321a6ce4",
-    "except": "1d5ec31322fcb78d",
-    "cumulate": "de60757251b65727",
-    "session": "78d9367923921ef3",
+    "groups": "a861c85aa629d61d",
+    "ranking": "d71e674931562ca9",
+    "first rows": "209aaae9ef75b4a5",
+    "join": "b971e7ac2ea34f62",
+    "groups of groups": "d58707ab238c733d",
+    "outer join of groups": "779f061d3f01cf9d",
+    "except": "abea09c1edc1dcde",
+    "cumulate": "622fa7410fd2109e",
+    "session": "90a22fad8ec752d7",
 }
 """The same of `k` and `v` that are called `__k` and `__v`, as names of generated SQL may be."""
-
-
-def _without_notes(value: Any) -> Any:
-    """A signature without what only tells that another text means the same."""
-    if isinstance(value, dict):
-        return {name: _without_notes(each) for name, each in value.items() if name != "ordered"}
-    return [*map(_without_notes, value)] if isinstance(value, list) else value
 
 
 def _kept(text: str, ttl: int | None) -> str:
     program = generate.program(plan_query.plan(text, KNOWN, ttl), ttl=ttl)
     parts = sorted(part.name for part in program.parts)
-    # The columns that watermarks are measured on are a note about streams.
-    signed = {name: each for name, each in program.signature.items() if name != EVENT_TIMES}
-    kept = json.dumps([_without_notes(signed), parts], sort_keys=True)
+    kept = json.dumps([to_json(program.signature), parts], sort_keys=True)
     return hashlib.sha256(kept.encode()).hexdigest()[:16]
 
 
@@ -150,8 +141,8 @@ HOP = window("hop", "raw.bid", "5 minutes", "15 minutes")
 
 
 def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> None:
-    def of(text: str) -> dict[str, object]:
-        return dict(signature(plan_of(text)))
+    def of(text: str) -> Signature:
+        return signature(plan_of(text))
 
     base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} group by 1, 2, 3"
     assert of(base) == of(base.replace("as n", "as m") + " having count(*) > 3")
@@ -162,5 +153,5 @@ def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> Non
 
 def test_a_signature_does_not_depend_on_how_we_print_windows() -> None:
     base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} where x > 1 group by 1, 2, 3"
-    (stage,) = signature(plan_of(base))["stages"]
-    assert stage["source"] == "SELECT * FROM (SELECT * FROM stream_bid) WHERE x > 1"
+    (stage,) = signature(plan_of(base)).stages
+    assert stage.source == "SELECT * FROM (SELECT * FROM stream_bid) WHERE x > 1"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +13,19 @@ from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program, called
+from dbt.adapters.spark_streaming.query.state_signature import (
+    AggregateState,
+    MetricState,
+    Signature,
+    StageState,
+    from_json,
+    to_json,
+)
 from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution import compare
-from dbt.adapters.spark_streaming.stream.evolution.compare import Evolution, carried_on
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import ALIKE, names_of
+from dbt.adapters.spark_streaming.stream.evolution.effect import Evolution
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
+from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import carried_on
 from dbt.adapters.spark_streaming.stream.evolution.migration import Migration, migration
 
 DOMAINS = ("item", "u", "v", "bidder", "page", "k", "a", "b", "c")
@@ -27,27 +38,38 @@ WINDOWS = {
 }
 
 
-def made(text: str, **options: Any) -> dict[str, Any]:
-    """The signature of a query, as it is read back."""
+def made(text: str, **options: Any) -> Noted:
+    """The signature of a query."""
     known = options.pop("known", {"raw.bid": Known("ts")})
     plan = plan_query.plan(text, known, domains=DOMAINS, **options)
     return Noted(generate.program(plan, ttl=options.get("ttl")))
 
 
-class Noted(dict[str, Any]):
-    """The signature of a program as it is read back, and the program."""
+class Noted:
+    """The signature of a program as it is stored, and the program."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        signed = {**program.signature, **({ALIKE: program.alike()} if program.alike is not None else {})}
-        super().__init__(json.loads(json.dumps(signed)))
+        fingerprints = None if program.alike is None else program.alike()
+        self.signature = replace(program.signature, fingerprints=fingerprints)
+
+    @property
+    def stage(self) -> StageState:
+        (stage,) = self.signature.stages
+        return stage
+
+    @property
+    def metrics(self) -> Mapping[str, MetricState]:
+        (aggregates,) = self.signature.aggregates.values()
+        return aggregates.metrics
 
 
-def evolution(old: dict[str, Any], new: dict[str, Any], same_rows: bool = False) -> Evolution:
+def evolution(old: Noted | Signature, new: Noted | Signature, same_rows: bool = False) -> Evolution:
     """As in a run: what is of the same rows is called as the state calls it."""
     if isinstance(old, Noted) and isinstance(new, Noted):
-        new = Noted(called(new.program, names_of(old, new.program, same_rows)))
-    return compare.evolution(old, new, same_rows)
+        new = Noted(called(new.program, names_of(old.signature, new.program, same_rows)))
+    was, now = (each.signature if isinstance(each, Noted) else each for each in (old, new))
+    return compare.evolution(was, now, same_rows)
 
 
 def signature(
@@ -60,7 +82,7 @@ def signature(
     before: str = "",
     having: str = "",
     **options: Any,
-) -> dict[str, Any]:
+) -> Noted:
     if window[0] in ("session", "dynamic_cumulate"):
         options = {"partition_by": [keys], **options}
         where = ""
@@ -71,13 +93,12 @@ def signature(
     )
 
 
-def timed(**configs: Any) -> dict[str, Any]:
+def timed(**configs: Any) -> Signature:
     source = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes"))
     plan = plan_query.plan(
         f"select window_start, window_end, item, count(*) as n from {source} group by window_start, window_end, item"
     )
-    found: dict[str, Any] = json.loads(json.dumps(generate.program(plan, emission.read(configs)).signature))
-    return found
+    return generate.program(plan, emission.read(configs)).signature
 
 
 def test_when_windows_are_complete_stays() -> None:
@@ -92,11 +113,9 @@ def test_when_windows_are_complete_stays() -> None:
     ):
         (said,) = compare.differences(had, timed(**others))
         assert "complete_result_offset, last_result_offset" in said
-    # What an earlier version made doesn't say.
-    assert not compare.differences({key: each for key, each in had.items() if key != "results"}, timed())
 
 
-def groups(items: str, alias: str = "", ttl: int | None = 60_000_000) -> dict[str, Any]:
+def groups(items: str, alias: str = "", ttl: int | None = 60_000_000) -> Noted:
     stream = expansion.expand_stream("raw.bid")
     return made(f"select item, {items} from {stream} {alias} group by item", ttl=ttl)
 
@@ -120,32 +139,29 @@ def groups(items: str, alias: str = "", ttl: int | None = 60_000_000) -> dict[st
         (signature(where="price > 1"), ["what is read below the aggregates"]),
     ],
 )
-def test_what_changed(now: dict[str, Any], said: list[str]) -> None:
-    assert compare.differences(signature(), now) == said
+def test_what_changed(now: Noted, said: list[str]) -> None:
+    assert evolution(signature(), now).words == said
 
 
 def test_another_stream() -> None:
-    found = compare.differences(signature(), signature(relation="raw.ask"))
-    assert "the streams it reads" in found
+    assert "the streams it reads" in evolution(signature(), signature(relation="raw.ask")).words
 
 
 def test_a_stage_more() -> None:
-    old = signature()
-    assert compare.differences(old, {**old, "stages": [*old["stages"], {"name": "stage_2"}]}) == [
+    old = signature().signature
+    assert compare.differences(old, replace(old, stages=(*old.stages, StageState("stage_2")))) == [
         "stage_2 is new"
     ]
 
 
-def test_another_version() -> None:
-    old = signature()
-    assert compare.differences({**old, "version": 1}, old) == [
-        "the state was made by another version of this package"
-    ]
-
-
-def test_what_there_is_no_word_for_is_a_difference_too() -> None:
-    old = {"stages": [{"name": "stage_1", "top": None, "odd": 1}]}
-    assert compare.differences(old, {"stages": [{"name": "stage_1"}]}) == ["odd"]
+def test_a_signature_is_read_as_it_was_written() -> None:
+    for each in (signature(), groups("count(distinct v) as n, sum(price) as s"), ranking(), ranking(last=1)):
+        found = each.signature
+        assert from_json(Signature, json.loads(json.dumps(to_json(found)))) == found
+    others: list[dict[str, Any]] = [{"odd": 1}, {"stages": [{"name": 1}]}, {"tree": []}]
+    for other in others:
+        with pytest.raises(ValueError):
+            from_json(Signature, other)
 
 
 # -- aggregates ----------------------------------------------------------------------------------------
@@ -153,7 +169,7 @@ def test_what_there_is_no_word_for_is_a_difference_too() -> None:
 
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_aggregates_come_go_and_change_places(kind: str) -> None:
-    def of(items: str) -> dict[str, Any]:
+    def of(items: str) -> Noted:
         return signature(items, window=WINDOWS[kind])
 
     old = of("count(*) as n, avg(price) as a, min(price) as m")
@@ -192,16 +208,16 @@ def test_what_is_above_the_state_changes_nothing() -> None:
         ),
     ],
 )
-def test_aliases_and_formatting_change_nothing(now: dict[str, Any]) -> None:
+def test_aliases_and_formatting_change_nothing(now: Noted) -> None:
     old = signature()
-    if "src" in str(now) or now["stages"][0]["source"] != old["stages"][0]["source"]:
+    if now.stage.source != old.stage.source:
         old = signature(relation="src", before="with src as (select * from raw.bid)")
     found = evolution(old, now)
     assert not found.words and not found.is_migration
 
 
 def test_a_column_that_is_handed_up_for_a_new_aggregate() -> None:
-    def of(columns: str, items: str) -> dict[str, Any]:
+    def of(columns: str, items: str) -> Noted:
         return signature(
             items, relation="src", before=f"with src as (select ts, item, {columns} from raw.bid)"
         )
@@ -413,15 +429,12 @@ def test_the_order_of_keys_that_grouping_id_goes_by() -> None:
 def test_aggregates_that_cannot_be_told_to_be_the_same() -> None:
     stream = expansion.expand_stream("raw.bid")
     text = f"select item, sum(s.v) as x, sum(v) as y, sum(s.v.w) as z from {stream} as s group by item"
-    (group,) = made(text, ttl=60_000_000)["groups"].values()
-    metrics = group["metrics"]
-    assert len({column for each in metrics.values() for column in each["columns"]}) == len(
-        [column for each in metrics.values() for column in each["columns"]]
-    )
+    columns = [column for each in made(text, ttl=60_000_000).metrics.values() for column in each.columns]
+    assert len({*columns}) == len(columns)
 
 
 def test_a_row_more_or_less_is_a_difference() -> None:
-    def of(text: str) -> dict[str, Any]:
+    def of(text: str) -> Noted:
         return signature(relation="src", before=f"with src as ({text})")
 
     old = of("select ts, item, price from raw.bid")
@@ -434,7 +447,7 @@ def test_a_row_more_or_less_is_a_difference() -> None:
 
 
 def test_where_two_relations_are_read_their_names_tell_columns_apart() -> None:
-    def of(items: str, first: str = "b", second: str = "d") -> dict[str, Any]:
+    def of(items: str, first: str = "b", second: str = "d") -> Noted:
         alias = f"as {first} join dim as {second} on {first}.k = {second}.k"
         return signature(items, where="", alias=alias)
 
@@ -450,7 +463,7 @@ def test_where_two_relations_are_read_their_names_tell_columns_apart() -> None:
 
 
 def test_a_column_of_a_struct_and_all_columns() -> None:
-    def of(columns: str, items: str) -> dict[str, Any]:
+    def of(columns: str, items: str) -> Noted:
         return signature(
             items, where="", relation="src", before=f"with src as (select ts, item, {columns} from raw.bid)"
         )
@@ -461,7 +474,7 @@ def test_a_column_of_a_struct_and_all_columns() -> None:
 
 
 def test_comments_change_nothing() -> None:
-    def of(text: str, items: str) -> dict[str, Any]:
+    def of(text: str, items: str) -> Noted:
         return signature(items, relation="src", before=f"with src as ({text})")
 
     old = of("select ts, item, price from raw.bid where price > 1", "sum(price) as s, count(*) as n")
@@ -475,12 +488,12 @@ def test_comments_change_nothing() -> None:
 
 def test_a_text_that_nobody_edited() -> None:
     """Another version of a library may print the same query in other words."""
-    old, new = stages(s={"a": ["a"]}), stages(s={"A": ["a"]})
-    assert evolution({**old, "text": "1"}, {**new, "text": "2"}).refused == []
-    assert evolution({**old, "text": "1"}, {**new, "text": "1"}).refused == [
+    old, new = replace(stages(s={"a": ["a"]}), text="1"), replace(stages(s={"A": ["a"]}), text="1")
+    assert evolution(old, replace(new, text="2")).refused == []
+    assert evolution(old, new).refused == [
         "the query is what it was, and this version of the package reads it otherwise"
     ]
-    assert evolution({**old, "text": "1"}, {**old, "text": "1"}).refused == []
+    assert evolution(old, old).refused == []
 
 
 # -- distinct values -----------------------------------------------------------------------------------
@@ -488,7 +501,7 @@ def test_a_text_that_nobody_edited() -> None:
 
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_distinct_sets_and_what_counts_in_them(kind: str) -> None:
-    def of(items: str) -> dict[str, Any]:
+    def of(items: str) -> Noted:
         return signature(items, window=WINDOWS[kind])
 
     column = "first" if kind == "cumulate" else "in"
@@ -512,7 +525,7 @@ def test_the_order_of_filters_is_no_matter() -> None:
     one, other = "count(distinct u) filter (where a) as f", "count(distinct u) as d"
     old, new = signature(f"{one}, {other}"), signature(f"{other}, {one}")
     assert not evolution(old, new).is_migration
-    assert old["stages"][0]["metrics"] == new["stages"][0]["metrics"]
+    assert old.metrics == new.metrics
 
 
 def test_no_column_is_shared_by_what_is_called_alike() -> None:
@@ -520,15 +533,15 @@ def test_no_column_is_shared_by_what_is_called_alike() -> None:
     alone, first, second = (
         signature(items, where="") for items in (either, f"{either}, {both}", f"{both}, {either}")
     )
-    assert first["stages"][0]["metrics"] == second["stages"][0]["metrics"]
-    columns = [entry["columns"] for entry in first["stages"][0]["metrics"].values()]
+    assert first.metrics == second.metrics
+    columns = [metric.columns for metric in first.metrics.values()]
     assert len({name for each in columns for name in each}) == 2
     # What was alone has another name, once another comes.
     found = evolution(alone, first)
     assert found.kept == ["SUM(a_b)"] and found.renamed["sum_a_b"].startswith("sum_a_b_")
     # A column of several has a suffix.
-    listed = signature("avg(x) as a, sum(x_n) as s, max(avg_x_sum) as m")["stages"][0]["metrics"].values()
-    names = [name for entry in listed for name in entry["columns"]]
+    listed = signature("avg(x) as a, sum(x_n) as s, max(avg_x_sum) as m").metrics.values()
+    names = [name for metric in listed for name in metric.columns]
     assert len(set(names)) == len(names)
 
 
@@ -549,9 +562,9 @@ def test_rows_in_the_place_of_aggregates() -> None:
 
 
 def test_what_may_go_again_cannot_be_counted_from_the_middle() -> None:
-    def stage(*names: str) -> dict[str, Any]:
-        metrics = {name: {"sql": name, "columns": [name], "kept": ["value"], "rows": ""} for name in names}
-        return {"stages": [{"name": "stage_1", "metrics": metrics, "retracts": True}]}
+    def stage(*names: str) -> Signature:
+        metrics = {name: MetricState(name, (name,), ("value",)) for name in names}
+        return Signature((StageState("stage_1", aggregates=AggregateState(metrics=metrics, retracts=True)),))
 
     found = evolution(stage("a", "b"), stage("b", "c"))
     assert found.refused == ["the aggregate c is new, and rows of its stream may go that came before it"]
@@ -570,7 +583,7 @@ def ranking(
     by: str = "item",
     source: str = STREAM,
     last: int = 5,
-) -> dict[str, Any]:
+) -> Noted:
     rank = f"row_number() over (partition by {by} order by {order}) as r"
     return made(f"select * from (select {items}, {rank} from {source}) where r <= {last}")
 
@@ -586,7 +599,7 @@ def ranking(
         (ranking(items="ITEM, v as `v`, /* other */ u z", order="V  desc", by="Item"), []),
     ],
 )
-def test_what_a_ranking_keeps(now: dict[str, Any], said: list[str]) -> None:
+def test_what_a_ranking_keeps(now: Noted, said: list[str]) -> None:
     assert evolution(ranking(), now).refused == said
 
 
@@ -603,7 +616,7 @@ def test_columns_that_come_and_go_below_other_windows() -> None:
     minutes = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
     hours = expansion.expand("low", window_arguments.make("tumble", "window_time", "1 hour"))
 
-    def of(lower: str, upper: str = "sum(n) as s", having: str = "") -> dict[str, Any]:
+    def of(lower: str, upper: str = "sum(n) as s", having: str = "") -> Noted:
         by = "window_start, window_end, window_time"
         low = f"select {by}, {lower} from {minutes} group by {by} {having}"
         return made(
@@ -638,7 +651,7 @@ def test_columns_that_come_below_and_change_what_is_above(between: str) -> None:
     minutes = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
     hours = expansion.expand("middle", window_arguments.make("tumble", "window_time", "1 hour"))
 
-    def of(lower: str) -> dict[str, Any]:
+    def of(lower: str) -> Noted:
         by = "window_start, window_end, window_time"
         low = f"select {by}, {lower} from {minutes} group by {by}"
         item = "max(st)" if "as st" in between else "sum(n)"
@@ -654,14 +667,14 @@ def test_one_name_of_two_aggregates_below() -> None:
     minutes = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
     hours = expansion.expand("low", window_arguments.make("tumble", "window_time", "1 hour"))
 
-    def of(lower: str, upper: str = "sum(n) as s") -> dict[str, Any]:
+    def of(lower: str, upper: str = "sum(n) as s") -> Noted:
         by = "window_start, window_end, window_time"
         low = f"select {by}, {lower} from {minutes} group by {by}"
         return made(
             f"with low as ({low}) select window_end, {upper} from {hours} group by window_start, window_end"
         )
 
-    def ranked(metric: str) -> dict[str, Any]:
+    def ranked(metric: str) -> Noted:
         groups = f"select item, {metric} as n from {STREAM} group by item"
         rank = "row_number() over (order by n desc, item) as r"
         return made(f"select * from (select *, {rank} from ({groups})) where r <= 3")
@@ -690,7 +703,7 @@ def test_a_ranking_of_fewer_and_of_more_rows() -> None:
 
 
 def test_a_ranking_of_groups() -> None:
-    def of(items: str, order: str = "n desc", last: int = 3, ttl: int | None = None) -> dict[str, Any]:
+    def of(items: str, order: str = "n desc", last: int = 3, ttl: int | None = None) -> Noted:
         rank = f"row_number() over (partition by item order by {order}) as r"
         groups = f"select item, u, {items} from {STREAM} group by item, u"
         return made(
@@ -712,13 +725,13 @@ def test_a_ranking_of_groups() -> None:
 
 
 def test_what_is_above_a_ranking_changes_nothing() -> None:
-    def of(items: str) -> dict[str, Any]:
+    def of(items: str) -> Noted:
         rank = "row_number() over (partition by item order by v) as place"
         return made(f"select {items} from (select item, v, {rank} from {STREAM}) where place <= 3")
 
     assert not evolution(of("*"), of("item, place, v + 1 as more")).words
 
-    def within(text: str) -> dict[str, Any]:
+    def within(text: str) -> Noted:
         rank = "row_number() over (partition by item order by v) as place"
         return made(text.format(f"(select * from (select item, v, {rank} from {STREAM}) where place <= 3)"))
 
@@ -732,7 +745,7 @@ def test_what_a_ranking_keeps_may_be_put_right() -> None:
 
 
 def test_what_is_kept_of_a_stream() -> None:
-    def of(items: str, alias: str = "a") -> dict[str, Any]:
+    def of(items: str, alias: str = "a") -> Noted:
         return made(
             f"select item, percentile(v, 0.5) as p from (select {items} from {STREAM}) {alias} group by item",
             ttl=60_000_000,
@@ -757,14 +770,13 @@ def test_another_event_time_of_a_stream_is_refused(text: str) -> None:
     """What is in the state, and when it expires, was told by a watermark of that column."""
     old, new = (made(text, known={"raw.bid": Known(time)}, ttl=86_400_000_000) for time in ("ts", "seen_at"))
     assert "the event time of raw.bid is seen_at and was ts" in evolution(old, new).refused
-    # An earlier version didn't note it, and nobody may have said which it is.
-    unknown = {name: each for name, each in old.items() if name != compare.EVENT_TIMES}
-    assert not evolution(unknown, new).refused
-    assert carried_on(unknown, new, {})[compare.EVENT_TIMES] == {"raw.bid": "seen_at"}
+    # Nobody may have said before which it is.
+    unknown = replace(old.signature, event_times={})
+    assert "the event time of raw.bid is seen_at and was ts" not in evolution(unknown, new.signature).refused
 
 
 def test_rows_that_replace_each_other() -> None:
-    def of(items: str, known: Known) -> dict[str, Any]:
+    def of(items: str, known: Known) -> Noted:
         return made(f"select {items} from {STREAM}", known={"raw.bid": known})
 
     old = of("item, v", Known("ts", ("item",)))
@@ -778,25 +790,26 @@ def test_rows_that_replace_each_other() -> None:
 # -- the migration -------------------------------------------------------------------------------------
 
 
-def stages(**metrics: dict[str, list[str]]) -> dict[str, Any]:
+def stages(**metrics: dict[str, list[str]]) -> Signature:
     """A signature of stages with metrics and their columns."""
 
-    def entry(columns: list[str]) -> dict[str, Any]:
-        return {"sql": "", "columns": columns, "kept": ["value"], "rows": ""}
+    def stage(name: str, of: dict[str, list[str]]) -> StageState:
+        listed = {key: MetricState(columns=tuple(columns), storage=("value",)) for key, columns in of.items()}
+        return StageState(name, aggregates=AggregateState(metrics=listed))
 
-    return {
-        "stages": [
-            {"name": name, "metrics": {key: entry(columns) for key, columns in of.items()}}
-            for name, of in metrics.items()
-        ]
-    }
+    return Signature(tuple(stage(name, of) for name, of in metrics.items()))
+
+
+def left_in(signature: Signature, name: str) -> list[str]:
+    """Columns of removed aggregates that a state still has."""
+    return [*signature.aggregates[name].leftovers]
 
 
 def columns(*names: str, kind: str = "bigint") -> dict[str, str]:
     return {"part": "string", "k": "string", **dict.fromkeys(names, kind)}
 
 
-def migrated(old: dict[str, Any], new: dict[str, Any], has: list[str], wants: list[str]) -> Migration:
+def migrated(old: Signature, new: Signature, has: list[str], wants: list[str]) -> Migration:
     found = evolution(old, new)
     assert not found.refused
     made, problems = migration(found, columns(*has), columns(*wants))
@@ -823,9 +836,9 @@ def test_columns_that_change_their_names() -> None:
 
 
 def test_what_is_left_goes_with_its_column() -> None:
-    old = {"stages": [{"name": "stage_1", "left": ["sum_v", "max_v"]}]}
-    new = {"stages": [{"name": "stage_1"}]}
-    assert carried_on(old, new, {}, ["sum_v"])["stages"][0]["left"] == ["max_v"]
+    new = stages(stage_1={})
+    old = new.with_aggregates(lambda _, each: replace(each, leftovers=("sum_v", "max_v")))
+    assert left_in(carried_on(old, new, {}, ["sum_v"]), "stage_1") == ["max_v"]
 
 
 def test_a_column_that_another_stage_has_too() -> None:
@@ -833,9 +846,9 @@ def test_a_column_that_another_stage_has_too() -> None:
     made = migrated(old, new, ["x"], ["x"])
     assert (made.drop, made.add, made.left) == ((), {}, {"s": {"x"}})
     left = carried_on(old, new, made.left)
-    assert left["stages"][0]["left"] == ["x"]
+    assert left_in(left, "s") == ["x"]
     assert not evolution(left, new).words
-    assert carried_on(left, new, {})["stages"][0]["left"] == ["x"]
+    assert left_in(carried_on(left, new, {}), "s") == ["x"]
     assert evolution(left, old).refused == [
         "its state still holds what x was before it was removed, for something else in the query has a column of that name"
     ]
@@ -869,7 +882,7 @@ def test_all_rows_of_windows_are_enough_for_a_ranking() -> None:
     rank = "row_number() over (partition by window_start, window_end, item order by v desc) as r"
     window = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
 
-    def of(where: str = "", rows: str = window) -> dict[str, Any]:
+    def of(where: str = "", rows: str = window) -> Noted:
         return made(f"select * from (select *, {rank} from {rows}) {where}")
 
     passed_on = of("where r <= 3", f"(select * from (select * from {window}))")

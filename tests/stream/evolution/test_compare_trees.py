@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,21 +13,22 @@ from dbt.adapters.spark_streaming.query.generation.signature import signature
 from dbt.adapters.spark_streaming.query.identity.lineage import lineages
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program, called
+from dbt.adapters.spark_streaming.query.state_signature import Signature
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
-from dbt.adapters.spark_streaming.stream.evolution.compare import ROW_KEY, Evolution, carried_on, evolution
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import ALIKE, CALLED, names_of
+from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
+from dbt.adapters.spark_streaming.stream.evolution.effect import Evolution
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
+from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import carried_on
 from tests.planned import tree_of
 
 STREAM = expansion.expand_stream("events")
 OPERATORS = "the operators that keep it up to date"
 
 
-def signed(text: str, ttl: int | None = None, known: dict[str, Known] | None = None) -> dict[str, Any]:
-    """The signature of a query, as it is read back."""
+def signed(text: str, ttl: int | None = None, known: dict[str, Known] | None = None) -> Signature:
+    """The signature of a query."""
     found = plan_query.plan(text, known or {"events": Known("ts")}, ttl, ["k", "v", "n", "x"])
-    made: dict[str, Any] = json.loads(json.dumps(signature(found, ttl)))
-    made["text"] = text
-    return made
+    return replace(signature(found, ttl), text=text)
 
 
 def edited(*texts: str, **more: Any) -> Evolution:
@@ -37,7 +38,7 @@ def edited(*texts: str, **more: Any) -> Evolution:
         new = signed(text, **more)
         found = evolution(state, new)
         if not found.refused:
-            state = json.loads(json.dumps(carried_on(state, new, {}, (), found.replayed)))
+            state = carried_on(state, new, {}, (), found.replayed)
     return found
 
 
@@ -276,14 +277,15 @@ def program_of(text: str, ttl: int | None = None) -> Program:
     return generate.program(plan, ttl=ttl)
 
 
-def noted(text: str, had: dict[str, Any] | None = None, ttl: int | None = None) -> dict[str, Any]:
+def noted(text: str, had: Signature | None = None, ttl: int | None = None) -> Signature:
     """The signature of a query, with what its state is of, as a run notes it."""
     program = program_of(text, ttl)
-    program = called(program, names_of(had or {}, program))
-    row_key = program.upsert.signature if program.upsert is not None else {}
-    entry = program.alike() if program.alike is not None else {}
-    found: dict[str, Any] = json.loads(json.dumps({**program.signature, ROW_KEY: row_key, ALIKE: entry}))
-    return found
+    program = called(program, names_of(had or Signature(), program))
+    return replace(
+        program.signature,
+        row_key=None if program.upsert is None else program.upsert.row_key,
+        fingerprints=None if program.alike is None else program.alike(),
+    )
 
 
 def becomes(old: str, new: str) -> Evolution:
@@ -380,39 +382,10 @@ def test_what_means_something_else_is_not_gone_on_with(name: str, ttl: int | Non
 
 def test_a_name_that_both_have_is_of_the_same() -> None:
     had = noted(having(1))
-    new = json.loads(json.dumps(noted(having(2), had)))
+    new = noted(having(2), had)
     assert not evolution(had, new).refused
-    (part,) = [*had[ALIKE]["parts"]][:1] or [None]
-    if part is not None:
-        new[ALIKE]["parts"][part] = "something else"
+    assert had.fingerprints is not None and new.fingerprints is not None
+    if had.fingerprints.parts:
+        others = {part: "something else" for part in had.fingerprints.parts}
+        new = replace(new, fingerprints=replace(new.fingerprints, parts={**new.fingerprints.parts, **others}))
         assert OPERATORS in evolution(had, new).refused or evolution(had, new).remade
-
-
-def test_a_state_of_another_lineage_is_found_by_the_names_it_was_noted_under() -> None:
-    """Of another version of the package, say: the query goes on that was gone on with under other names."""
-    aliased = (
-        LIKED.replace("as h", "as i").replace("h.t", "i.t").replace("as g", "as j").replace("g.n", "j.n")
-    )
-    had = noted(LIKED)
-    names = names_of(had, program_of(aliased))
-    assert names
-    then = {**noted(aliased, had), CALLED: names}
-    then[ALIKE] = {**then[ALIKE], "version": 0}
-    found = evolution(then, {**noted(aliased, then), CALLED: names})
-    assert (found.refused, found.is_migration) == ([], False)
-    other = noted(
-        aliased.replace("select x, count(*)", "select v as x, count(*)").replace("group by x", "group by v"),
-        then,
-    )
-    assert OPERATORS in evolution(then, other).refused or evolution(then, other).remade
-
-
-def test_a_state_of_before_lineage_was_noted() -> None:
-    """Its query goes on; whether another one is the same isn't known."""
-    had = {name: each for name, each in noted(having(1)).items() if name != ALIKE}
-    assert not evolution(had, noted(having(1), had)).is_migration
-    assert not evolution(had, noted(having(1), had)).refused
-    text = f"select a.k, b.n from {STREAM} as a join (select k, count(*) as n from {STREAM} group by k) as b on a.k = b.k"
-    old = {name: each for name, each in noted(text, ttl=1_000_000).items() if name != ALIKE}
-    new = noted(text.replace(" a.", " c.").replace("as a", "as c"), old, ttl=1_000_000)
-    assert OPERATORS in str(evolution(old, new).refused)

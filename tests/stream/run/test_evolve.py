@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query.state_signature import BufferState, Signature, StageState
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.common.table_rows import Columns
@@ -18,7 +20,7 @@ from dbt.adapters.spark_streaming.stream.run import evolve
 MODEL = StreamModel("curves", "db.curves", "db.curves__state", Storage("/root", lambda: None), ())
 
 
-def prepared(monkeypatch: pytest.MonkeyPatch, had: dict[str, Any], signature: dict[str, Any]) -> Any:
+def prepared(monkeypatch: pytest.MonkeyPatch, had: Signature, signature: Signature) -> Any:
     def planned(**_: object) -> None:
         raise StreamError("stage_1_row of its state is a STRUCT<price: INT> and would be a STRUCT<fee: INT>")
 
@@ -30,10 +32,10 @@ def prepared(monkeypatch: pytest.MonkeyPatch, had: dict[str, Any], signature: di
 
 
 def test_the_types_of_kept_rows_are_looked_at_after_any_edit(monkeypatch: pytest.MonkeyPatch) -> None:
-    had: dict[str, Any] = {"version": 2, "stages": [{"name": "stage_1", "row": "stage_1_row"}], "text": "1"}
+    had = Signature((StageState("stage_1", buffer=BufferState("stage_1_row")),), text="1")
     assert prepared(monkeypatch, had, had) is None
     with pytest.raises(StreamError, match="would be a STRUCT<fee"):
-        prepared(monkeypatch, had, {**had, "text": "2"})
+        prepared(monkeypatch, had, replace(had, text="2"))
 
 
 def test_other_fields_in_a_column_of_the_state() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import Level, Program, Upsert
+from dbt.adapters.spark_streaming.query.state_signature import Signature, StageState
 from dbt.adapters.spark_streaming.stream.common.model import FAIL, StreamModel
 from dbt.adapters.spark_streaming.stream.progress.position import Position
 from dbt.adapters.spark_streaming.stream.run import evolve
@@ -18,7 +19,7 @@ from dbt.adapters.spark_streaming.stream.run import evolve
 MODEL = StreamModel(
     "m", "db.m", "db.m__state", Storage("/root", lambda: None), (), columns={"k": "bigint", "n": "bigint"}
 )
-SIGNATURE = {"version": 2, "stages": [{"name": "stage_1"}]}
+SIGNATURE = Signature((StageState("stage_1"),))
 STATELESS = Program(inputs=(), levels=(), output="", boundaries=None)
 STATEFUL = replace(STATELESS, levels=(Level((), (), (), ()),), signature=SIGNATURE)
 
@@ -37,7 +38,7 @@ def verdict(
         table=lambda _: SimpleNamespace(schema=SimpleNamespace(fields=fields)),
         conf=SimpleNamespace(get=lambda name: "UTC" if name.endswith("timeZone") else "false"),
     )
-    had = {**SIGNATURE, "row_key": {}, "session": {"spark.sql.session.timeZone": zone}}
+    had = replace(SIGNATURE, session={"spark.sql.session.timeZone": zone or ""})
     state = SimpleNamespace(
         position=lambda: Position("m", "q1", batch=7) if zone else None,
         signature=lambda: had if zone else None,

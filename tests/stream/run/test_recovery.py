@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -11,6 +11,13 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.state_signature import (
+    AggregateState,
+    MetricState,
+    RowKey,
+    Signature,
+    StageState,
+)
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
@@ -25,7 +32,15 @@ BESIDE = (
     "one has caught up: `dbt-stream deploy init curves`; or with a table that has the rows so far: `dbt-stream state "
     "bootstrap curves --from <table>`."
 )
-SIGNATURE = {"keys": ["k"], "window": "1 minute"}
+
+
+def _keyed(*keys: str, source: str = "SELECT * FROM a") -> Signature:
+    """A signature of windows by keys."""
+    aggregates = AggregateState({key: key for key in keys})
+    return Signature((StageState("stage_1", source=source, aggregates=aggregates),))
+
+
+SIGNATURE = _keyed("k")
 
 FRESH = Found(checkpoint=None, has_target=True, target_written=False, target=None)
 AT_SEVEN = Position("curves", "q1", batch=7, rows_out=100)
@@ -264,27 +279,23 @@ def test_a_table_that_was_built_anew_without_rows() -> None:
 
 
 def test_a_changed_query_names_what_changed() -> None:
-    found = replace(GOING, signature={"keys": ["k", "l"], "window": "1 minute"})
-    assert (
-        problem(found)
-        == "its query has changed in what its state depends on (keys). Put the query back, and it continues."
+    found = replace(GOING, signature=_keyed("k", "l"))
+    assert problem(found) == (
+        "its query has changed in what its state depends on (the group key l is gone). Put the query back, and it continues."
     )
 
 
 def test_a_state_is_kept_where_only_rows_changed() -> None:
-    def signature(source: str, key: str = "k") -> dict[str, object]:
-        return {"stages": [{"name": "stage_1", "source": source, "keys": {key: key}}]}
-
     keeps = replace(MODEL, keep_state=True)
-    found = replace(GOING, signature=signature("SELECT * FROM a"))
-    filtered = signature("SELECT * FROM a WHERE b")
+    found = replace(GOING, signature=_keyed("k"))
+    filtered = _keyed("k", source="SELECT * FROM a WHERE b")
     with pytest.raises(
         StreamError, match=r"To keep the state.*`dbt run --select curves --vars '{keep_state: true}'`\."
     ):
         check(MODEL, True, filtered, found)
     check(keeps, True, filtered, found)
     with pytest.raises(StreamError, match="the group key l is new") as raised:
-        check(keeps, True, signature("SELECT * FROM a WHERE b", "l"), found)
+        check(keeps, True, _keyed("l", source="SELECT * FROM a WHERE b"), found)
     assert "keep_state" not in raised.value.msg
 
 
@@ -332,9 +343,11 @@ def test_what_a_crash_left_unfinished(found: Found, expected: bool) -> None:
 # -- an edited query -----------------------------------------------------------------------------------
 
 
-def _signature(*metrics: str, **others: object) -> dict[str, object]:
-    listed = {name: {"sql": name, "columns": [name], "kept": ["value"], "rows": ""} for name in metrics}
-    return {"version": 2, "stages": [{"name": "stage_1", "source": "t", "metrics": listed, **others}]}
+def _signature(*metrics: str, source: str = "t", keys: Mapping[str, str] | None = None) -> Signature:
+    listed = {name: MetricState(name, (name,), ("value",)) for name in metrics}
+    return Signature(
+        (StageState("stage_1", source=source, aggregates=AggregateState(keys or {}, metrics=listed)),)
+    )
 
 
 def test_aggregates_that_come_and_go_are_no_problem_unless_they_are_to_be() -> None:
@@ -357,21 +370,27 @@ def test_other_rows_are_a_problem_unless_their_author_says_so() -> None:
     ):
         check(MODEL, True, other, found)
     check(replace(MODEL, keep_state=True), True, other, found)
-    with pytest.raises(StreamError, match=r"\(the ranking\). Put the query back"):
-        check(replace(MODEL, keep_state=True), True, _signature("a", source="t where x", top=1), found)
+    with pytest.raises(StreamError, match=r"\(the group key k is new\). Put the query back"):
+        check(
+            replace(MODEL, keep_state=True), True, _signature("a", source="t where x", keys={"k": "k"}), found
+        )
 
 
 def test_a_key_of_the_table_that_the_query_does_not_give_any_more() -> None:
-    found = replace(GOING, signature={**_signature("a"), "row_key": ["k", "page"]})
-    check(replace(MODEL, columns={"K": "int", "page": "int"}), True, _signature("a"), found)
+    key = RowKey({"k": "k", "page": "page"})
+    found, now = (
+        replace(GOING, signature=replace(_signature("a"), row_key=key)),
+        replace(_signature("a"), row_key=key),
+    )
+    check(replace(MODEL, columns={"K": "int", "page": "int"}), True, now, found)
     with pytest.raises(StreamError, match="its query no longer returns page, part of the key of its table"):
         check(replace(MODEL, columns={"k": "int"}), True, _signature("a"), found)
 
 
 def _row_key(
     text: str, window: bool = False, unique_key: tuple[str, ...] | None = None, upsert: bool = True
-) -> dict[str, object]:
-    """A signature with what tells rows of the query apart, as it is read back."""
+) -> Signature:
+    """A signature with what tells rows of the query apart."""
     tumble = window_arguments.make("tumble", "ts", "10 minutes")
     source = expansion.expand("raw.bid", tumble) if window else expansion.expand_stream("raw.bid")
     plan = plan_query.plan(
@@ -383,7 +402,7 @@ def _row_key(
     found = made.upsert
     if found is not None and unique_key:
         found = replace(found, key=unique_key)
-    return {**_signature("a"), **json.loads(json.dumps({"row_key": found.signature if found else {}}))}
+    return replace(_signature("a"), row_key=found.row_key if found else None)
 
 
 GROUPS = "select {items}, count(*) as n from {{source}} group by {by}"
@@ -425,21 +444,10 @@ WINDOWS = (
             _row_key(WINDOWS.format(items="window_end, item"), True),
             "identified by item (item), window_end, and were by nothing (they are only added), so",
         ),
-        # Of an earlier version.
-        (
-            _signature("a"),
-            _row_key(GROUPS.format(items="item", by="item")),
-            "and were by nothing (they are only added), so",
-        ),
-        (
-            {**_signature("a"), "row_key": ["a"]},
-            _row_key(GROUPS.format(items="item", by="item")),
-            "identified by item, and were by a, so",
-        ),
     ],
 )
 def test_rows_of_the_table_that_would_be_found_by_other_columns(
-    was: dict[str, object], now: dict[str, object], said: str
+    was: Signature, now: Signature, said: str
 ) -> None:
     with pytest.raises(StreamError) as raised:
         check(MODEL, True, now, replace(GOING, signature=was))
@@ -451,7 +459,6 @@ def test_rows_of_the_table_that_are_found_as_they_were() -> None:
     old = _row_key(GROUPS.format(items="a as x, b as y", by="a, b"))
     for items in ("b as y, a as x", "a as x, a as z, b as y, 1 as c"):
         check(MODEL, True, _row_key(GROUPS.format(items=items, by="b, a")), replace(GOING, signature=old))
-    check(MODEL, True, old, replace(GOING, signature={**_signature("a"), "row_key": ["x", "y"]}))
     adds = _row_key(WINDOWS.format(items="window_end, item"), True, upsert=False)
     check(MODEL, True, adds, replace(GOING, signature=_signature("a")))
 
@@ -463,7 +470,7 @@ def test_rows_of_the_table_that_are_found_as_they_were() -> None:
 )
 def test_a_stream_upstream_that_is_none_any_more(stateful: bool, table: str, changes: str, name: str) -> None:
     model = replace(MODEL, sources=(StreamSource(table, table),))
-    found = replace(GOING, reads=(changes, "db.other"), signature={"keys": ["other"]})
+    found = replace(GOING, reads=(changes, "db.other"), signature=_keyed("other"))
     with pytest.raises(StreamError) as raised:
         check(model, stateful, SIGNATURE, found)
     assert raised.value.msg == (

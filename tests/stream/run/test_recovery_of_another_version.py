@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.state_signature import VERSION, Signature, from_json, to_json
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
-from dbt.adapters.spark_streaming.stream.evolution.compare import PACKAGE
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import ALIKE
-from dbt.adapters.spark_streaming.stream.run.recovery import query_problem, what_becomes
+from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
+from dbt.adapters.spark_streaming.stream.run.recovery import query_problem
+from dbt.adapters.spark_streaming.stream.state.table import read_signature
 from tests.planned import plan_of
 
 RECORDED = Path(__file__).parent / "recorded" / "signatures-0.1.0.json"
@@ -49,17 +50,15 @@ QUERIES = {
 }
 
 
-def signature(name: str) -> dict[str, Any]:
+def signature(name: str) -> Signature:
     plan = replace(plan_of(QUERIES[name], {"events": Known(event_time="ts")}, 86_400_000_000), text=name)
     made = generate.program(plan, ttl=86_400_000_000)
-    alike = {} if made.alike is None else {ALIKE: made.alike()}
-    found: dict[str, Any] = json.loads(json.dumps({**made.signature, **alike, PACKAGE: "0.1.0"}))
-    return found
+    fingerprints = None if made.alike is None else made.alike()
+    return replace(made.signature, fingerprints=fingerprints, package="0.1.0")
 
 
-def recorded(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(RECORDED.read_text())[name]
-    return found
+def recorded(name: str) -> Signature:
+    return from_json(Signature, json.loads(RECORDED.read_text())["signatures"][name])
 
 
 @pytest.fixture
@@ -69,49 +68,73 @@ def model() -> StreamModel:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_recorded_state_goes_on(model: StreamModel, name: str) -> None:
-    """Where this fails, states that are there don't go on. Read the old signature too, or raise `signature.VERSION`, keep
-    the old file and record another one beside it."""
-    had, has = recorded(name), {**signature(name), PACKAGE: "9.0.0"}
-    found = what_becomes(had, has)
+    """Where this fails, states that are there don't go on: raise `state_signature.VERSION` and record again."""
+    assert json.loads(RECORDED.read_text())["layout"] == VERSION
+    had, has = recorded(name), replace(signature(name), package="9.0.0")
+    found = evolution(had, has)
     assert found.refused == [] and not found.is_migration
     assert query_problem(model, found, had, has) is None
 
 
-@pytest.mark.parametrize("name", ["tumble", "groups", "join"])
+def properties(layout: int, package: str | None, **others: str) -> dict[str, str]:
+    noted = to_json(replace(signature("groups"), package=package))
+    return {"stream.version": str(layout), "stream.signature": json.dumps({**noted, **others})}
+
+
+@pytest.mark.parametrize("package", ["0.1.0", None])
+def test_a_state_of_another_layout_is_refused(model: StreamModel, package: str | None) -> None:
+    assert read_signature(model, properties(VERSION, package)) == replace(
+        signature("groups"), package=package
+    )
+    before = f"with dbt-spark-streaming {package}" if package else "with that version"
+    for earlier in (
+        properties(VERSION - 1, package, of_another_shape="x"),
+        properties(1, package),
+        {"stream.signature": properties(1, package)["stream.signature"]},
+        properties(VERSION, package, of_another_shape="x"),
+    ):
+        with pytest.raises(
+            StreamError, match="its state was made by an earlier dbt-spark-streaming"
+        ) as refused:
+            read_signature(model, earlier)
+        assert f"Nothing was changed: {before} it continues as before" in refused.value.msg
+        assert refused.value.msg.endswith("To rebuild it: `dbt run --full-refresh --select totals`.")
+    with pytest.raises(StreamError, match=r"a newer dbt-spark-streaming \(layout 99.*Update the package"):
+        read_signature(model, properties(99, package))
+
+
 @pytest.mark.parametrize("noted", ["0.1.0", None])
-def test_what_the_package_changed_is_no_edit(model: StreamModel, name: str, noted: str | None) -> None:
-    had, has = recorded(name), {**signature(name), PACKAGE: "9.0.0"}
-    if noted is None:
-        del had[PACKAGE]
-    for changed in ({**has, "version": 3}, {**has, "of_another_shape": True}):
-        said = query_problem(model, what_becomes(had, changed), had, changed)
-        assert said is not None
-        before = "dbt-spark-streaming 0.1.0" if noted else "an earlier dbt-spark-streaming"
-        assert (
-            f"its query is unchanged, but its state was made by {before}, and 9.0.0 keeps a different one"
-            in said
-        )
-        assert f"with {before} it continues as before" in said
-        assert "Put the query back" not in said and "changed in what" not in said
+def test_what_the_package_changed_is_no_edit(model: StreamModel, noted: str | None) -> None:
+    had, has = replace(recorded("tumble"), package=noted), replace(signature("tumble"), package="9.0.0")
+    (stage,) = has.stages
+    changed = replace(has, stages=(replace(stage, name="stage_of_another_kind"),))
+    said = query_problem(model, evolution(had, changed), had, changed)
+    assert said is not None
+    before = "dbt-spark-streaming 0.1.0" if noted else "an earlier dbt-spark-streaming"
+    assert (
+        f"its query is unchanged, but its state was made by {before}, and 9.0.0 keeps a different one" in said
+    )
+    assert f"with {before} it continues as before" in said
+    assert "Put the query back" not in said and "changed in what" not in said
     assert "`dbt run --full-refresh --select totals`" in model.build_anew
     assert "`dbt-stream state bootstrap totals --from <table>`" in model.build_anew
 
 
 def test_an_edit_is_an_edit_whatever_the_package(model: StreamModel) -> None:
-    had, has = recorded("groups"), {**signature("Top-N"), PACKAGE: "9.0.0"}
-    said = query_problem(model, what_becomes(had, has), had, has)
+    had, has = recorded("groups"), replace(signature("Top-N"), package="9.0.0")
+    said = query_problem(model, evolution(had, has), had, has)
     assert said is not None and "its query has changed in what its state depends on" in said
 
 
 def test_another_event_time_is_no_matter_of_the_package(model: StreamModel) -> None:
     """It is of the source's config, which the text doesn't say."""
-    had, has = recorded("groups"), {**signature("groups"), PACKAGE: "9.0.0"}
-    had, has = {**had, "event_times": {"events": "ts"}}, {**has, "event_times": {"events": "x"}}
-    said = query_problem(model, what_becomes(had, has), had, has)
+    had = replace(recorded("groups"), event_times={"events": "ts"})
+    has = replace(signature("groups"), package="9.0.0", event_times={"events": "x"})
+    said = query_problem(model, evolution(had, has), had, has)
     assert said is not None and "9.0.0" not in said
 
 
 if __name__ == "__main__":
-    RECORDED.write_text(
-        json.dumps({name: signature(name) for name in QUERIES}, indent=1, sort_keys=True) + "\n"
-    )
+    signatures = {name: to_json(signature(name)) for name in QUERIES}
+    noted = {"layout": VERSION, "signatures": signatures}
+    RECORDED.write_text(json.dumps(noted, indent=1, sort_keys=True) + "\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +14,13 @@ from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program, called
+from dbt.adapters.spark_streaming.query.state_signature import MetricState, Signature
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.evolution.compare import FROM_NOW, carried_on, evolution
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import ALIKE, names_of
+from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
+from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import carried_on
 from dbt.adapters.spark_streaming.stream.progress.position import Cut, Position
 from dbt.adapters.spark_streaming.stream.run.backfill_metrics import check_new_metrics
 from dbt.adapters.spark_streaming.stream.sources.replay import history
@@ -38,11 +40,11 @@ def model(tmp_path: Any, source: StreamSource) -> StreamModel:
 
 
 def said(tmp_path: Any, old: Program, new: Program, cut: Cut | None = None, marked: bool = False) -> str:
-    had: Any = json.loads(json.dumps(old.signature))
+    had = old.signature
     if marked:
-        ((name, group),) = had["groups"].items()
-        had = carried_on(had, had, {}, from_now={name: list(group["metrics"])})
-    found = evolution(had, json.loads(json.dumps(new.signature)))
+        ((name, aggregates),) = had.aggregates.items()
+        had = carried_on(had, had, {}, from_now={name: list(aggregates.metrics)})
+    found = evolution(had, new.signature)
     assert found.new and not found.refused
     kafka = StreamSource("raw.bid", "", "kafka")
     work: Any = SimpleNamespace(
@@ -66,11 +68,9 @@ TUMBLED = f"select window_start, window_end, item, {{}} from {TUMBLE} group by w
 
 def noted(made: Program, old: Program | None = None) -> Program:
     """A program whose signature says what its state is of, under the names of an older one."""
-    had = {} if old is None else old.signature
-    named = called(made, names_of(had, made))
+    named = called(made, names_of(Signature() if old is None else old.signature, made))
     assert named.alike is not None
-    entry: Any = json.loads(json.dumps(named.alike()))
-    return replace(named, signature={**named.signature, ALIKE: entry})
+    return replace(named, signature=replace(named.signature, fingerprints=named.alike()))
 
 
 def grouped(items: str) -> str:
@@ -140,7 +140,7 @@ def test_state_ttl_needs_a_count_of_all_rows(tmp_path: Any) -> None:
 
 def test_what_lacks_rows_is_noted_for_good() -> None:
     one, two, three = (
-        json.loads(json.dumps(program(grouped(items)).signature))
+        program(grouped(items)).signature
         for items in (
             "count(*) as n",
             "count(*) as n, sum(price) as s",
@@ -152,15 +152,15 @@ def test_what_lacks_rows_is_noted_for_good() -> None:
     assert not evolution(now, two).is_migration
     last = carried_on(carried_on(now, two, {}), three, {})
 
-    def metrics(signature: Any) -> Any:
-        (group,) = signature["groups"].values()
-        return group["metrics"].values()
+    def metrics(signature: Signature) -> Iterable[MetricState]:
+        (aggregates,) = signature.aggregates.values()
+        return aggregates.metrics.values()
 
-    marks = {entry["sql"]: FROM_NOW in entry for entry in metrics(last)}
+    marks = {metric.sql: metric.from_now for metric in metrics(last)}
     assert marks == {"COUNT(*)": False, "SUM(price)": True, "MAX(price)": False}
     # It is forgotten with the aggregate.
     back = carried_on(carried_on(now, one, {}), two, {})
-    assert not any(FROM_NOW in entry for entry in metrics(back))
+    assert not any(metric.from_now for metric in metrics(back))
 
 
 def test_messages_of_kafka(tmp_path: Any) -> None:

@@ -7,6 +7,16 @@ from functools import partial
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.state_signature import (
+    AggregateState,
+    BufferState,
+    DistinctState,
+    GroupState,
+    MetricState,
+    Signature,
+    StageState,
+    TreeState,
+)
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.run.evolve import begins
 from dbt.adapters.spark_streaming.stream.state.column_mapping import (
@@ -123,26 +133,28 @@ def test_what_texts_see() -> None:
 
 
 def test_signatures() -> None:
-    metric = {"sql": "SUM(k)", "columns": ["k", "n"]}
-    stage = {"name": "stage_1", "keys": {"k": "k"}, "metrics": {"SUM(k)": metric}, "sets": {}}
-    ranking = {"name": "stage_10", "members": {"part": "stage_10_members", "row": "k", "keys": ["k", "n"]}}
-    signature = {"stages": [stage, ranking], "groups": {"group_1": {"sets": {"k": {"columns": ["k"]}}}}}
+    metric, values = MetricState("SUM(k)", ("k", "n")), DistinctState(columns=("k",))
+    stage = StageState("stage_1", aggregates=AggregateState({"k": "k"}, metrics={"SUM(k)": metric}))
+    ranking = StageState("stage_10", buffer=BufferState("stage_10_row"))
+    group = GroupState(aggregates=AggregateState(distinct_sets={"k": values}))
+    signature = Signature((stage, ranking), TreeState(groups={"group_1": group}))
     noted = {"stage_1_groups": {"k": "k__int"}, "group_1_distinct_k": {"k": "k__date"}}
     found = as_in_table(signature, noted)
-    assert found["stages"][0]["metrics"] == {"SUM(k)": {"sql": "SUM(k)", "columns": ["k__int", "n"]}}
-    assert found["stages"][0]["keys"] == {"k": "k"} and found["stages"][1] == ranking
-    assert found["groups"] == {"group_1": {"sets": {"k": {"columns": ["k__date"]}}}}
-    assert as_in_table(signature, noted, keys=True)["stages"][0]["keys"] == {"k__int": "k"}
-    members = as_in_table(signature, {"stage_10_members": {"k": "k__int"}})["stages"][1]["members"]
-    assert (members["row"], members["keys"]) == ("k__int", ["k__int", "n"])
+    assert found.aggregates["stage_1"].metrics == {"SUM(k)": MetricState("SUM(k)", ("k__int", "n"))}
+    assert found.aggregates["stage_1"].keys == {"k": "k"} and found.stages[1] == ranking
+    assert found.aggregates["group_1"].distinct_sets == {"k": DistinctState(columns=("k__date",))}
+    assert as_in_table(signature, noted, keys=True).aggregates["stage_1"].keys == {"k__int": "k"}
     assert as_in_table(signature, {}) == signature
 
 
 def test_a_part_that_comes_has_no_column_yet() -> None:
     """Its keys go where the stage has them, not into a column that is called so."""
-    stage = {"name": "stage_1", "keys": {"k": "k"}, "metrics": {}, "sets": {}}
-    of_set = {"part": "stage_1_distinct_v", "columns": ["v"]}
-    found = evolution({"stages": [stage]}, {"stages": [{**stage, "sets": {"v": of_set}}]})
+
+    def stage(**sets: DistinctState) -> Signature:
+        aggregates = AggregateState({"k": "k"}, distinct_sets=sets)
+        return Signature((StageState("stage_1", aggregates=aggregates),))
+
+    found = evolution(stage(), stage(v=DistinctState("stage_1_distinct_v", ("v",))))
     known = KnownColumns(
         {"k": "date", "k__int": "int"}, {"stage_1_groups": {"k": "k__int"}}, partial(begins, found)
     )

@@ -13,6 +13,7 @@ from dbt.adapters.spark_streaming.query.generation.signature import signature
 from dbt.adapters.spark_streaming.query.plan.state.groups import is_inexact
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
+from dbt.adapters.spark_streaming.query.state_signature import GroupState, ResultTimes, Signature, TreeState
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.query.windows.emission import FINAL
 from dbt.adapters.spark_streaming.stream.evolution.compare import differences, evolution
@@ -44,41 +45,38 @@ def test_only_floating_point_depends_on_the_order(function: str, types: Types | 
     assert is_inexact(Metric("m", function, ("n",), None, None, f"{function}(n)", types=types)) is inexact
 
 
-def _tree(**group: object) -> dict[str, object]:
-    parts = ["g_groups", *([str(group["given"])] if "given" in group else [])]
-    return {
-        "version": 2,
-        "stages": [],
-        "operators": {"g": "by k"},
-        "inputs": {"g": []},
-        "root": "g",
-        "remade": True,
-        "groups": {"g": {"operator": "g", "keys": {}, "metrics": {}, **group}},
-        "parts": {"g": parts},
-        "output": "output",
-        "state_ttl": True,
-    }
+def _tree(last_output: str | None = None, results: ResultTimes | None = None) -> Signature:
+    tree = TreeState(
+        operators={"g": "by k"},
+        inputs={"g": ()},
+        root="g",
+        can_rebuild=True,
+        groups={"g": GroupState("g", last_output=last_output)},
+        parts={"g": ("g_groups", *([last_output] if last_output else []))},
+        output="output",
+        has_ttl=True,
+    )
+    return Signature(tree=tree, results=results)
 
 
 def test_a_state_with_rows_given_last_goes_on_where_they_are_needed_no_more() -> None:
-    assert differences(_tree(given="g_given"), _tree()) == []
+    assert differences(_tree("g_given"), _tree()) == []
     # The other way they would be missing for the groups that are there.
-    assert evolution(_tree(), _tree(given="g_given")).refused
+    assert evolution(_tree(), _tree("g_given")).refused
 
 
-def test_a_tree_without_a_note_of_its_results_had_one_for_each_window() -> None:
-    late = {"first": None, "update": None, "complete": 300_000_000, "last": 300_000_000}
-    once = {**late, "complete": 0, "last": 0}
-    assert differences(_tree(), {**_tree(), "results": once}) == []
-    assert evolution(_tree(), {**_tree(), "results": late}).refused
-    assert evolution({**_tree(), "results": late}, {**_tree(), "results": once}).refused
+def test_results_of_windows_come_when_they_came() -> None:
+    late, once = ResultTimes(complete=300_000_000, last=300_000_000), ResultTimes()
+    assert evolution(_tree(), _tree(results=late)).refused
+    assert evolution(_tree(results=late), _tree(results=once)).refused
+    assert differences(_tree(results=late), _tree(results=late)) == []
 
 
 def test_a_tree_over_windows_notes_when_its_results_come() -> None:
     window = expansion.expand("events", window_arguments.make("tumble", "ts", "1 hour"))
     counted = f"select window_end, k, count(*) as c from {window} group by window_start, window_end, k"
     plan = plan_query.plan(f"select c, count(*) as n from ({counted}) group by c", domains=("c",))
-    assert signature(plan)["results"] == asdict(FINAL)
+    assert signature(plan).results == ResultTimes(**asdict(FINAL))
 
 
 @pytest.mark.parametrize(

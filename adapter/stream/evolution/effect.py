@@ -1,0 +1,118 @@
+"""The effect of an edited query on a state, and its description."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+GROUPING_SETS = "the grouping sets"
+KEY_ORDER = "the order of its group keys, which grouping_id() goes by"
+ENUMERATED = "enum_distinct"
+RETRACTS = "whether rows of its stream go again"
+STORAGE = "how its aggregates are kept: their values are of another type"
+SOURCE = "what is read below the aggregates"
+STREAMS = "the streams it reads"
+BELOW = "the results that one of its stages keeps of another"
+RANKING = "the ranking"
+RANKED_ROWS = "what the rows that it keeps are made of"
+OPERATORS = "the operators that keep it up to date"
+HAS_TTL = "whether there is a state_ttl"
+RESULTS = "when results of its windows are complete and their state goes: complete_result_offset, last_result_offset"
+NOW_ROWS = "it keeps the rows of its windows, and kept aggregates of them"
+NOW_AGGREGATES = "it keeps aggregates of its windows, and kept their rows"
+VAGUE = (OPERATORS, SOURCE, RANKED_ROWS, RANKING, BELOW, NOW_ROWS, NOW_AGGREGATES)
+"""Reasons that need the edited clauses to be understood."""
+MORE_ROWS = "the ranking is of {} rows and was of {}, and no others are kept, so those that move up are lost"
+
+
+@dataclass
+class Evolution:
+    """The effect of an edited query on a state."""
+
+    kept: list[str] = field(default_factory=list)
+    """SQL of the aggregates that are kept."""
+    new: list[str] = field(default_factory=list)
+    """SQL of the new aggregates, which start with the next row."""
+    come: dict[str, set[str]] = field(default_factory=dict)
+    """Keys in the signature of the new aggregates, by stage."""
+    removed: list[str] = field(default_factory=list)
+    """SQL of the removed aggregates."""
+    refused: list[str] = field(default_factory=list)
+    """Reasons why the state can't be used by the new query; empty if it can."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """New names of the state columns that are kept, by their old names."""
+    own: set[str] = field(default_factory=set)
+    """New names of the columns of kept aggregates."""
+    dropped: dict[str, set[str]] = field(default_factory=dict)
+    """Columns of removed aggregates, by stage. Another stage may have a column of the same name."""
+    begun: dict[str, set[str]] = field(default_factory=dict)
+    """Columns of new aggregates, by stage."""
+    gone_parts: list[str] = field(default_factory=list)
+    """State tables whose rows are deleted."""
+    remade: list[str] = field(default_factory=list)
+    """Parts of the result that are rebuilt from the rest of the state, in words."""
+    shortened: list[str] = field(default_factory=list)
+    """Rankings that keep fewer rows than before, in words."""
+    reshaped: list[str] = field(default_factory=list)
+    """Output whose columns change, in words. The table must contain the output of the last micro-batch before."""
+    of_rows: set[str] = field(default_factory=set)
+    """State columns that hold the complete rows of windows, unranked. Fields of these rows may become unnecessary."""
+    sweeps: bool = False
+    """Whether only the state tables that aren't in `gone_parts` are kept."""
+    begun_parts: set[str] = field(default_factory=set)
+    """State tables that are added."""
+    begun_in: dict[str, set[str]] = field(default_factory=dict)
+    """Columns of new aggregates in each kept state table, if `sweeps`."""
+    is_of_package: bool = False
+    """Whether the query is unchanged, but this version of the package stores its state differently."""
+    replayed: list[str] | None = None
+    """Groups and rankings from which the operators above are rebuilt; None if no operator is rebuilt."""
+
+    @property
+    def is_migration(self) -> bool:
+        """Whether the state has to be changed."""
+        renamed = any(was != now for was, now in self.renamed.items())
+        return bool(self.new or self.removed or self.remade or self.shortened or self.reshaped) or renamed
+
+    @property
+    def words(self) -> list[str]:
+        """All differences, in words."""
+        found = [*self.refused]
+        found += [f"the aggregate {text} is gone" for text in self.removed]
+        found += [f"the aggregate {text} is new" for text in self.new]
+        found += [f"{what} is another one" for what in [*self.remade, *self.shortened]]
+        found += [f"{what} has other columns" for what in self.reshaped]
+        return list(dict.fromkeys(found))
+
+    @property
+    def sentence(self) -> str:
+        """The effects of a migration, for the log."""
+        return self.told("new from here on")
+
+    def told(self, new: str) -> str:
+        """Returns the effects of a migration in words. `new` is the text before the list of new aggregates."""
+        kept = f"{len(self.kept)} aggregates are kept" if len(self.kept) != 1 else f"{self.kept[0]} is kept"
+        told = [
+            *([kept] if self.kept or self.new or self.removed else []),
+            *([f"{new}: {', '.join(self.new)}"] if self.new else []),
+            *([f"removed: {', '.join(self.removed)}"] if self.removed else []),
+            *(f"{what} is rebuilt" for what in self.remade),
+            *self.shortened,
+            *(f"{what} has other columns" for what in self.reshaped),
+        ]
+        return "; ".join(told)
+
+    def limit_ranking(self, had: int, has: int, may_have_expired: bool) -> None:
+        """Adds the effect of another N on a ranking's rows."""
+        if has > had:
+            self.refused.append(MORE_ROWS.format(has, had))
+        elif has < had and may_have_expired:
+            # Rows of closed windows, and of rankings that may have expired, are not changed.
+            self.shortened.append(f"the ranking of {has} rows instead of {had}")
+        elif has < had:
+            self.remade.append(f"the ranking, of {has} rows instead of {had},")
+
+
+def changed_in(words: Sequence[str]) -> str:
+    """Returns the beginning of a sentence that lists how the query of a state has changed."""
+    return f"its query has changed in what its state depends on ({'; '.join(words)})"

@@ -1,0 +1,45 @@
+"""The signature of a state after its migration to another query."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from ...query.state_signature import AggregateState, Signature
+
+
+def carried_on(
+    old: Signature,
+    new: Signature,
+    left: Mapping[str, Collection[str]],
+    dropped: Collection[str] = (),
+    replayed: Sequence[str] | None = None,
+    from_now: Mapping[str, Collection[str]] | None = None,
+) -> Signature:
+    """Returns the signature of a state after its migration to another query.
+
+    Args:
+        old: signature of the state before.
+        new: signature of the query.
+        left: by stage, columns that still hold values of removed aggregates, because another stage uses the column.
+        dropped: columns that are dropped from the state.
+        replayed: groups from which the operators above are to be rebuilt; None to keep those of `old`.
+        from_now: by stage, new aggregates that don't include the rows before them.
+    """
+    before = old.aggregates
+
+    def noted(name: str, aggregates: AggregateState) -> AggregateState:
+        had = before.get(name, AggregateState())
+        restarted = {key for key, metric in had.metrics.items() if metric.from_now}
+        restarted |= {*(from_now or {}).get(name, ())}
+        return replace(
+            aggregates,
+            metrics={
+                key: replace(metric, from_now=True) if key in restarted else metric
+                for key, metric in aggregates.metrics.items()
+            },
+            leftovers=tuple(sorted(({*had.leftovers} - {*dropped}) | {*left.get(name, ())})),
+        )
+
+    found = new.with_aggregates(noted)
+    return replace(found, rebuilt_from=old.rebuilt_from if replayed is None else tuple(replayed))

@@ -1,0 +1,278 @@
+"""Compares the operators of a state with those of an edited query.
+
+Operators that differ are rebuilt from unchanged groups and rankings below them, whose state includes all rows so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ...query.state_signature import AggregateState, TreeState
+from .aggregates import compare_aggregates, key_differences
+from .effect import (
+    ENUMERATED,
+    GROUPING_SETS,
+    KEY_ORDER,
+    MORE_ROWS,
+    OPERATORS,
+    RANKED_ROWS,
+    RANKING,
+    RETRACTS,
+    SOURCE,
+    Evolution,
+)
+from .match_parts import has_same_single, same_parts
+from .trees import Trees, operator_of, operators_below
+
+
+def compare_operators(found: Evolution, trees: Trees) -> None:
+    """Adds the effect on a tree of operators."""
+    was, now = trees.was, trees.now
+    if trees.same_rows and has_same_single(trees.old, trees.new):
+        for name in trees.groups:
+            had, has = was.groups[name].aggregates, now.groups[name].aggregates
+            found.refused += group_effect(had, has, name, same_rows=True).refused
+            compare_aggregates(found, name, had, has, same_rows=True)
+        _compare_final_ranking(found, trees, is_same=True)
+        return
+    if _structure(was) == _structure(now):
+        of_same = trees.groups_of_same_rows()
+        for name in trees.groups:
+            had, has = was.groups[name].aggregates, now.groups[name].aggregates
+            found.refused += group_effect(had, has, name, name in of_same).words
+        return
+    if _compare_final_ranking(found, trees, is_same=_is_same_but_rankings(was, now)):
+        return
+    # Window stages are numbered in the order in which the planner reads them.
+    same_stages = trees.has_same_stages()
+    if same_stages and _compare_same_rows(found, trees):
+        return
+    if not now.can_rebuild or not same_stages:
+        found.refused += _why_refused(trees)
+    elif now.has_ttl:
+        why = _why_refused(trees)
+        found.refused += (
+            [f"{why[0]}; with state_ttl they aren't rebuilt", *why[1:]] if why == [OPERATORS] else why
+        )
+    else:
+        _rebuild(found, trees)
+
+
+def _structure(tree: TreeState) -> tuple[object, ...]:
+    return tree.operators, tree.root, tree.parts, tree.rankings
+
+
+def _is_same_but_rankings(was: TreeState, now: TreeState) -> bool:
+    return all(getattr(was, each) == getattr(now, each) for each in ("operators", "root", "parts", "groups"))
+
+
+def group_effect(old: AggregateState, new: AggregateState, name: str, same_rows: bool) -> Evolution:
+    """Returns the effect on the state of a GROUP BY without windows."""
+    found = Evolution()
+    reasons = {
+        "the group keys": old.keys != new.keys,
+        GROUPING_SETS: old.grouping_sets != new.grouping_sets,
+        RETRACTS: old.retracts != new.retracts,
+        ENUMERATED: old.enumerated != new.enumerated,
+        KEY_ORDER: old.key_order is not None and old.key_order != new.key_order,
+    }
+    found.refused += [reason for reason, holds in reasons.items() if holds]
+    compare_aggregates(found, name, old, new, same_rows)
+    return found
+
+
+def _why_refused(trees: Trees) -> list[str]:
+    """Returns the reasons why a state can't be used by a query: specific ones if both have a single stateful operator."""
+    was, now = trees.was, trees.now
+    if was.single is None or now.single is None:
+        return [OPERATORS]
+    if len(was.groups) == len(now.groups) == 1:
+        (had,), (has,) = ([each.aggregates for each in tree.groups.values()] for tree in (was, now))
+        sets = {
+            GROUPING_SETS: had.grouping_sets != has.grouping_sets,
+            KEY_ORDER: had.key_order != has.key_order,
+        }
+        found = [*key_differences(had.keys, has.keys), *(reason for reason, holds in sets.items() if holds)]
+        return found or [SOURCE]
+    if was.groups or now.groups:
+        return [OPERATORS]
+    return [RANKED_ROWS if was.single.by == now.single.by else RANKING]
+
+
+def _compare_final_ranking(found: Evolution, trees: Trees, is_same: bool) -> bool:
+    """Returns whether only N of a final Top-N has changed, and adds the effect on its rows. `is_same`: whether everything
+    else is known to be the same."""
+    was, now = trees.was, trees.now
+    root = now.root
+    others = [{**tree.rankings, root: None} for tree in (was, now)]
+    if (
+        not is_same
+        or now.output is not None
+        or now.groups
+        or root not in was.rankings
+        or others[0] != others[1]
+    ):
+        return False
+    may_have_expired = now.has_ttl or not now.can_rebuild
+    found.limit_ranking(was.rankings[root], now.rankings[root], may_have_expired)
+    if found.remade:
+        found.replayed = [*now.parts[root]]
+    return True
+
+
+# -- the same rows -------------------------------------------------------------------------------------
+
+
+def _compare_same_rows(found: Evolution, trees: Trees) -> bool:
+    """Returns whether two trees have the same rows and the same state tables, so that at most aggregates and output
+    columns differ; adds these differences."""
+    if trees.fingerprints is None or not same_parts(*trees.fingerprints):
+        return False
+    was, now = trees.was, trees.now
+    # State tables of distinct values are added and removed with the aggregates that use them.
+    parts = [tree.all_parts - _parts_of_values(tree) for tree in (was, now)]
+    rows = [each.rows for each in trees.fingerprints]
+    if rows[0] != rows[1] or parts[0] != parts[1] or was.groups.keys() != now.groups.keys():
+        return False
+    # Without a state table of the output, the root's output is computed from its state.
+    meanings = [each.meaning for each in trees.fingerprints]
+    outputs = was.output_parts | now.output_parts
+    is_reshaped = meanings[0] != meanings[1] and bool(outputs)
+    if is_reshaped and not _has_same_row_key(trees):
+        return False
+    of_same = trees.groups_of_same_rows()
+    before = {name: trees.distinguished(name) for name in was.groups}
+    if not all(_may_keep_group(trees, name, before[name], name in of_same) for name in before):
+        return False
+    for name, had in before.items():
+        compare_aggregates(found, name, had, now.groups[name].aggregates, name in of_same)
+    if is_reshaped:
+        found.reshaped.append("its output")
+        for part in sorted(outputs):
+            found.gone_parts.append(part)
+            found.dropped[part] = found.begun[part] = {f"{part}_row"}
+    return True
+
+
+def _parts_of_values(tree: TreeState) -> set[str]:
+    """Returns the state tables with the distinct values of groups."""
+    return {each.part for group in tree.groups.values() for each in group.aggregates.distinct_sets.values()}
+
+
+def _has_same_row_key(trees: Trees) -> bool:
+    """Returns whether old rows are found in the table by the key of the new ones, so that its columns are unchanged."""
+    assert trees.fingerprints is not None
+    key = trees.new.row_key
+    if trees.old.row_key != key:
+        return False
+    had, has = (dict(each.columns) for each in trees.fingerprints)
+    return key is None or (
+        key.columns is not None and all(had.get(each) == has.get(each, "") for each in key.columns)
+    )
+
+
+def _may_keep_group(trees: Trees, name: str, had: AggregateState, same_rows: bool) -> bool:
+    group = trees.now.groups[name]
+    has = group.aggregates
+    # The state has the last emitted row of a group, with the columns of its aggregates.
+    is_row_changed = group.last_output is not None and had.metrics.keys() != has.metrics.keys()
+    if is_row_changed or trees.changed_values(name):
+        return False
+    if group.operator != trees.now.root and trees.is_reworded(name):
+        return False
+    return not group_effect(had, has, name, same_rows).refused
+
+
+# -- a rebuild -----------------------------------------------------------------------------------------
+
+
+def _rebuild(found: Evolution, trees: Trees) -> None:
+    """Adds the effect of a rebuild from unchanged groups and rankings, or refuses it."""
+    problems = _problems(trees)
+    starts = rebuild_starts(trees.now, [name for name in problems if not problems[name]])
+    if starts is None:
+        more = [MORE_ROWS.format(has, had) for _, had, has in trees.rankings() if has > had]
+        found.refused += more or _why_refused(trees)
+        found.refused += [problem for each in problems.values() for problem in each]
+        return
+    of_groups = starts & trees.now.groups.keys()
+    made_of = [*(["groups"] if of_groups else []), *(["rankings"] if starts - of_groups else [])]
+    found.replayed = sorted(starts)
+    found.remade.append(f"what is computed of its {' and '.join(made_of)}")
+    of_same = trees.groups_of_same_rows()
+    for name in sorted(of_groups):
+        has = trees.now.groups[name]
+        compare_aggregates(found, name, trees.distinguished(name), has.aggregates, name in of_same)
+        found.begun_in |= {part: found.begun[name] for part in trees.now.parts[has.operator]}
+    lost, made = (_metrics_of_one(trees, tree) for tree in (trees.was, trees.now))
+    found.removed += [text for text in lost if text not in made]
+    gone = (trees.was.all_parts | trees.was.output_parts) - _kept_parts(trees, starts)
+    found.gone_parts += sorted(gone - {*found.gone_parts})
+    found.begun_parts |= trees.now.all_parts - trees.was.all_parts
+    found.sweeps = True
+
+
+def _problems(trees: Trees) -> dict[str, list[str]]:
+    """Returns the groups and rankings whose state is complete, and what prevents the use of each, in words."""
+    of_same = trees.groups_of_same_rows()
+    found = {
+        name: [
+            *group_effect(
+                trees.distinguished(name), trees.now.groups[name].aggregates, name, name in of_same
+            ).refused,
+            *trees.changed_values(name),
+        ]
+        for name in trees.groups
+        if trees.is_complete(name) and trees.is_same_below(trees.now.groups[name].operator)
+    }
+    return found | {
+        part: []
+        for part, had, has in trees.rankings()
+        if has <= had and trees.is_complete(part) and trees.is_same_below(operator_of(trees.now, part))
+    }
+
+
+def _kept_parts(trees: Trees, starts: Collection[str]) -> set[str]:
+    """Returns the state tables at and below the operators from which a rebuild starts."""
+    was, now = trees.was, trees.now
+    at = {part for name in starts for part in was.parts.get(operator_of(was, name), ())}
+    below = {each for name in starts for each in operators_below(now.inputs, operator_of(now, name))}
+    last_outputs = {was.groups[name].last_output for name in starts if name in was.groups}
+    return (at | {part for each in below for part in now.parts.get(each, ())}) - last_outputs
+
+
+def _metrics_of_one(trees: Trees, tree: TreeState) -> dict[str, None]:
+    """Returns the aggregates of the groups that only one of the trees has."""
+    return {
+        metric.sql: None
+        for name, group in tree.groups.items()
+        if name not in trees.groups
+        for metric in group.aggregates.metrics.values()
+    }
+
+
+def rebuild_starts(tree: TreeState, usable: Collection[str]) -> set[str] | None:
+    """Returns the topmost groups and rankings with usable state on each path from the root, or None if a path has none.
+
+    >>> rebuild_starts(TreeState(root="top", inputs={"top": ("rows",), "rows": ("source",), "source": ()}), ["rows"])
+    {'rows'}
+    >>> rebuild_starts(TreeState(root="top", inputs={"top": ("rows",), "rows": ()}), [])
+    """
+    names = {operator_of(tree, name): name for name in usable}
+
+    def below(operator: str) -> set[str] | None:
+        if operator in names:
+            return {operator}
+        found = [below(each) for each in tree.inputs[operator]]
+        return (
+            None if not found or None in found else set().union(*(each for each in found if each is not None))
+        )
+
+    while (found := below(tree.root)) is not None:
+        # An operator above another one would ingest that one's replayed groups a second time.
+        upper = {each for each in found if operators_below(tree.inputs, each) & found}
+        if not upper:
+            return {names[each] for each in found}
+        for each in upper:
+            del names[each]
+    return None

@@ -1,0 +1,142 @@
+"""Compares a stage of windows of a state with that of an edited query. State can't be regrouped by other windows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import fields
+
+from ...query.state_signature import AggregateState, StageOutput, StageState, TopState, WindowState
+from .aggregates import compare_aggregates, key_differences
+from .effect import (
+    BELOW,
+    ENUMERATED,
+    GROUPING_SETS,
+    KEY_ORDER,
+    NOW_AGGREGATES,
+    NOW_ROWS,
+    RANKING,
+    SOURCE,
+    STREAMS,
+    Evolution,
+)
+
+
+def compare_stages(
+    found: Evolution, old: StageState, new: StageState, same_rows: bool, is_edited: bool
+) -> None:
+    """Adds the effect on a stage.
+
+    Args:
+        found: the effect so far.
+        old: stage of the state.
+        new: stage of the query.
+        same_rows: whether the author accepts that the input rows differ.
+        is_edited: whether the text of the query has changed.
+    """
+    found.refused += _window_differences(old.window, new.window)
+    if (old.aggregates is None) != (new.aggregates is None):
+        found.refused.append(NOW_ROWS if new.aggregates is None else NOW_AGGREGATES)
+        return
+    if old.aggregates is not None and new.aggregates is not None:
+        found.refused += key_differences(old.aggregates.keys, new.aggregates.keys)
+    is_same = _has_same_input(old, new)
+    if _is_below_changed(old, new):
+        found.refused.append(BELOW)
+    if old.aggregates is not None and new.aggregates is not None:
+        found.refused += _grouping_differences(old.aggregates, new.aggregates)
+    if old.source != new.source and not is_same and not same_rows:
+        found.refused.append(SOURCE)
+    if old.streams != new.streams:
+        found.refused.append(STREAMS)
+    if old.buffer is not None and new.buffer is not None:
+        if old.buffer.top is None and new.buffer.top is None:
+            found.of_rows.add(new.buffer.column)
+        _compare_top(found, old.buffer.top, new.buffer.top, is_edited)
+    if old.aggregates is None or new.aggregates is None or old.aggregates.keys != new.aggregates.keys:
+        return  # with other keys no aggregate can be kept
+    # Another source is a reason for all aggregates, so that of each one needs no comparison.
+    same_rows = same_rows or (old.source != new.source and not is_same)
+    compare_aggregates(found, new.name, old.aggregates, new.aggregates, same_rows)
+
+
+def _has_same_input(old: StageState, new: StageState) -> bool:
+    """Returns whether the inputs differ at most in the names of relations or in the order of conditions."""
+    plain = [None if each.buffer is None else each.buffer.plain for each in (old, new)]
+    return any(was is not None and was == now for was, now in (plain, (old.source_digest, new.source_digest)))
+
+
+def _grouping_differences(old: AggregateState, new: AggregateState) -> Iterator[str]:
+    if old.enumerated != new.enumerated:
+        yield ENUMERATED
+    if old.grouping_sets != new.grouping_sets:
+        yield GROUPING_SETS
+    if old.key_order != new.key_order:
+        yield KEY_ORDER
+
+
+def _compare_top(found: Evolution, old: TopState | None, new: TopState | None, is_edited: bool) -> None:
+    """Adds the effect on a ranking's rows. N can decrease, because the state has the rows of all ranks up to the old N, or
+    all rows if there was no ranking."""
+    if new is None:
+        if old is not None:
+            found.refused.append(RANKING)
+    elif old is None:
+        if is_edited:
+            found.shortened.append(f"the ranking of {new.rows} rows instead of all rows")
+    elif (old.function, old.partition, old.order) != (new.function, new.partition, new.order):
+        found.refused.append(RANKING)
+    else:
+        found.limit_ranking(old.rows, new.rows, may_have_expired=True)
+
+
+def _is_below_changed(old: StageState, new: StageState) -> bool:
+    """Returns whether the results of other stages that a stage reads are other ones."""
+    renewed = _renewed(old, new)
+    is_by_name = all(each.columns is not None for each in new.below.values())
+    if old.below.keys() != new.below.keys() or not is_by_name:
+        return old.below != new.below or bool(renewed)
+    # An aggregate over * needs all columns.
+    metrics = () if new.aggregates is None else new.aggregates.metrics
+    needs_all = any("*" in text.removeprefix("COUNT(*)") for text in metrics)
+    return not all(_may_follow(old.below[name], new.below[name], needs_all, renewed) for name in new.below)
+
+
+def _renewed(old: StageState, new: StageState) -> set[str]:
+    """Returns the state names, in the stages that this stage reads, whose meaning has changed."""
+    was, now = old.reads, new.reads
+    return {
+        name
+        for stage in was.keys() & now.keys()
+        for name in was[stage].keys() & now[stage].keys()
+        if was[stage][name] != now[stage][name]
+    }
+
+
+def _may_follow(was: StageOutput, now: StageOutput, needs_all: bool, renewed: Collection[str]) -> bool:
+    """Returns whether the rows, and the columns that both outputs have, are the same."""
+
+    def same(one: str, other: str) -> bool:
+        return one == other and not any(re.search(rf"\b{re.escape(name)}\b", one) for name in renewed)
+
+    if was.columns is None or now.columns is None:
+        return was.text == now.text
+    if needs_all:
+        return same(was.text, now.text)
+    both = was.columns.keys() & now.columns.keys()
+    return same(was.rows, now.rows) and all(same(was.columns[each], now.columns[each]) for each in both)
+
+
+def _window_differences(old: WindowState, new: WindowState) -> Iterator[str]:
+    """Yields the differences between two windows, in words.
+
+    >>> list(_window_differences(WindowState("tumble", size=60, step=60), WindowState("tumble", size=90, step=90)))
+    ["the window's size"]
+    """
+    if old.kind != new.kind:
+        yield f"the window is {new.kind}() and was {old.kind}()"
+        return
+    for name in sorted(each.name for each in fields(WindowState)):
+        is_step_of_tumble = (name, new.kind) == ("step", "tumble")  # which is its size
+        if getattr(old, name) != getattr(new, name) and not is_step_of_tumble:
+            yield f"the window's {name}"
