@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base import available
@@ -80,6 +80,20 @@ else:
     )
 
 
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run of a model does beside reading its input."""
+
+    flush: bool = False
+    """Whether to close all windows afterwards."""
+    at_once: bool = False
+    """Whether to read everything in one micro-batch, regardless of the sources' limits."""
+    keep_state: bool = False
+    """Whether to keep the state if it was built from other rows of the same sources."""
+    bootstrap: Mapping[str, str] | None = None
+    """The table whose rows replace the source's history, by name of the model."""
+
+
 class StreamingMethods(metaclass=AdapterMeta):
     """Methods of the adapter that macros/windows and macros/materializations call."""
 
@@ -93,27 +107,24 @@ class StreamingMethods(metaclass=AdapterMeta):
         relation: object,
         time_col: str,
         lengths: Sequence[object],
-        offset: object = "0 seconds",
-        emit: str = "every_step",
-        partition_by: str | Sequence[str] | None = None,
-        time_zone: str | None = None,
+        **options: Any,
     ) -> str:
         """Returns the subquery of a window macro (tumble, hop, cumulate, session).
+
+        Args:
+            kind: name of the macro.
+            relation: the stream.
+            time_col: its time column.
+            lengths: the lengths that the macro takes, in its order.
+            options: `offset`, `emit`, `partition_by` and `time_zone`, where the macro has them.
 
         Raises:
             CompilationError: an argument is wrong.
         """
         with streaming.sentences():
             given = [None if isinstance(each, Undefined) else each for each in lengths]
-            window = window_arguments.make(
-                kind,
-                None if isinstance(time_col, Undefined) else time_col,
-                *given,
-                offset=offset,
-                emit=emit,
-                partition_by=partition_by,
-                time_zone=time_zone,
-            )
+            time = None if isinstance(time_col, Undefined) else time_col
+            window = window_arguments.make(kind, time, *given, **options)
             return expansion.expand(str(relation), window)
 
     @available.parse(lambda *arguments, **named: "")
@@ -348,11 +359,8 @@ class StreamingMethods(metaclass=AdapterMeta):
         model: Mapping[str, Any],
         sql: str,
         graph: Any = None,
-        flush: bool = False,
-        at_once: bool = False,
-        keep_state: bool = False,
-        bootstrap: Mapping[str, str] | None = None,
         gives: Mapping[str, str] | None = None,
+        **options: Any,
     ) -> streaming.StreamResponse:
         """Runs a model's stream until it has read all available input, and returns dbt's response.
 
@@ -362,24 +370,22 @@ class StreamingMethods(metaclass=AdapterMeta):
             model: its node.
             sql: its compiled text.
             graph: dbt's graph.
-            flush: whether to close all windows afterwards.
-            at_once: whether to read everything in one micro-batch, regardless of the sources' limits.
-            keep_state: whether to keep the state if it was built from other rows of the same sources.
-            bootstrap: the table whose rows replace the source's history, by name of the model.
             gives: the types of the query's columns by name, to which the table is adapted. None leaves it unchanged.
+            options: fields of `RunOptions`.
 
         Raises:
             DbtRuntimeError: the stream can't start or continue.
         """
         if self._is_empty_run():
             return streaming.StreamResponse("STREAM (--empty: no rows)", code="STREAM")
+        run = RunOptions(**options)
 
         def described(gives: Mapping[str, str] | None) -> tuple[StreamModel, Program]:
             program = streaming.program(model, self._plan(model, sql, graph))
             found = stream_node.model(model, self.environment, program, project_root, graph)
-            found = replace(found, keep_state=keep_state, columns=gives)
-            found = _bootstrapped(found, bootstrap, graph)
-            return found.at_once() if at_once else found, program
+            found = replace(found, keep_state=run.keep_state, columns=gives)
+            found = _bootstrapped(found, run.bootstrap, graph)
+            return found.at_once() if run.at_once else found, program
 
         def replan() -> tuple[StreamModel, Program]:
             self.environment.declared.look_again(sql)
@@ -394,7 +400,7 @@ class StreamingMethods(metaclass=AdapterMeta):
                 self.environment.declared.make_mentioned(sql, project_root)
                 return streaming.StreamResponse("STREAM (ready)", code="STREAM")
         with health.noted(streamed):
-            return self._take_in(sql, streamed, program, flush, replan)
+            return self._take_in(sql, streamed, program, run.flush, replan)
 
     def _take_in(
         self,

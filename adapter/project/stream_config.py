@@ -162,6 +162,46 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
     Raises:
         QueryError: a key is unknown, or a value is wrong or not supported. The message names it.
     """
+    _check_keys(config, standard)
+    results = emission.read(config)
+    if results.changes and config.get("output_mode") == "append":
+        raise QueryError(
+            "config 'output_mode' is 'append', but early firing and late_updates change emitted rows; leave "
+            "output_mode out, or write 'upsert'."
+        )
+    watermark, trigger = _watermark(config), _trigger(config)
+    unique = config.get("unique_key")
+    return StreamConfig(
+        watermark,
+        trigger,
+        results,
+        upsert=results.changes or config.get("output_mode") == "upsert",
+        changelog=_said(config, "changelog", False),
+        changelog_retention=_changelog_retention(config.get("changelog_retention")),
+        idle_timeout=_positive(
+            config,
+            "idle_timeout",
+            "longer than zero; write how long a stream may be idle before the others continue without it, as in "
+            "'10 minutes'",
+        ),
+        state_ttl=_positive(
+            config,
+            "state_ttl",
+            "longer than nothing; write after how long without rows a key may be forgotten, as in '7 days'",
+        ),
+        constant_domains=tuple(_said(config, "constant_domains", ())),
+        output_mode=config.get("output_mode"),
+        unique_key=(unique,) if isinstance(unique, str) else tuple(unique or ()),
+        retention=_retention(config),
+        allow_recompute=_said(config, "allow_recompute", True),
+        on_state_change=_said(config, "on_state_change", MIGRATE),
+        on_new_metric=_said(config, "on_new_metric", FROM_NOW),
+        on_running=_said(config, "on_running", SKIP),
+    )
+
+
+def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
+    """Raises if a key is unknown, or its value is wrong for itself."""
     for key, value in config.items():
         if key in _TABLE:
             if problem := _TABLE[key](value):
@@ -181,64 +221,56 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
                 f"config '{key}' is unknown for a streaming model{_near(key) or '.'} Its own are: "
                 f"{', '.join(sorted(_TABLE))}. What is only meant for readers goes under 'meta'."
             )
-    watermark = intervals.parse(_said(config, "watermark", "0 seconds"), "config 'watermark':")
-    if watermark < 0:
+
+
+def _watermark(config: Mapping[str, Any]) -> int:
+    """Returns the delay of the watermark, in microseconds."""
+    found = intervals.parse(_said(config, "watermark", "0 seconds"), "config 'watermark':")
+    if found < 0:
         raise QueryError(
             f"config 'watermark' '{config['watermark']}' is negative; write how far rows may be out of order."
         )
-    trigger = _said(config, "trigger", "available_now")
-    if trigger == "available_now":
-        trigger = None
-    elif intervals.parse(trigger, "config 'trigger' (other than 'available_now'):") <= 0:
-        raise QueryError(f"config 'trigger' '{trigger}' must be longer than nothing, or 'available_now'.")
-    idle = config.get("idle_timeout")
-    if idle is not None and (idle := intervals.parse(idle, "config 'idle_timeout':")) <= 0:
-        raise QueryError(
-            f"config 'idle_timeout' '{config['idle_timeout']}' must be longer than zero; write how long a stream may "
-            "be idle before the others continue without it, as in '10 minutes'."
-        )
-    ttl = config.get("state_ttl")
-    if ttl is not None and (ttl := intervals.parse(ttl, "config 'state_ttl':")) <= 0:
-        raise QueryError(
-            f"config 'state_ttl' '{config['state_ttl']}' must be longer than nothing; write after how long without rows "
-            "a key may be forgotten, as in '7 days'."
-        )
+    return found
+
+
+def _trigger(config: Mapping[str, Any]) -> str | None:
+    """Returns the interval between micro-batches; None to read the available input once."""
+    found = _said(config, "trigger", "available_now")
+    if found == "available_now":
+        return None
+    if intervals.parse(found, "config 'trigger' (other than 'available_now'):") <= 0:
+        raise QueryError(f"config 'trigger' '{found}' must be longer than nothing, or 'available_now'.")
+    return str(found)
+
+
+def _positive(config: Mapping[str, Any], key: str, wanted: str) -> int | None:
+    """Returns the microseconds of an interval that must be positive; None if the config isn't given.
+
+    Args:
+        config: the model's config.
+        key: the key of the interval.
+        wanted: end of the message for other intervals: how long it must be, and what to write.
+    """
+    value = config.get(key)
+    if value is None:
+        return None
+    found = intervals.parse(value, f"config '{key}':")
+    if found <= 0:
+        raise QueryError(f"config '{key}' '{value}' must be {wanted}.")
+    return found
+
+
+def _retention(config: Mapping[str, Any]) -> Retention:
     defaults = Retention()
-    age = config.get("max_snapshot_age")
-    if age is not None and (age := intervals.parse(age, "config 'max_snapshot_age':")) <= 0:
-        raise QueryError(
-            f"config 'max_snapshot_age' '{config['max_snapshot_age']}' must be longer than nothing; write how long who "
-            "reads the table may take, as in '1 hour'."
-        )
-    retention = Retention(
+    age = _positive(
+        config,
+        "max_snapshot_age",
+        "longer than nothing; write how long who reads the table may take, as in '1 hour'",
+    )
+    return Retention(
         max_snapshot_age=defaults.max_snapshot_age if age is None else age,
         max_snapshots=_said(config, "max_snapshots", defaults.max_snapshots),
         target_file_size=size(config.get("target_file_size")) or defaults.target_file_size,
-    )
-    unique = config.get("unique_key")
-    results = emission.read(config)
-    if results.changes and config.get("output_mode") == "append":
-        raise QueryError(
-            "config 'output_mode' is 'append', but early firing and late_updates change emitted rows; leave "
-            "output_mode out, or write 'upsert'."
-        )
-    return StreamConfig(
-        watermark,
-        None if trigger is None else str(trigger),
-        results,
-        upsert=results.changes or config.get("output_mode") == "upsert",
-        changelog=_said(config, "changelog", False),
-        changelog_retention=_changelog_retention(config.get("changelog_retention")),
-        idle_timeout=idle,
-        state_ttl=ttl,
-        constant_domains=tuple(_said(config, "constant_domains", ())),
-        output_mode=config.get("output_mode"),
-        unique_key=(unique,) if isinstance(unique, str) else tuple(unique or ()),
-        retention=retention,
-        allow_recompute=_said(config, "allow_recompute", True),
-        on_state_change=_said(config, "on_state_change", MIGRATE),
-        on_new_metric=_said(config, "on_new_metric", FROM_NOW),
-        on_running=_said(config, "on_running", SKIP),
     )
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from enum import Enum
 
 from dbt_common.exceptions import CompilationError, DbtDatabaseError, DbtRuntimeError
 
 from ..query.errors import QueryError
-from ..stream.common.errors import StreamError, TransientError, message_of
-from ..util.redaction import Cause
+from ..stream.common.errors import StreamError, TransientError, chain, message_of
 from .preparation import PreparationError
 
 _OURS = (DbtRuntimeError, QueryError)
@@ -96,7 +94,7 @@ def classify(problem: BaseException) -> Failure:
     exception of Spark, Java or the operating system. Only the text of these foreign exceptions is searched for outages.
     An error that Spark attributes to the query or its values is permanent. Any other error is transient.
     """
-    links = list(_links(problem))
+    links = list(chain(problem, with_hidden=False))
     if any(isinstance(link, TransientError) or is_held_elsewhere(_text_of(link)) for link in links):
         return Failure.TRANSIENT
     foreign = [link for link in links if not _is_ours(link)]
@@ -107,19 +105,6 @@ def classify(problem: BaseException) -> Failure:
         return Failure.TRANSIENT
     explained = any(isinstance(link, _EXPLAINED) and not getattr(link, "is_unknown", False) for link in links)
     return Failure.PERMANENT if explained or not foreign else Failure.TRANSIENT
-
-
-def _links(problem: BaseException) -> Iterator[BaseException]:
-    """Yields an exception and its causes. Like Python's traceback, it respects ``raise … from``."""
-    seen: set[int] = set()
-    link: BaseException | None = problem
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
-        if isinstance(link, Cause):
-            link = link.problem
-            continue
-        yield link
-        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
 
 
 def _is_ours(link: BaseException) -> bool:

@@ -97,72 +97,95 @@ class DeclaredSource:
         Raises:
             DbtRuntimeError: a key or a value is invalid. The message names it and the source.
         """
-        if not isinstance(config, Mapping):
-            raise DbtRuntimeError(
-                f"Source {name}: 'stream' must be a mapping with 'format' and 'options', not {kind_of(config)}."
-            )
-        for key in config:
-            if key not in KEYS:
-                raise DbtRuntimeError(
-                    f"Source {name}: '{key}' is not a key of 'stream'. Known keys are: {', '.join(sorted(KEYS))}."
-                )
-        format = "iceberg" if config.get("format") is None else config["format"]
-        if not isinstance(format, str):
-            raise DbtRuntimeError(f"Source {name}: 'format' must be a name such as parquet, not {format!r}.")
-        if format.lower() not in (ICEBERG, KAFKA, *FILE_FORMATS):
-            raise DbtRuntimeError(f"Source {name}: {_unknown(format)}")
-        options = {} if config.get("options") is None else config["options"]
-        if not isinstance(options, Mapping):
-            raise DbtRuntimeError(
-                f"Source {name}: 'options' must be a mapping of names to values, not {kind_of(options)}."
-            )
-        profile_connections.warn_of_secrets(name, options)
-        texts = profile_connections.below(
-            profile_connections.options_of(name, config.get("connection")),
-            {str(key): _text(value) for key, value in options.items() if value is not None},
-        )
-        if (path := config.get("path")) is not None:
-            texts["path"] = str(path)
-        if format.lower() in FILE_FORMATS and not texts.get("path", "").strip():
-            raise DbtRuntimeError(
-                f"Source {name}: the format {format} needs a 'path' under 'options': the folder of its files."
-            )
-        if format.lower() in FILE_FORMATS:
-            for option, like in file_options.misspelt(format.lower(), texts).items():
-                raise DbtRuntimeError(
-                    f"Source {name}: '{option}' under 'options' is no option of the format {format}; did you mean '{like}'?"
-                )
-        for option, known in file_options.unread(format.lower(), texts).items():
-            raise DbtRuntimeError(f"Source {name}: {_unread(format.lower(), option, known)}")
-        if format.lower() == "xml":
-            # Spark's other XML parser returns the whole file for an unreadable record.
-            texts = {"useLegacyXMLParser": "true", **texts}
+        _check_keys(name, config)
+        format = _format(name, config.get("format"))
+        options = _options(name, format, config)
         schema, value_format = _schema(name, config.get("schema")), config.get("value_format")
-        if format.lower() == KAFKA:
-            if problem := messages.problem(texts, value_format, schema):
-                raise DbtRuntimeError(f"Source {name}: {problem}")
-        elif value_format is not None:
-            raise DbtRuntimeError(f"Source {name}: 'value_format' is for Kafka's messages; leave it out.")
-        elif schema is not None and format.lower() == "iceberg":
-            raise DbtRuntimeError(
-                f"Source {name}: 'schema' is for files and Kafka's messages; an Iceberg table has its own columns. "
-                "Leave it out."
-            )
+        _check_columns(name, format, options, schema, value_format)
         if event_time is not None and not (isinstance(event_time, str) and event_time.strip()):
             raise DbtRuntimeError(
                 f"Source {name}: config 'event_time' is {event_time!r}; write the name of its column, or leave it out."
             )
-        kind = value_format if format.lower() == KAFKA else format.lower()
+        kind = value_format if format == KAFKA else format
         return cls(
             name=name,
             relation=relation,
-            format=format.lower(),
-            options=texts,
+            format=format,
+            options=options,
             schema=schema,
             event_time=event_time,
             value_format=value_format,
             unique_key=_names(name, config.get("unique_key")),
-            on_error=_on_error(name, kind, config.get("on_error"), texts),
+            on_error=_on_error(name, kind, config.get("on_error"), options),
+        )
+
+
+def _check_keys(name: str, config: Any) -> None:
+    if not isinstance(config, Mapping):
+        raise DbtRuntimeError(
+            f"Source {name}: 'stream' must be a mapping with 'format' and 'options', not {kind_of(config)}."
+        )
+    for key in config:
+        if key not in KEYS:
+            raise DbtRuntimeError(
+                f"Source {name}: '{key}' is not a key of 'stream'. Known keys are: {', '.join(sorted(KEYS))}."
+            )
+
+
+def _format(name: str, value: Any) -> str:
+    """Returns a source's format in lower case."""
+    if value is None:
+        return ICEBERG
+    if not isinstance(value, str):
+        raise DbtRuntimeError(f"Source {name}: 'format' must be a name such as parquet, not {value!r}.")
+    if value.lower() not in (ICEBERG, KAFKA, *FILE_FORMATS):
+        raise DbtRuntimeError(f"Source {name}: {_unknown(value)}")
+    return value.lower()
+
+
+def _options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str]:
+    """Returns a source's options for Spark, with those of its connection."""
+    given = {} if config.get("options") is None else config["options"]
+    if not isinstance(given, Mapping):
+        raise DbtRuntimeError(
+            f"Source {name}: 'options' must be a mapping of names to values, not {kind_of(given)}."
+        )
+    profile_connections.warn_of_secrets(name, given)
+    found = profile_connections.below(
+        profile_connections.options_of(name, config.get("connection")),
+        {str(key): _text(value) for key, value in given.items() if value is not None},
+    )
+    if (path := config.get("path")) is not None:
+        found["path"] = str(path)
+    if format in FILE_FORMATS:
+        shown = config["format"]
+        if not found.get("path", "").strip():
+            raise DbtRuntimeError(
+                f"Source {name}: the format {shown} needs a 'path' under 'options': the folder of its files."
+            )
+        for option, like in file_options.misspelt(format, found).items():
+            raise DbtRuntimeError(
+                f"Source {name}: '{option}' under 'options' is no option of the format {shown}; did you mean '{like}'?"
+            )
+    for option, known in file_options.unread(format, found).items():
+        raise DbtRuntimeError(f"Source {name}: {_unread(format, option, known)}")
+    # Spark's other XML parser returns the whole file for an unreadable record.
+    return {"useLegacyXMLParser": "true", **found} if format == "xml" else found
+
+
+def _check_columns(
+    name: str, format: str, options: Mapping[str, str], schema: str | None, value_format: Any
+) -> None:
+    """Raises if columns are declared that a source of this format can't have."""
+    if format == KAFKA:
+        if problem := messages.problem(options, value_format, schema):
+            raise DbtRuntimeError(f"Source {name}: {problem}")
+    elif value_format is not None:
+        raise DbtRuntimeError(f"Source {name}: 'value_format' is for Kafka's messages; leave it out.")
+    elif schema is not None and format == ICEBERG:
+        raise DbtRuntimeError(
+            f"Source {name}: 'schema' is for files and Kafka's messages; an Iceberg table has its own columns. "
+            "Leave it out."
         )
 
 

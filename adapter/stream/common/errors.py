@@ -14,7 +14,7 @@ from ...sources.file_types import explain_type
 from ...sources.messages import is_lost, is_machinery, said, unreachable, without_internal_names
 from ...sources.stream_source import as_written
 from ...sources.unreadable import refused
-from ...util.redaction import without_secrets
+from ...util.redaction import Cause, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,13 +77,22 @@ def sentences(model: StreamModel) -> Iterator[None]:
         raise explain(model, problem) from problem
 
 
-def chain(problem: BaseException | None) -> Iterator[BaseException]:
-    """Yields an exception and its causes, outermost first."""
+def chain(problem: BaseException | None, with_hidden: bool = True) -> Iterator[BaseException]:
+    """Yields an exception and its causes, outermost first. A `Cause` is replaced by the exception that it stands for.
+
+    Args:
+        problem: the exception.
+        with_hidden: whether to include exceptions that `raise … from None` hides in a traceback.
+    """
     seen: set[int] = set()  # `raise x from y` inside `except` of y makes a cycle
     while problem is not None and id(problem) not in seen:
         seen.add(id(problem))
+        if isinstance(problem, Cause):
+            problem = problem.problem
+            continue
         yield problem
-        problem = problem.__cause__ or problem.__context__
+        is_hidden = problem.__suppress_context__ and not with_hidden
+        problem = problem.__cause__ or (None if is_hidden else problem.__context__)
 
 
 def message_of(problem: BaseException) -> str:
@@ -147,6 +156,17 @@ def forgets_collations(model: StreamModel) -> str:
 
 
 def _known(model: StreamModel, text: str) -> str | None:
+    found = _of_values(model, text) or _of_query(model, text) or _of_tables(model, text)
+    if found is None and (why := out_of_memory(text)):
+        return (
+            f"Model {model.name}: {why} What was committed is in its table, and the next run continues from there; it "
+            "ingests a large micro-batch in smaller pieces if the stream has an event time."
+        )
+    return found or _of_kafka(model, text)
+
+
+def _of_values(model: StreamModel, text: str) -> str | None:
+    """Returns the message for values or files that can't be read."""
     if unread := refused(text):
         return f"Model {model.name}: {unread} No row of this micro-batch was ingested."
     if raised := _RAISED.search(text):
@@ -155,16 +175,20 @@ def _known(model: StreamModel, text: str) -> str | None:
         return (
             f"Model {model.name}: {_of_a_source(model, text)}{other} No row of this micro-batch was ingested."
         )
-    if _UNREADABLE.search(text):
-        found = _FILE.search(text)
-        if found:
-            file = found["file"].rstrip(".")
-            source = next((s for s in model.sources if s.is_files and s.holds(file)), None)
-            what = f"as {source.format}, as source {source.relation} says it is" if source else "by Spark"
-            return (
-                f"Model {model.name}: the file {file} can't be read {what}. Remove it from the folder or correct the "
-                "source's format; no row of this micro-batch was ingested."
-            )
+    found = _FILE.search(text) if _UNREADABLE.search(text) else None
+    if found is None:
+        return None
+    file = found["file"].rstrip(".")
+    source = next((s for s in model.sources if s.is_files and s.holds(file)), None)
+    what = f"as {source.format}, as source {source.relation} says it is" if source else "by Spark"
+    return (
+        f"Model {model.name}: the file {file} can't be read {what}. Remove it from the folder or correct the "
+        "source's format; no row of this micro-batch was ingested."
+    )
+
+
+def _of_query(model: StreamModel, text: str) -> str | None:
+    """Returns the message for a query that Spark or Iceberg can't execute."""
     if _OF_A_MAP.search(text):
         return (
             f"Model {model.name}: its query compares or orders MAPs, which Spark can't: in an aggregate such as "
@@ -179,8 +203,12 @@ def _known(model: StreamModel, text: str) -> str | None:
             "source that the query reads with '*' has gained or lost a column. Name the columns that it had instead of "
             f"the '*', and the state is continued; or rebuild the model: {model.rebuild}."
         )
-    changed = _NOT_APPENDED.search(text)
-    if changed:
+    return None
+
+
+def _of_tables(model: StreamModel, text: str) -> str | None:
+    """Returns the message for a table or checkpoint that was changed, replaced or dropped."""
+    if changed := _NOT_APPENDED.search(text):
         kind = changed["kind"].lower()
         return rows_changed(model, kind, [source.location for source in model.sources if source.is_table])
     if _SNAPSHOT_GONE.search(text):
@@ -209,12 +237,7 @@ def _known(model: StreamModel, text: str) -> str | None:
             f"Model {model.name}: another run of it is writing to {model.checkpoint}. Wait until it ends, or "
             f"stop it with `dbt-stream stop {model.name}`."
         )
-    if why := out_of_memory(text):
-        return (
-            f"Model {model.name}: {why} What was committed is in its table, and the next run continues from there; it "
-            "ingests a large micro-batch in smaller pieces if the stream has an event time."
-        )
-    return _of_kafka(model, text)
+    return None
 
 
 def _of_a_source(model: StreamModel, text: str) -> str:

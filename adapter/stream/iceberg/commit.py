@@ -14,6 +14,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..common.errors import StreamError
@@ -301,28 +302,34 @@ def replace(
         _commit(model, table, update, written, properties, by_anyone=False, transaction=transaction)
 
 
+@dataclass(frozen=True)
+class TableChange:
+    """Changes of a table that are made in one commit."""
+
+    columns: Migration
+    """Changes of columns and partitions."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Properties to set."""
+    added: Callable[[StructType], DataFrame] | None = None
+    """Returns the rows to add, for the schema after the change; None to add none."""
+
+
 def migrate(
-    spark: SparkSession,
     point: str,
     model: StreamModel,
     table: IcebergTable,
-    change: Migration,
-    settings: Mapping[str, str],
+    change: TableChange,
     properties: Mapping[str, str],
-    added: Callable[[StructType], DataFrame] | None = None,
     by_anyone: bool = True,
 ) -> None:
     """Changes a table's columns and properties, empties partitions, and adds rows, all in one commit.
 
     Args:
-        spark: a session.
         point: the name of the fail point.
         model: the model that the table belongs to.
         table: the table.
-        change: the changes of columns and partitions.
-        settings: properties of the table.
+        change: the changes.
         properties: properties of the snapshot.
-        added: returns the rows to add for the schema after the change. Default: no rows.
         by_anyone: whether to also refuse the commit if any other writer has changed rows.
 
     Raises:
@@ -331,17 +338,15 @@ def migrate(
     with around(point, model.name):
         table.refresh()  # a savepoint may have changed the metadata meanwhile
         transaction = table.java.newTransaction()
-        schema = transaction.updateSchema()
-        change_columns(spark, schema, change.add, change.drop, change.rename)
-        widen_columns(spark, schema, change.widen)
-        narrow_columns(schema, change.narrow)
-        promote_columns(spark, schema, change.promote)
-        schema.commit()
-        set_properties(transaction, settings)
+        _change_columns(table.spark, transaction.updateSchema(), change.columns)
+        set_properties(transaction, change.settings)
         then = transaction.table()
-        files = [] if added is None else _written(added(columns_in_spark(spark, then)), then)
-        if change.emptied:
-            rows = transaction.newOverwrite().overwriteByRowFilter(_rows_of(spark, change.emptied))
+        added = None if change.added is None else change.added(columns_in_spark(table.spark, then))
+        files = [] if added is None else _written(added, then)
+        if change.columns.emptied:
+            rows = transaction.newOverwrite().overwriteByRowFilter(
+                _rows_of(table.spark, change.columns.emptied)
+            )
             add = rows.addFile
         else:
             # Appends even without rows, because reading a snapshot uses its schema, and state is read by snapshot.
@@ -359,6 +364,14 @@ def migrate(
             by_anyone=by_anyone,
             transaction=transaction,
         )
+
+
+def _change_columns(spark: SparkSession, update: Any, change: Migration) -> None:
+    change_columns(spark, update, change.add, change.drop, change.rename)
+    widen_columns(spark, update, change.widen)
+    narrow_columns(update, change.narrow)
+    promote_columns(spark, update, change.promote)
+    update.commit()
 
 
 def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> bool:

@@ -143,7 +143,7 @@ class Batches:
                 raise
             if committed:
                 raise self._widened() from None
-            self._work.state.note_inputs(spark, rows.schema)
+            self._work.state.note_inputs(rows.schema)
             self._take(spark, piece, position, at)
 
     def _widens_state(self, spark: SparkSession, rows: DataFrame) -> bool:

@@ -21,11 +21,11 @@ from ..common.session import asked, show, sql
 from ..common.table_rows import Columns
 from ..evolution.compare import KINDS
 from ..evolution.effect import Evolution
-from ..evolution.migration import Migration
 from ..microbatch.micro_batch import MicroBatch, Work, text_of
 from ..progress.position import Position
 from ..sources.replay import History, history
 from ..sources.rows import leaf
+from .state_change import StateChange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -183,11 +183,8 @@ class NewMetrics(MicroBatch):
         spark: the session.
         position: the last epoch in the state.
         unfinished: whether the table lacks the output of that epoch.
-        found: the effect of the new query on the state.
         had: signature of the state.
-        change: the migration of the state.
-        schema: schema of the state after the migration.
-        read: the history.
+        change: the change of the state, with the history.
     """
 
     def __init__(
@@ -196,22 +193,20 @@ class NewMetrics(MicroBatch):
         spark: SparkSession,
         position: Position,
         unfinished: bool,
-        found: Evolution,
         had: Signature,
-        change: Migration,
-        schema: StructType,
-        read: History,
+        change: StateChange,
     ) -> None:
         super().__init__(work, spark, position, asked(spark))
-        self._change, self._schema, self._read = change, schema, read
-        self._stages = _stages(work, found, had)
+        assert change.migration is not None and change.schema is not None and change.history is not None
+        self._change, self._schema, self._read = change.migration, change.schema, change.history
+        self._stages = _stages(work, change.found, had)
         self._level = work.program.levels[0]
-        self._has_steps = STEP in schema.names
+        self._has_steps = STEP in self._schema.names
         # Windows whose output the table lacks must not count as closed.
         self._at = position.before if unfinished else position.after
         self.then = position
         """The epoch of the state after the rows computed here are added."""
-        if self._has_steps and not found.remade:
+        if self._has_steps and not change.found.remade:
             # A separate epoch, which emits all groups with new values.
             self.then = replace(
                 position,

@@ -31,7 +31,6 @@ from ..progress.position import Position
 from ..sink.append import AppendSink
 from ..sources.added_columns import later_columns
 from ..sources.readers import read_streams
-from ..sources.replay import History
 from ..sources.upstream import check_sources
 from ..state.column_mapping import Called, TwoTypesError, as_in_table, is_of
 from ..state.schema import KnownColumns, Layout
@@ -42,10 +41,10 @@ from ..storage.savepoints import STATE, cut_short, listed
 from ..storage.source_order import in_first_order
 from .backfill_metrics import NewMetrics, check_new_metrics
 from .recovery import Found, query_problem, settings_problem, unfinished
+from .state_change import StateChange, changed_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 logger = AdapterLogger("Spark")
 
@@ -71,40 +70,6 @@ class Verdict:
     """Size of the sources' history that is read for new aggregates, in words; None if none is read."""
     undo: str | None = None
     """Savepoint from before the last edit whose state has more of this query's aggregates."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """The change of a state for an edited query."""
-
-    found: Evolution
-    migration: Migration | None
-    """Migration of the state; None if only its signature changes."""
-    signature: Signature
-    """Signature of the state afterwards."""
-    apart: Called = field(default_factory=dict)
-    """Physical names of state columns that differ from the logical ones afterwards, by state table."""
-    schema: StructType | None = None
-    """Schema of the state afterwards."""
-    history: History | None = None
-    """History from which new aggregates are computed; None if they start with the next row."""
-
-    @property
-    def told(self) -> str:
-        """The change in words, for the log."""
-        if not self.found.is_migration and self.migration is not None:
-            return "; ".join(_of_fields(self.migration))
-        if self.history is None:
-            return self.found.sentence
-        return self.found.told(f"computed from {self.history.size}")
-
-
-def _of_fields(migration: Migration) -> Iterator[str]:
-    """Yields the changes of stored rows, in words."""
-    if migration.added:
-        yield f"rows that are kept have NULL in {', '.join(migration.added)}, which their source got later"
-    if migration.lost:
-        yield f"rows that are kept lose {', '.join(migration.lost)}, which nothing reads any more"
 
 
 def signed(
@@ -219,7 +184,7 @@ def _sentence(model: StreamModel, error: StreamError) -> str:
 
 def prepare(
     spark: SparkSession, work: Work, had: Signature, position: Position, open_step: bool
-) -> Change | None:
+) -> StateChange | None:
     """Plans the change of a state for the program, without changing anything. Returns None if there is nothing to change.
 
     Args:
@@ -252,11 +217,11 @@ def prepare(
                 else f"`dbt run --select {model.name}`"
             )
             raise StreamError(
-                f"Model {model.name}: {changed_in([*_of_fields(migration)])}. To continue its state with it: {how}."
+                f"Model {model.name}: {changed_in([*changed_fields(migration)])}. To continue its state with it: {how}."
             )
         if migration.widen or migration.narrow or migration.promote:
-            return Change(found, migration, signature, layout.apart, layout.schema)
-        return Change(found, None, signature) if signature != had else None
+            return StateChange(found, migration, signature, layout.apart, layout.schema)
+        return StateChange(found, None, signature) if signature != had else None
     if model.columns is None:
         raise StreamError(
             f"Model {model.name}: {changed_in(found.words)}. `dbt run --select {model.name}` continues its state with it."
@@ -285,7 +250,7 @@ def prepare(
         replayed=found.replayed,
         from_now=from_now,
     )
-    return Change(
+    return StateChange(
         found=found, migration=migration, signature=on, apart=layout.apart, schema=layout.schema, history=read
     )
 
@@ -294,7 +259,7 @@ def prepare(
 def of_history(
     spark: SparkSession,
     work: Work,
-    change: Change | None,
+    change: StateChange | None,
     had: Signature | None,
     position: Position | None,
     unfinished: bool,
@@ -316,18 +281,7 @@ def of_history(
         yield None
         return
     assert had is not None and position is not None
-    assert change.migration is not None and change.schema is not None
-    made = NewMetrics(
-        work=work,
-        spark=spark,
-        position=position,
-        unfinished=unfinished,
-        found=change.found,
-        had=had,
-        change=change.migration,
-        schema=change.schema,
-        read=change.history,
-    )
+    made = NewMetrics(work, spark, position, unfinished=unfinished, had=had, change=change)
     try:
         logger.info(
             f"Model {work.model.name}: reads {change.history.size} again, for what {', '.join(change.found.new)} had been."
@@ -340,7 +294,7 @@ def of_history(
 
 
 def go_on(
-    spark: SparkSession, work: Work, change: Change, position: Position, added: NewMetrics | None = None
+    spark: SparkSession, work: Work, change: StateChange, position: Position, added: NewMetrics | None = None
 ) -> Position:
     """Applies a change to a state, in one commit.
 
@@ -363,12 +317,12 @@ def go_on(
     if change.migration is not None or work.state.notes_inputs:
         inputs = read_streams(spark, work.model, work.program.inputs).schema
     if change.migration is None:
-        work.state.sign(spark, change.signature, inputs)
+        work.state.sign(change.signature, inputs)
         return position
     assert inputs is not None
     position = replace(position, to_remake=position.to_remake or bool(change.found.remade))
     rows = None if added is None else added.rows
-    work.state.migrate(spark, change.migration, change.signature, position, inputs, change.apart, rows)
+    work.state.migrate(change.migration, change.signature, position, inputs, change.apart, rows)
     logger.info(
         f"Model {work.model.name}: its state continues with the changed query ({change.told}). To undo this: "
         f"`dbt-stream state undo {work.model.name}`."

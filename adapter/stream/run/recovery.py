@@ -20,8 +20,10 @@ from ..common.model import CHANGES, FAIL, StreamModel
 from ..evolution.compare import evolution
 from ..evolution.effect import Evolution, changed_in
 from ..progress.position import Position
+from ..sink.append import Sink
 from ..sink.incremental_runs import NOTE
-from ..storage.checkpoint import Checkpoint
+from ..state.table import StateTable
+from ..storage.checkpoint import Checkpoint, read_checkpoint
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,32 @@ class Found:
     """Whether an incremental run of dbt has written to the table since the stream's last epoch."""
     reads: Sequence[str] = ()
     """Tables and folders that the checkpoint's stream reads."""
+
+
+def progress_of(model: StreamModel, state: StateTable | None, sink: Sink) -> Found:
+    """Reads the progress of a model's checkpoint and tables.
+
+    Args:
+        model: the model.
+        state: its state; None if its query keeps none.
+        sink: its table.
+
+    Raises:
+        StreamError: the progress of one of them isn't known, or another version of this package made the state.
+    """
+    return Found(
+        checkpoint=read_checkpoint(model.storage, model.checkpoint),
+        has_target=sink.exists,
+        target_written=sink.written,
+        target=sink.position(),
+        target_has_past=sink.has_past,
+        target_rows=sink.rows,
+        state=None if state is None else state.position(),
+        signature=None if state is None else state.signature(),
+        changes=sink.changes.position() if sink.changes else None,
+        changes_ahead=sink.changes_ahead(),
+        target_incremental=sink.incremental,
+    )
 
 
 def check(model: StreamModel, stateful: bool, signature: Signature, found: Found) -> None:

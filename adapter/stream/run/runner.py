@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -59,7 +60,7 @@ from ..storage.savepoints import CHANGELOG, MIGRATION, STATE, check_whole
 from ..storage.source_order import in_first_order, note_order, noted_sources
 from .evolve import go_on, of_history, prepare, signed
 from .lock import locked
-from .recovery import Found, check, unfinished
+from .recovery import Found, check, progress_of, unfinished
 from .saving import forget_all, save_before
 
 if TYPE_CHECKING:
@@ -535,33 +536,25 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     program = signed(session, model, program, state.signature() if program.keeps_state else None)
     upsert = program.upsert
     sink = UpsertSink(session, model, upsert) if upsert else AppendSink(session, model)
-    stateful = program.keeps_state
-    found = Found(
-        checkpoint=read_checkpoint(model.storage, model.checkpoint),
-        has_target=sink.exists,
-        target_written=sink.written,
-        target=sink.position(),
-        target_has_past=sink.has_past,
-        target_rows=sink.rows,
-        state=state.position() if stateful else None,
-        signature=state.signature() if stateful else None,
-        changes=sink.changes.position() if sink.changes else None,
-        changes_ahead=sink.changes_ahead(),
-        target_incremental=sink.incremental,
+    found = replace(
+        progress_of(model, state if program.keeps_state else None, sink),
         reads=noted_sources(model.storage, model.checkpoint),
     )
-    check(model, stateful, program.signature, found)
-
-    def query_id() -> str:
-        checkpoint = read_checkpoint(model.storage, model.checkpoint)
-        if checkpoint is None:
-            raise StreamError(f"Model {model.name}: its checkpoint {model.checkpoint} was deleted meanwhile.")
-        return checkpoint.query_id
-
+    check(model, program.keeps_state, program.signature, found)
     sink.begin(session)
     # `begin` has written changes that were only in the changelog to the table.
     found = replace(found, target=sink.position())
     work = Work(model, program, state, sink, Lookups(model))
+    found = _evolve(session, work, found)
+    if program.keeps_state and state.exists and found.state is None:
+        # The state was created and never written. Its columns may be those of an earlier query.
+        state.drop(session)
+    return _finished(session, work, found)
+
+
+def _evolve(session: SparkSession, work: Work, found: Found) -> Found:
+    """Migrates the state to an edited query, and the table to its columns. Returns the progress afterwards."""
+    model, sink = work.model, work.sink
     change = None
     if found.state is not None and found.signature is not None:
         change = prepare(session, work, found.signature, found.state, unfinished(found))
@@ -583,7 +576,12 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         if change is not None and found.state is not None:
             found = replace(found, state=go_on(session, work, change, found.state, added))
     sink.change_columns(session, {}, drop)
-    found = replace(found, target=sink.position())
+    return replace(found, target=sink.position())
+
+
+def _last_position(work: Work, found: Found) -> Position | None:
+    """Returns the last committed epoch; None before the first."""
+    stateful = work.program.keeps_state
     position = found.state if stateful else found.target
     if position is not None and found.target is not None:
         # The state was written before the output of its epoch, so the table's counters may be newer.
@@ -592,35 +590,43 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
             for name in ("rows_out", "lookup_requests", "lookup_keys")
         }
         position = replace(position, **later)
-    if position is not None and not stateful:
-        position = caught_up(model, position)
-    if stateful and state.exists and found.state is None:
-        # The state was created and never written. Its columns may be those of an earlier query.
-        state.drop(session)
+    return position if position is None or stateful else caught_up(work.model, position)
+
+
+def _query_id(model: StreamModel) -> str:
+    checkpoint = read_checkpoint(model.storage, model.checkpoint)
+    if checkpoint is None:
+        raise StreamError(f"Model {model.name}: its checkpoint {model.checkpoint} was deleted meanwhile.")
+    return checkpoint.query_id
+
+
+def _finished(session: SparkSession, work: Work, found: Found) -> Batches:
+    """Finishes an interrupted epoch or rebuild, and returns the micro-batches that follow."""
+    model, program = work.model, work.program
+    position, query_id = _last_position(work, found), partial(_query_id, model)
     checkpoint = found.checkpoint
     cut_short = (
         checkpoint.planned if checkpoint is not None and checkpoint.planned != checkpoint.done else None
     )
     batches = Batches(session, work, position, query_id, cut_short)
-    open_step = stateful and unfinished(found)
-    remake = batches.position.to_remake
-    if open_step and not remake:
-        remade = batches.position.remade
-        if remade:
-            batches = Batches(session, _remaking(session, work), position, query_id)
-        with around("batch.finish", model.name):
-            batches.finish(session)
-        remake = remade
-    elif remake:
+    if batches.position.to_remake:
         # A rebuild emits all rows of the result, including the output of an interrupted epoch.
         batches = Batches(session, _remaking(session, work), position, query_id)
         nothing = session.createDataFrame([], read_streams(session, model, program.inputs).schema)
         with around("batch.remake", model.name):
             batches.remake(session, nothing)
-    if remake:
-        work = replace(work, sink=_sink(session, model, program))
-        batches = Batches(session, work, batches.position, query_id, cut_short)
-    return batches
+    elif program.keeps_state and unfinished(found):
+        is_rebuild = batches.position.remade
+        if is_rebuild:
+            batches = Batches(session, _remaking(session, work), position, query_id)
+        with around("batch.finish", model.name):
+            batches.finish(session)
+        if not is_rebuild:
+            return batches
+    else:
+        return batches
+    work = replace(work, sink=_sink(session, model, program))
+    return Batches(session, work, batches.position, query_id, cut_short)
 
 
 def _sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:

@@ -49,7 +49,7 @@ from ..storage.savepoints import (
     write,
 )
 from .lock import locked
-from .recovery import Found, check
+from .recovery import check, progress_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -195,22 +195,9 @@ def present(spark: SparkSession, model: StreamModel) -> Present:
     check_whole(model)
     tables = tables_of(spark, model)
     state, sink = StateTable(spark, model), AppendSink(spark, model)
-    checkpoint = read_checkpoint(model.storage, model.checkpoint)
-    signature = state.signature()
-    found = Found(
-        checkpoint=checkpoint,
-        has_target=sink.exists,
-        target_written=sink.written,
-        target=sink.position(),
-        target_has_past=sink.has_past,
-        target_rows=sink.rows,
-        state=state.position(),
-        signature=signature,
-        changes=sink.changes.position() if sink.changes else None,
-        changes_ahead=sink.changes_ahead(),
-        target_incremental=sink.incremental,
-    )
-    check(model, state.exists, signature or Signature(), found)
+    found = progress_of(model, state, sink)
+    check(model, state.exists, found.signature or Signature(), found)
+    checkpoint = found.checkpoint
     position = found.state or found.target
     if checkpoint is None or position is None:
         raise StreamError(

@@ -224,16 +224,9 @@ class Sink(ABC):
             with around("table.columns", self.model.name):
                 self.table.widen_columns(spark, wider)
         else:
-            change = widened(wider)
+            change = commit.TableChange(widened(wider))
             commit.migrate(
-                spark,
-                "table.widen",
-                self.model,
-                self.table,
-                change,
-                {},
-                self._notes(position),
-                by_anyone=False,
+                "table.widen", self.model, self.table, change, self._notes(position), by_anyone=False
             )
         self._columns = None
         if self._changes is not None:

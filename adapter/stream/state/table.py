@@ -154,18 +154,11 @@ class StateTable:
         """Whether the state records the input columns, which a micro-batch without input needs."""
         return self._table is not None and self._table.property(_INPUTS) is not None
 
-    def sign(self, spark: SparkSession, signature: Signature, inputs: StructType | None) -> None:
+    def sign(self, signature: Signature, inputs: StructType | None) -> None:
         """Stores a more exact signature, or one whose state the author declares reusable, and the input columns from
         now on (as in `migrate`)."""
         assert self._table is not None
-        notes = {_SIGNATURE: _text(signature), **self._with_inputs(inputs)}
-        self._set(spark, notes)
-
-    def _set(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
-        assert self._table is not None
-        settings = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
-        spark.sql(f"alter table {self._model.state} set tblproperties ({settings})")
-        self._table.refresh()
+        self._table.set_properties({_SIGNATURE: _text(signature), **self._with_inputs(inputs)})
 
     def _with_inputs(self, inputs: StructType | None) -> dict[str, str]:
         """The property that records the input columns, if this state has it."""
@@ -273,7 +266,6 @@ class StateTable:
 
     def migrate(
         self,
-        spark: SparkSession,
         change: Migration,
         signature: Signature,
         position: Position,
@@ -284,7 +276,6 @@ class StateTable:
         """Migrates the state to another query, in one commit.
 
         Args:
-            spark: a session.
             change: columns to add and drop, and state tables to rewrite.
             signature: signature of the new query.
             position: the last position, which stays the same.
@@ -308,7 +299,8 @@ class StateTable:
             },
         }
         properties = replace(position, growth=self._growth).properties()
-        commit.migrate(spark, "state.migrate", self._model, self._table, change, settings, properties, added)
+        made = commit.TableChange(change, settings, added)
+        commit.migrate("state.migrate", self._model, self._table, made, properties)
         if added is not None:
             self._grow_by(self._table.last_summary(), position)
         self._columns = self._shown = self._known_apart = None
@@ -580,7 +572,7 @@ class StateTable:
         found = self._texts(spark, parts, partial(self._check_type, wider))
         if not wider:
             return found
-        self._widen(spark, reduce(or_, wider))
+        self._widen(reduce(or_, wider))
         raise Widened
 
     def widen(self, spark: SparkSession, schema: StructType) -> bool:
@@ -598,21 +590,21 @@ class StateTable:
                 more = widening((name,), kind, type_text(field.dataType))
                 wider |= more if more and not more.fields else Widening()
         if wider:
-            self._widen(spark, wider)
+            self._widen(wider)
         return bool(wider)
 
-    def _widen(self, spark: SparkSession, wider: Widening) -> None:
+    def _widen(self, wider: Widening) -> None:
         assert self._table is not None
         last = read_position(self._table.last_summary())
         assert last is not None
-        change = widened(wider)
-        commit.migrate(spark, "state.migrate", self._model, self._table, change, {}, last.properties())
+        change = commit.TableChange(widened(wider))
+        commit.migrate("state.migrate", self._model, self._table, change, last.properties())
         self._columns = self._shown = None
 
-    def note_inputs(self, spark: SparkSession, inputs: StructType) -> None:
+    def note_inputs(self, inputs: StructType) -> None:
         """Stores the input columns from now on, if this state records them."""
-        if notes := self._with_inputs(inputs):
-            self._set(spark, notes)
+        if self._table is not None and (notes := self._with_inputs(inputs)):
+            self._table.set_properties(notes)
 
     def _check_type(self, wider: list[Widening], name: str, given: str, kind: str) -> None:
         """Raises unless a column can hold the values, or can once it is `wider`. After a type change in a source,

@@ -1,0 +1,50 @@
+"""The change of a state for an edited query, as it is planned before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...query.state_signature import Signature
+from ..evolution.effect import Evolution
+from ..evolution.migration import Migration
+from ..sources.replay import History
+from ..state.column_mapping import Called
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class StateChange:
+    """The change of a state for an edited query."""
+
+    found: Evolution
+    migration: Migration | None
+    """Migration of the state; None if only its signature changes."""
+    signature: Signature
+    """Signature of the state afterwards."""
+    apart: Called = field(default_factory=dict)
+    """Physical names of state columns that differ from the logical ones afterwards, by state table."""
+    schema: StructType | None = None
+    """Schema of the state afterwards."""
+    history: History | None = None
+    """History from which new aggregates are computed; None if they start with the next row."""
+
+    @property
+    def told(self) -> str:
+        """The change in words, for the log."""
+        if not self.found.is_migration and self.migration is not None:
+            return "; ".join(changed_fields(self.migration))
+        if self.history is None:
+            return self.found.sentence
+        return self.found.told(f"computed from {self.history.size}")
+
+
+def changed_fields(migration: Migration) -> Iterator[str]:
+    """Yields the changes of stored rows, in words."""
+    if migration.added:
+        yield f"rows that are kept have NULL in {', '.join(migration.added)}, which their source got later"
+    if migration.lost:
+        yield f"rows that are kept lose {', '.join(migration.lost)}, which nothing reads any more"
