@@ -74,7 +74,12 @@ class DistinctSet:
         return tuple(flag.filter for flag in self.flags)
 
     def place(self, metric: Metric) -> int:
-        """Returns the index of a metric's flag."""
+        """Returns the index of a metric's flag.
+
+        >>> prices = DistinctSet("distinct_price", ("price",), (Flag("one", None), Flag("other", "is_new")))
+        >>> prices.place(Metric("other", "count", ("price",), "is_new", "distinct_price", "COUNT(DISTINCT price)"))
+        1
+        """
         names = [flag.name for flag in self.flags]
         return names.index(metric.name) if metric.name in names else self.filters.index(metric.filter)
 

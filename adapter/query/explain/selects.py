@@ -203,6 +203,14 @@ def ranking(
         windows: whether the ranking is within windows.
         time: column of the event time below it.
         operator: its name if it is neither a deduplication nor within windows.
+
+    >>> from ..sql.dialect import parse
+    >>> select = parse("select k, row_number() over (partition by k order by ts) as rn from orders")
+    >>> rank = select.find(exp.Window)
+    >>> ranking(select, rank, 1, time="ts")
+    ('Deduplicate', 'keep first by ts per k')
+    >>> ranking(select, rank, 3, time="ts")
+    ('RetractableTopN', 'first 3 by ts per k')
     """
     within = [text.shown(key) for key in rank.args.get("partition_by") or ()]
     if windows:

@@ -60,7 +60,15 @@ def carried(node: exp.Expr | None, alias: str, columns: Mapping[str, _T]) -> _T 
 
 
 def outputs(select: exp.Select, alias: str) -> Outputs:
-    """Returns the columns that a SELECT passes through from its only input."""
+    """Returns the columns that a SELECT passes through from its only input.
+
+    >>> from ..sql.dialect import parse
+    >>> found = outputs(parse("select k as key, v + 1 as more from t"), "t")
+    >>> found["k"], "v" in found
+    ('key', False)
+    >>> found.carry_keys([frozenset({"k"}), frozenset({"k", "v"})])
+    (frozenset({'key'}),)
+    """
     names: dict[str, str] = {}
     star, hidden = False, set()
     for item in select.expressions:

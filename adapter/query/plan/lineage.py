@@ -28,7 +28,14 @@ class Unclear(Exception):
 
 @dataclass(frozen=True)
 class Lineage:
-    """Rows and columns of an operator, or of a query in one."""
+    """Rows and columns of an operator, or of a query in one.
+
+    >>> orders = Lineage("orders", (("id", "orders.id"), ("price", "orders.price")))
+    >>> orders.column("ID")
+    'orders.id'
+    >>> orders.without("price").means == Lineage("orders", (("id", "orders.id"),)).means
+    True
+    """
 
     rows: str
     """Digest of the rows and their multiplicities."""

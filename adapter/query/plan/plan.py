@@ -53,7 +53,15 @@ class Plan:
 
     @property
     def shape(self) -> Mapping[str, bool]:
-        """Returns the properties of a query that a materialization may require."""
+        """Returns the properties of a query that a materialization may require.
+
+        >>> from ..planner.plan_query import plan
+        >>> from ..windows.expansion import expand
+        >>> from ..windows.window_arguments import make
+        >>> hours = expand("t", make("tumble", "ts", "1 hour"))
+        >>> plan(f"select window_end, count(*) from {hours} group by window_start, window_end").shape
+        {'window_aggregate': True, 'cumulate': False, 'topn': False, 'streaming_table': True}
+        """
         windows = self.dataflow.grouped
         return {
             "window_aggregate": bool(windows),

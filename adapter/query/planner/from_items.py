@@ -62,7 +62,12 @@ def filter_below(node: exp.Expr, alias: str, tests: Sequence[exp.Expr]) -> None:
 
 
 def table_of(name: str, alias: str) -> exp.Table:
-    """Returns a relation of generated SQL, for use in FROM."""
+    """Returns a relation of generated SQL, for use in FROM.
+
+    >>> from ..sql.dialect import sql
+    >>> sql(table_of("__input_0", "my orders"))
+    '__input_0 AS `my orders`'
+    """
     return exp.Table(
         this=exp.to_identifier(name), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
     )

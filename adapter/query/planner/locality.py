@@ -32,7 +32,13 @@ def window_key(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
 
 
 def output_columns(select: exp.Select, sources: Sequence[FromRelation]) -> dict[str, str]:
-    """Returns the window columns that a SELECT passes on."""
+    """Returns the window columns that a SELECT passes on.
+
+    >>> from ..sql.dialect import parse
+    >>> select = parse("select w.window_end as at, w.n from windows as w")
+    >>> output_columns(select, [FromRelation("w", select, "", {"window_end": "window_end"})])
+    {'at': 'window_end'}
+    """
     found: dict[str, str] = {}
     there = _in_each_row(sources)
     for item in select.expressions:

@@ -342,7 +342,13 @@ def packed(operator: Operator) -> str:
 
 
 def added_up(rows: str, changes: bool) -> str:
-    """Returns rows with their total multiplicity. Without retractions they are returned unchanged."""
+    """Returns rows with their total multiplicity. Without retractions they are returned unchanged.
+
+    >>> print(added_up("select * from rows", changes=True))
+    select __row, sum(__times) as __times from (
+    select * from rows
+    ) group by __row having sum(__times) > 0
+    """
     if not changes:
         return rows
     return f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{rows}\n) group by {ROW} having sum({TIMES}) > 0"
@@ -359,7 +365,17 @@ def netted(rows: str) -> str:
 def spread(rows: str, changes: bool, apart: bool = False) -> str:
     """Returns rows as a query reads them, each repeated by its multiplicity. `apart` prevents Spark from pushing the
     query's select list into a UNION ALL of these rows (with a correlated query its optimizer fails with "key not
-    found")."""
+    found").
+
+    >>> print(spread("select * from rows", changes=False))
+    select __row.* from (
+    select * from rows
+    )
+    >>> print(spread("select * from rows", changes=True))
+    select __row.* from (
+    select * from rows
+    ) lateral view explode(sequence(1L, __times)) each as __each
+    """
     if not changes:
         once = " lateral view explode(array(1)) each as __each" if apart else ""
         return f"select {ROW}.* from (\n{rows}\n){once}"

@@ -24,7 +24,11 @@ FOR_EVER = "timestamp '9999-12-31 00:00:00'"
 
 
 def stored(partitioned: bool) -> list[str]:
-    """Select items over state: the generation columns of a row."""
+    """Select items over state: the generation columns of a row.
+
+    >>> stored(partitioned=True)
+    ['step as __step', 'expires_at as __until', 'since as __since']
+    """
     return [
         f"{STEP} as {CAME_IN}",
         f"{EXPIRES_AT} as {UNTIL}",

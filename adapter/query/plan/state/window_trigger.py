@@ -34,7 +34,14 @@ class WindowTrigger:
 
     @property
     def boundaries(self) -> tuple[Boundaries, ...] | None:
-        """The times at which results may be emitted. None for any time."""
+        """The times at which results may be emitted. None for any time.
+
+        >>> tumble = Window("tumble", "ts", 60, 60)
+        >>> WindowTrigger(tumble).boundaries
+        (Boundaries(step=60, offset=0, time_zone=None, behind=0),)
+        >>> len(WindowTrigger(tumble, Emission(first=-50, update=10)).boundaries)
+        2
+        """
         if self.emission.late_updates:
             return None
         first, update, complete = self.emission.first, self.emission.update, self.emission.complete

@@ -38,7 +38,7 @@ def test_groups_of_groups_know_the_types_of_their_sums() -> None:
     assert len(metrics) == 3 and all(metric.types is not None for metric in metrics)
     assert len(asked) == len(set(asked)) == 1
     assert differences(signature(without), signature(found)) == [
-        "how its aggregates are kept, by an earlier version of this package or of values of another type"
+        "how its aggregates are kept: their values are of another type"
     ]
 
 

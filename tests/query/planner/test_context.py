@@ -1,0 +1,30 @@
+"""What the rules of the planner share: each query is planned once, and what reads no stream isn't."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from tests.query.trees import OTHER, STREAM, flow, kinds
+
+
+def test_a_query_that_stands_in_several_places_is_planned_once() -> None:
+    groups = f"(select k, count(*) as n from {STREAM} group by k)"
+    found = kinds(flow(f"select a.k, b.n from {groups} as a join {groups} as b on a.n = b.n"))
+    assert found.count("GroupAggregate") == 1
+
+
+def test_a_ranking_is_another_one_where_another_filter_ends_it() -> None:
+    ranks = f"(select k, v, row_number() over (partition by k order by v, ts) as rn from {STREAM})"
+    one, other = f"select k, v from {ranks} where rn <= 1", f"select k, v from {ranks} where rn <= 3"
+    assert kinds(flow(f"{one} union all {other}")).count("TopN") == 2
+
+
+def test_a_table_is_no_operator() -> None:
+    found = kinds(flow(f"select a.k, t.name from {STREAM} as a join db.names as t on t.k = a.k"))
+    assert found.count("Source") == 1
+
+
+def test_streams_that_are_joined_in_brackets_are_refused() -> None:
+    with pytest.raises(QueryError, match="joins streams in brackets; write the joins one after another"):
+        flow(f"select a.k from ({STREAM} as a join {OTHER} as b on a.k = b.k)")
