@@ -247,7 +247,9 @@ def main() -> None:
         profile.watch(table.StateTable, "fold", lambda *_: "state: fold")
         profile.watch(upsert.UpsertSink, "put", lambda *_: "table: rest of the upsert")
         profile.watch(upsert.UpsertSink, "_write", lambda *_: "table: commit")
-        profile.watch(rows.Kept, "keep", lambda *_: "kept rows" if not profile._open else profile._open[-1])
+        profile.watch(
+            rows.BatchCache, "keep", lambda *_: "kept rows" if not profile._open else profile._open[-1]
+        )
         profile.watch(changes.Changes, "append", lambda *_: "changelog: commit")
         profile.watch(append.AppendSink, "put", lambda *_: "table: commit")
         folder = bench.events("day", options.rows, options.pieces)

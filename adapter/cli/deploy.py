@@ -12,7 +12,7 @@ from ..project import stream_node, streaming
 from ..query.program import Program
 from ..stream.common.model import StreamModel
 from ..stream.lifecycle import promoting
-from ..stream.lifecycle.promoting import Standing, Swapped
+from ..stream.lifecycle.promoting import SwapProgress, SwapResult
 from ..stream.progress.report import read_progress
 from ..stream.run.evolve import verdict
 from ..stream.run.lock import check_free
@@ -50,7 +50,7 @@ def wait(project: DbtProject, name: str) -> str:
     model, environment = owned_model(project, name)
     session = environment.session()
     with project_errors():
-        standing = promoting.standing(session, model)
+        standing = promoting.swap_progress(session, model)
     if standing.deployment.phase == PROMOTED:
         raise ProjectError(
             f"Model {name}: its new version is already in place, so there is nothing to wait for. `dbt run --select "
@@ -82,13 +82,13 @@ def _described(
     return model, program
 
 
-def _has_more(standing: Standing) -> bool:
-    return bool(standing.behind)
+def _has_more(standing: SwapProgress) -> bool:
+    return bool(standing.lags)
 
 
-def _standing(environment: Environment, model: StreamModel) -> Standing:
+def _standing(environment: Environment, model: StreamModel) -> SwapProgress:
     with project_errors():
-        return promoting.standing(environment.session(), model)
+        return promoting.swap_progress(environment.session(), model)
 
 
 def _run(project: DbtProject, found: Deployment) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
@@ -106,9 +106,9 @@ def status(project: DbtProject, name: str) -> dict[str, Any]:
     return {**_told(standing), "refused": _refused(project, name, standing)}
 
 
-def _refused(project: DbtProject, name: str, standing: Standing) -> str | None:
+def _refused(project: DbtProject, name: str, standing: SwapProgress) -> str | None:
     """Returns why the new version can't ingest its lag with the current query; None if it can, or has no lag."""
-    if standing.deployment.phase == PROMOTED or not standing.begun or not standing.behind:
+    if standing.deployment.phase == PROMOTED or not standing.begun or not standing.lags:
         return None
     try:
         session, model, program = planned(project, name)
@@ -118,15 +118,15 @@ def _refused(project: DbtProject, name: str, standing: Standing) -> str | None:
         return str(problem)
 
 
-def _told(standing: Standing) -> dict[str, Any]:
+def _told(standing: SwapProgress) -> dict[str, Any]:
     found = standing.deployment
     return {
         "model": found.model,
         "phase": found.phase,
         "new": _version(standing.new) if standing.begun else None,
         "old": _version(standing.old),
-        "caught_up": None if standing.behind is None or not standing.begun else not standing.behind,
-        "behind": None if standing.behind is None else [asdict(each) for each in standing.behind],
+        "caught_up": None if standing.lags is None or not standing.begun else not standing.lags,
+        "behind": None if standing.lags is None else [asdict(each) for each in standing.lags],
         "unknown": standing.unknown,
     }
 
@@ -190,7 +190,7 @@ def promote(project: DbtProject, name: str, force: bool) -> str:
         refused = None if standing is None else _refused(project, name, standing)
         if standing is None or refused is None:
             raise
-        lags = ", ".join(map(str, standing.behind or ()))
+        lags = ", ".join(map(str, standing.lags or ()))
         raise ProjectError(
             f"Model {name}: its new version has not caught up: the old one has read {lags} more, and the new one can't "
             f"read them: {refused} `dbt-stream deploy promote --force {name}` promotes it as it is."
@@ -224,7 +224,7 @@ def roll_back(project: DbtProject, name: str) -> str:
     )
 
 
-def _of_readers(name: str, done: Swapped, back: str) -> list[str]:
+def _of_readers(name: str, done: SwapResult, back: str) -> list[str]:
     return [
         f"{reader} has read rows of the other version: its next run stops until you rebuild it as well, or run "
         f"`dbt-stream deploy {back} {name}`."

@@ -13,7 +13,7 @@ from dbt.adapters.spark_streaming.cli.project import DbtProject, ProjectError
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
-from dbt.adapters.spark_streaming.stream.lifecycle.promoting import Standing
+from dbt.adapters.spark_streaming.stream.lifecycle.promoting import SwapProgress
 from dbt.adapters.spark_streaming.stream.sources.lag import Lag
 from dbt.adapters.spark_streaming.stream.storage import deployments
 from dbt.adapters.spark_streaming.stream.storage.deployments import Deployment, version
@@ -37,7 +37,7 @@ def test_what_an_edited_query_can_not_take_in_is_told_at_once(
     def behind_by_one(*arguments: Any) -> Any:
         raise StreamError("Model m: its new version has not caught up. `dbt-stream deploy await m` …")
 
-    standing = Standing(staged, version(model, staged.new), model, True, (Lag("/in", 1, "files"),), None)
+    standing = SwapProgress(staged, version(model, staged.new), model, True, (Lag("/in", 1, "files"),), None)
     environment = SimpleNamespace(session=lambda: None)
     monkeypatch.setattr(deploy, "owned_model", lambda project, name: (model, environment))
     monkeypatch.setattr(deploy, "check_free", lambda model: None)

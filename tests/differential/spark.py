@@ -19,7 +19,7 @@ from dbt.adapters.spark_streaming.stream.common.model import StreamModel, Stream
 from dbt.adapters.spark_streaming.stream.common.session import working_session
 from dbt.adapters.spark_streaming.stream.microbatch.lookups import Lookups
 from dbt.adapters.spark_streaming.stream.microbatch.loop import Batches
-from dbt.adapters.spark_streaming.stream.microbatch.micro_batch import Work
+from dbt.adapters.spark_streaming.stream.microbatch.micro_batch import RunContext
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from dbt.adapters.spark_streaming.stream.sink.append import AppendSink
 from dbt.adapters.spark_streaming.stream.sink.upsert import UpsertSink
@@ -233,7 +233,7 @@ class Streamed:
             sink = UpsertSink(session, self.model, upsert) if upsert else AppendSink(session, self.model)
             sink.begin(session)
             state = StateTable(session, self.model)
-            work = Work(self.model, self.program, state, sink, Lookups(self.model))
+            work = RunContext(self.model, self.program, state, sink, Lookups(self.model))
             self.fed = Batches(session, work, None, lambda: "differential")
         return self.fed
 
@@ -266,7 +266,7 @@ class Streamed:
         if self.fed is not None:
             if self.program.keeps_state:
                 self.fed.flush(self.session)
-            self.batches = self.fed.taken.batches
+            self.batches = self.fed.totals.batches
         else:
             self.batches += flush(self.spark, self.model, self.program).batches
 

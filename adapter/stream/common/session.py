@@ -30,7 +30,7 @@ class SessionDefaults:
     """Maximum bytes of a relation that Spark broadcasts for a join."""
 
 
-def asked(spark: SparkSession) -> SessionDefaults:
+def session_defaults(spark: SparkSession) -> SessionDefaults:
     """Reads the defaults from the project's session."""
     wanted = int(spark.conf.get(_PARTITIONS) or 200)
     return SessionDefaults(
@@ -47,11 +47,11 @@ def working_session(spark: SparkSession) -> SparkSession:
     from pyspark.sql import SparkSession
 
     session = SparkSession(spark.sparkContext, jsparkSession=spark._jsparkSession.cloneSession())
-    prepare(session, asked(spark))
+    prepare(session, session_defaults(spark))
     return session
 
 
-def prepare(session: SparkSession, asked: SessionDefaults) -> None:
+def prepare(session: SparkSession, session_defaults: SessionDefaults) -> None:
     """Configures a session for micro-batches.
 
     Structured Streaming clones the session and applies settings of the checkpoint's first run to the clone, so the clone
@@ -76,7 +76,7 @@ def prepare(session: SparkSession, asked: SessionDefaults) -> None:
     }
     for key, value in settings.items():
         session.conf.set(key, value)
-    spread(session, asked)
+    set_shuffle_partitions(session, session_defaults)
 
 
 def are_few(rows: int) -> bool:
@@ -84,22 +84,24 @@ def are_few(rows: int) -> bool:
     return rows <= _FEW_ROWS
 
 
-def spread(session: SparkSession, asked: SessionDefaults, rows: int = 0, few: bool = False) -> None:
+def set_shuffle_partitions(
+    session: SparkSession, session_defaults: SessionDefaults, rows: int = 0, few: bool = False
+) -> None:
     """Sets shuffle partitions, code generation and the broadcast threshold for a micro-batch.
 
     For a few rows, computing them takes less time than generating and compiling code for whole stages.
 
     Args:
         session: session of the micro-batch.
-        asked: the project's settings, used for more than a few rows.
+        session_defaults: the project's settings, used for more than a few rows.
         rows: number of input rows.
         few: whether all rows that are read `are_few`.
     """
-    wanted = 1 if few else max(asked.partitions, rows // _ROWS_OF_A_TASK)
+    wanted = 1 if few else max(session_defaults.partitions, rows // _ROWS_OF_A_TASK)
     session.conf.set(_PARTITIONS, str(wanted))
-    session.conf.set(_WHOLE_STAGE, "false" if few else asked.whole_stage)
+    session.conf.set(_WHOLE_STAGE, "false" if few else session_defaults.whole_stage)
     # A broadcast takes an additional job, which a single task doesn't need.
-    session.conf.set(_BROADCAST, "-1" if few else str(asked.broadcast))
+    session.conf.set(_BROADCAST, "-1" if few else str(session_defaults.broadcast))
 
 
 def sql(spark: SparkSession, text: str) -> DataFrame:
@@ -109,7 +111,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     return DataFrame(spark._jsparkSession.sql(text), spark)
 
 
-def show(rows: DataFrame, view: str) -> None:
+def register_view(rows: DataFrame, view: str) -> None:
     """Registers rows as a temporary view of their session, replacing the view of that name.
 
     `createOrReplaceTempView` is not used: when it replaces a view, Spark uncaches all rows computed from a view of that

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...environment.storage import Storage, is_local
 from ..common.session import java_class
 from ..progress.position import PREFIX, Position
-from ..storage.savepoints import Picture
+from ..storage.savepoints import TableSnapshot
 from .table import IcebergTable, beginning
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ _OWN = (PREFIX, "write.metadata.metrics.column.")
 """Prefixes of table properties that belong to the rows and columns: a stream's own, and settings of column statistics."""
 
 
-def picture(table: IcebergTable) -> Picture:
+def table_snapshot(table: IcebergTable) -> TableSnapshot:
     """Returns what is needed to restore a table to its state at the last refresh."""
     metadata = table.java.operations().current()
-    return Picture(
+    return TableSnapshot(
         str(table.java.uuid()),
         table.snapshot_id,
         int(metadata.currentSchemaId()),
@@ -78,7 +78,7 @@ def has_schema(table: IcebergTable, schema: int) -> bool:
     return bool(table.java.schemas().containsKey(schema))
 
 
-def put_back(spark: SparkSession, table: IcebergTable, to: Picture) -> None:
+def put_back(spark: SparkSession, table: IcebergTable, to: TableSnapshot) -> None:
     """Restores a table's rows, columns and properties in one commit.
 
     Raises:

@@ -26,7 +26,7 @@ from ..common.errors import StreamError, cause
 from ..common.failpoints import FailPointError, around
 from ..common.model import is_beside
 from ..progress.position import COMPACTED
-from .snapshot_retention import Unread, unread
+from .snapshot_retention import RequiredSnapshots, required_snapshots
 from .table import DELETE_FILES, DELETED, FILES, RECORDS, Snapshot, beginning
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def kept_snapshots(
     lineage: Sequence[Snapshot],
     retention: Retention,
     now: int,
-    left: Unread,
+    left: RequiredSnapshots,
     age: int | None = None,
     at_least: int = 1,
 ) -> int:
@@ -217,7 +217,11 @@ class Maintenance:
         self._is_old = False
         self._table.refresh()
         lineage = self._table.lineage()
-        left = unread(self._model.storage, self._table.name) if self._is_read else Unread()
+        left = (
+            required_snapshots(self._model.storage, self._table.name)
+            if self._is_read
+            else RequiredSnapshots()
+        )
         age, number = self._table.property(OWN_AGE), int(self._table.property(OWN_NUMBER) or 1)
         kept = kept_snapshots(
             lineage=lineage,
@@ -250,7 +254,7 @@ class Maintenance:
         oldest = self._table.oldest_made()
         return oldest is not None and time.time() * 1000 - oldest > self._retention.max_snapshot_age // 500
 
-    def _tell_who_holds(self, oldest: Snapshot, kept: int, left: Unread) -> None:
+    def _tell_who_holds(self, oldest: Snapshot, kept: int, left: RequiredSnapshots) -> None:
         holder = left.whole or left.after.get(oldest.id)
         if holder is not None and "/" in holder:
             _, name = holder.split("/")

@@ -10,7 +10,7 @@ import time
 
 from ...environment.storage import Storage
 from .maintenance import OWN_AGE, OWN_NUMBER
-from .snapshot_retention import unread
+from .snapshot_retention import required_snapshots
 from .table import IcebergTable, beginning, each_of
 
 MAX_SNAPSHOT_AGE = 5 * 24 * 60 * 60 * 1000
@@ -45,7 +45,7 @@ def expire_old(storage: Storage, table: IcebergTable) -> bool:
     before = int(time.time() * 1000) - age
     if oldest is None or oldest >= before or table.property("gc.enabled") == "false":
         return False
-    left = unread(storage, table.name)
+    left = required_snapshots(storage, table.name)
     if left.whole is not None:
         return False
     lineage = table.lineage()

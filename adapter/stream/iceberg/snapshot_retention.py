@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Unread:
+class RequiredSnapshots:
     """The snapshots that a table has to retain for the streams that read it."""
 
     after: Mapping[int, str] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Unread:
     """A stream that has started and not read the table yet, so that it needs all snapshots, or None."""
 
 
-def unread(storage: Storage, table: str) -> Unread:
+def required_snapshots(storage: Storage, table: str) -> RequiredSnapshots:
     """Returns the snapshots of a table that the streams of a storage root still need.
 
     Args:
@@ -53,7 +53,7 @@ def unread(storage: Storage, table: str) -> Unread:
         after |= {snapshot: name for snapshot in next_ones.values() if snapshot is not None}
         if any(next_ones.get(place) is None for place in places):
             whole = name
-    return Unread(after, whole)
+    return RequiredSnapshots(after, whole)
 
 
 def _checkpoints(storage: Storage) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from ..common.errors import StreamError
 from ..common.failpoints import around
 from ..common.model import StreamModel
 from ..iceberg import commit
-from ..run.runner import at_rest
+from ..run.runner import open_stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +62,7 @@ def backfill(
             f"Model {model.name} emits its rows as they arrive, so it has no windows to close. To rebuild it: "
             f"{model.rebuild}."
         )
-    with at_rest(spark, model, program) as stream:
+    with open_stopped(spark, model, program) as stream:
         session, position = stream.session, stream.position
         if position.after is None:
             raise StreamError(f"Model {model.name} has no closed windows yet: it has no watermark.")

@@ -22,12 +22,12 @@ from ..common.model import StreamModel
 from ..common.session import working_session
 from ..evolution.compare import evolution
 from ..iceberg import owner
-from ..iceberg.branches import picture
+from ..iceberg.branches import table_snapshot
 from ..iceberg.commit import append
 from ..iceberg.ownership import owned
 from ..iceberg.table import IcebergTable, load
 from ..progress.position import Position, read_position
-from ..progress.report import Figures, caught_up, report, write_progress
+from ..progress.report import BatchMetrics, caught_up, report, write_progress
 from ..progress.watermark import to_text
 from ..run.evolve import signed
 from ..run.lock import locked
@@ -37,7 +37,7 @@ from ..sink.append import AppendSink
 from ..sink.upsert import UpsertSink
 from ..state.table import StateTable, read_signature
 from ..storage.checkpoint import METADATA, Checkpoint, copy_checkpoint, next_snapshots, read_checkpoint
-from ..storage.savepoints import STATE, TABLE, Picture, check_whole, checkpoint_of, find
+from ..storage.savepoints import STATE, TABLE, TableSnapshot, check_whole, checkpoint_of, find
 from ..storage.source_order import Order, in_first_order, write_order
 from .restoring import missing
 
@@ -70,7 +70,7 @@ class _Original:
     path: str
     """Path of its checkpoint."""
     checkpoint: Checkpoint
-    tables: Mapping[str, tuple[IcebergTable, Picture]]
+    tables: Mapping[str, tuple[IcebergTable, TableSnapshot]]
 
     def position(self, kind: str) -> Position | None:
         """Returns the last epoch in its table of a kind, or None."""
@@ -172,7 +172,7 @@ def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iter
             stack.enter_context(locked(spark, model))
             found = present(spark, model)
             tables = {
-                kind: (table, picture(table))
+                kind: (table, table_snapshot(table))
                 for kind, table in found.tables.items()
                 if kind in _WHAT and table is not None
             }
@@ -300,7 +300,7 @@ def _copy(
     last = state or (None if out is None else caught_up(original.model, out))
     assert last is not None
     size = made.size() if state is not None else None
-    write_progress(model, report(replace(last, model=model.name, query_id=query_id), Figures(), size))
+    write_progress(model, report(replace(last, model=model.name, query_id=query_id), BatchMetrics(), size))
     return Cloned(last.batch, to_text(last.after), size["rows"] if size is not None else None, rows, next_run)
 
 

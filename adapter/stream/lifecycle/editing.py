@@ -23,14 +23,14 @@ from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.errors import StreamError, sentences
 from ..common.model import StreamModel
-from ..common.session import asked, show
+from ..common.session import register_view, session_defaults
 from ..evolution.output_schema import fits
-from ..microbatch.micro_batch import MicroBatch, Work
+from ..microbatch.micro_batch import MicroBatch, RunContext
 from ..progress.position import Position
-from ..run.runner import at_rest
+from ..run.runner import open_stopped
 from ..run.saving import save_before
 from ..sources.readers import read_streams
-from ..sources.rows import Kept, leaf
+from ..sources.rows import BatchCache, scan_cached
 from ..state.column_mapping import as_in_table
 from ..storage.savepoints import EDIT
 
@@ -85,9 +85,9 @@ def edit(
     # Without columns, an edited query is refused here: only a run migrates the state, and rows are checked against the
     # query of the state.
     model = replace(model, columns=None)
-    with at_rest(spark, model, program) as stream:
+    with open_stopped(spark, model, program) as stream:
         session, position = stream.session, stream.position
-        if position.batch < 0 or not stream.work.state.exists:
+        if position.batch < 0 or not stream.context.state.exists:
             raise StreamError(
                 f"Model {model.name}: it has no state yet, so there is nothing to edit. `dbt run --select {model.name}` "
                 "comes first."
@@ -97,9 +97,9 @@ def edit(
                 f"Model {model.name}: its last micro-batch is only partly ingested, because its run was interrupted. "
                 f"Finish it with `dbt run --select {model.name}` first."
             )
-        with Kept() as kept:
-            found = _Edit(session, stream.work, position)
-            removed, added = found.compare(rows, more, kept)
+        with BatchCache() as cache:
+            found = _Edit(session, stream.context, position)
+            removed, added = found.compare(rows, more, cache)
             if (not removed and not added) or dry:
                 return Edited(removed, added, None)
             savepoint = save_before(session, model, EDIT)
@@ -172,13 +172,13 @@ class _Edit:
 
     Args:
         spark: session of the stream.
-        work: context of the model.
+        context: context of the model.
         position: the last epoch of the stream.
     """
 
-    def __init__(self, spark: SparkSession, work: Work, position: Position) -> None:
-        self._spark, self._work, self._model = spark, work, work.model
-        self._schema: StructType = spark.table(work.model.state).schema
+    def __init__(self, spark: SparkSession, context: RunContext, position: Position) -> None:
+        self._spark, self._context, self._model = spark, context, context.model
+        self._schema: StructType = spark.table(context.model.state).schema
         self._names = [field.name for field in self._schema.fields]
         self.has_steps = STEP in self._names
         flush = position.flush + 1 if self.has_steps else position.flush
@@ -190,16 +190,18 @@ class _Edit:
             remade=False,
         )
         self._last = position.number
-        empty = spark.createDataFrame([], read_streams(spark, work.model, work.program.inputs).schema)
-        step = MicroBatch(work, spark, position, asked(spark))
-        self._apart = work.state.apart
+        empty = spark.createDataFrame([], read_streams(spark, context.model, context.program.inputs).schema)
+        step = MicroBatch(context, spark, position, session_defaults(spark))
+        self._apart = context.state.apart
         self._own = {
             name: {self._called(name, column).lower() for column in columns}
             for name, columns in step.layout(empty).called.items()
         }
-        work.state.show(spark)
+        context.state.show(spark)
 
-    def compare(self, rows: str, more: str | None, kept: Kept) -> tuple[dict[str, int], dict[str, int]]:
+    def compare(
+        self, rows: str, more: str | None, cache: BatchCache
+    ) -> tuple[dict[str, int], dict[str, int]]:
         """Returns the numbers of removed and of added rows by state table.
 
         Raises:
@@ -214,8 +216,8 @@ class _Edit:
             f"  select *, 1 as __sign from (\n{wanted}\n)\n  union all\n  select {listed}, -1 as __sign from state\n"
             f") group by {listed} having sum(__sign) <> 0"
         ).localCheckpoint()
-        kept.keep(changes)
-        show(leaf(changes), _CHANGES)
+        cache.persist(changes)
+        register_view(scan_cached(changes), _CHANGES)
         for problem in self._problems():
             raise StreamError(
                 f"Model {self._model.name}: its state would be no state of its query: {problem} Nothing was changed."
@@ -247,7 +249,7 @@ class _Edit:
             f"select {', '.join(come)} from {_CHANGES} lateral view explode(sequence(1L, {_TIMES})) as __time "
             f"where {_TIMES} > 0"
         )
-        self._work.state.edit(self._spark.sql(rows), sorted(parts), self._position)
+        self._context.state.edit(self._spark.sql(rows), sorted(parts), self._position)
 
     def _typed(self, query: str, is_whole: bool) -> str:
         """Returns a query with the columns and types of the state. With `is_whole`, it must give all columns.
@@ -426,7 +428,7 @@ class _Edit:
 
     def _aggregates(self) -> Mapping[str, AggregateState]:
         """Returns the aggregates of each stage and group, with physical column names."""
-        return as_in_table(self._work.program.signature, self._apart).aggregates
+        return as_in_table(self._context.program.signature, self._apart).aggregates
 
     @staticmethod
     def _values(aggregates: AggregateState) -> set[str]:

@@ -27,7 +27,7 @@ from ..iceberg.table import IcebergTable, find, load
 from ..run.lock import locked
 from ..run.runner import reset
 from ..run.saving import present, tables_of
-from ..sources.lag import Lag, behind
+from ..sources.lag import Lag, consumer_lag
 from ..sources.upstream import readers_beyond
 from ..storage import deployments
 from ..storage.checkpoint import copy_checkpoint, next_snapshots
@@ -46,7 +46,7 @@ _OLD, _NEW = "old", "new"
 
 
 @dataclass(frozen=True)
-class Swapped:
+class SwapResult:
     """Result of a swap."""
 
     deployment: Deployment
@@ -55,7 +55,7 @@ class Swapped:
 
 
 @dataclass(frozen=True)
-class Standing:
+class SwapProgress:
     """Progress of both versions of a model."""
 
     deployment: Deployment
@@ -63,10 +63,10 @@ class Standing:
     old: StreamModel
     begun: bool
     """Whether the new version has a table."""
-    behind: tuple[Lag, ...] | None
+    lags: tuple[Lag, ...] | None
     """Input that the old version has read and the new one has not; None if unknown."""
     unknown: str | None
-    """Reason why `behind` is unknown; None if it is known."""
+    """Reason why `lags` is unknown; None if it is known."""
 
 
 def stage(spark: SparkSession, model: StreamModel, again: bool) -> Deployment:
@@ -105,7 +105,7 @@ def stage(spark: SparkSession, model: StreamModel, again: bool) -> Deployment:
         return found
 
 
-def standing(spark: SparkSession, model: StreamModel) -> Standing:
+def swap_progress(spark: SparkSession, model: StreamModel) -> SwapProgress:
     """Returns the progress of a model and its new version, without changes or locks.
 
     Raises:
@@ -120,26 +120,26 @@ def standing(spark: SparkSession, model: StreamModel) -> Standing:
             old, new = version(model, found.previous), model
         begun = load(session, new.target) is not None
         try:
-            return Standing(
+            return SwapProgress(
                 deployment=found,
                 new=new,
                 old=old,
                 begun=begun,
-                behind=tuple(behind(session, old, new)),
+                lags=tuple(consumer_lag(session, old, new)),
                 unknown=None,
             )
         except StreamError as problem:
-            return Standing(
+            return SwapProgress(
                 deployment=found,
                 new=new,
                 old=old,
                 begun=begun,
-                behind=None,
+                lags=None,
                 unknown=problem.msg.removeprefix(f"Model {model.name}: "),
             )
 
 
-def promote(spark: SparkSession, model: StreamModel, force: bool = False) -> Swapped:
+def promote(spark: SparkSession, model: StreamModel, force: bool = False) -> SwapResult:
     """Gives the new version the name of its model, and keeps the old one as previous version.
 
     Args:
@@ -153,7 +153,7 @@ def promote(spark: SparkSession, model: StreamModel, force: bool = False) -> Swa
     return _change(spark, model, PROMOTED, "promote", partial(_ready_to_promote, force=force))
 
 
-def roll_back(spark: SparkSession, model: StreamModel) -> Swapped:
+def roll_back(spark: SparkSession, model: StreamModel) -> SwapResult:
     """Gives the previous version its name back. The new version is then staged again, as before its promotion.
 
     Raises:
@@ -168,7 +168,7 @@ def _change(
     to: str,
     what: str,
     ready: Callable[[SparkSession, StreamModel, Deployment], StreamModel],
-) -> Swapped:
+) -> SwapResult:
     """Swaps the versions, or finishes an incomplete swap.
 
     Args:
@@ -289,7 +289,7 @@ def _check_catalog(spark: SparkSession, model: StreamModel) -> None:
 def _check_caught_up(spark: SparkSession, model: StreamModel, new: StreamModel) -> None:
     forced = f"`dbt-stream deploy promote --force {model.name}` promotes it all the same"
     try:
-        lags = behind(spark, model, new)
+        lags = consumer_lag(spark, model, new)
     except StreamError as problem:
         raise StreamError(
             f"Model {model.name}: whether its new version has caught up is unknown: "
@@ -318,7 +318,9 @@ def _check_sources(spark: SparkSession, model: StreamModel, old: StreamModel) ->
             )
 
 
-def _swap(spark: SparkSession, model: StreamModel, found: Deployment, takes: StreamModel, to: str) -> Swapped:
+def _swap(
+    spark: SparkSession, model: StreamModel, found: Deployment, takes: StreamModel, to: str
+) -> SwapResult:
     """Writes the swap to the deployment's file, and executes it."""
     gives = {kind: _uuid(table) for kind, table in tables_of(spark, model).items()}
     comes = {kind: _uuid(table) for kind, table in tables_of(spark, takes).items()}
@@ -337,7 +339,7 @@ def _swap(spark: SparkSession, model: StreamModel, found: Deployment, takes: Str
     return _carry_out(spark, model, found)
 
 
-def _finish(spark: SparkSession, model: StreamModel, found: Deployment, to: str) -> Swapped:
+def _finish(spark: SparkSession, model: StreamModel, found: Deployment, to: str) -> SwapResult:
     """Finishes an incomplete swap, or undoes it if `to` is the other phase."""
     assert found.swap is not None
     if found.swap.to != to:
@@ -352,7 +354,7 @@ def _sides(to: str) -> tuple[str, str]:
     return (_OLD, _NEW) if to == PROMOTED else (_NEW, _OLD)
 
 
-def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Swapped:
+def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> SwapResult:
     """Executes the swap in the deployment's file. Can be repeated, whichever steps are already done."""
     swap, storage = found.swap, model.storage
     assert swap is not None
@@ -383,7 +385,7 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
         if (table := tables_of(spark, model)[kind]) is not None
         for name in readers_beyond(storage, table)
     }
-    return Swapped(done, tuple(sorted(readers)))
+    return SwapResult(done, tuple(sorted(readers)))
 
 
 def _uuid(table: IcebergTable | None) -> str | None:

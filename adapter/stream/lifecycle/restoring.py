@@ -19,10 +19,10 @@ from ..common.failpoints import around, reached
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm, working_session
 from ..evolution.compare import evolution
-from ..iceberg.branches import gone_files, has_schema, held, picture, put_back
+from ..iceberg.branches import gone_files, has_schema, held, put_back, table_snapshot
 from ..iceberg.table import IcebergTable, load
 from ..progress.position import Position, read_position
-from ..progress.report import Figures, report, write_progress
+from ..progress.report import BatchMetrics, report, write_progress
 from ..run.evolve import signed
 from ..run.lock import locked
 from ..run.recovery import query_problem, settings_problem
@@ -37,8 +37,8 @@ from ..storage.savepoints import (
     RESTORE,
     STATE,
     TABLE,
-    Picture,
     Savepoint,
+    TableSnapshot,
     being_restored,
     checkpoint_of,
     find,
@@ -150,8 +150,8 @@ def _restore(
 
 def _pictures(
     spark: SparkSession, model: StreamModel, saved: Savepoint, tables: Mapping[str, IcebergTable | None]
-) -> dict[str, Picture]:
-    """Returns the snapshot, as a `Picture`, to which each table is restored.
+) -> dict[str, TableSnapshot]:
+    """Returns the snapshot, as a `TableSnapshot`, to which each table is restored.
 
     Raises:
         StreamError: a part of the savepoint is gone.
@@ -171,7 +171,7 @@ def _pictures(
         elif kind == CHANGELOG:
             # A changelog that was created or replaced since is emptied, and starts again with the table's rows.
             if table is not None:
-                found[kind] = replace(picture(table), snapshot=None)
+                found[kind] = replace(table_snapshot(table), snapshot=None)
         elif was is not None:
             name = {STATE: model.state, TABLE: model.target}[kind]
             raise _gone(
@@ -183,7 +183,7 @@ def _pictures(
 
 
 def missing(
-    spark: SparkSession, model: StreamModel, saved: Savepoint, table: IcebergTable, was: Picture
+    spark: SparkSession, model: StreamModel, saved: Savepoint, table: IcebergTable, was: TableSnapshot
 ) -> str | None:
     """Returns the missing part of a table's snapshot in words; None if it is complete."""
     if not has_schema(table, was.schema):
@@ -282,4 +282,4 @@ def _report(spark: SparkSession, model: StreamModel, tables: Mapping[str, Iceber
         position = position or (read_position(table.last_summary()) if table is not None else None)
     if position is not None:
         size = StateTable(spark, model).size() if tables[STATE] is not None else None
-        write_progress(model, report(position, Figures(), size))
+        write_progress(model, report(position, BatchMetrics(), size))

@@ -1,7 +1,8 @@
 """Compares a stream's table with a batch run of its query over the same input. Writes nothing.
 
-The stream's lock is held meanwhile. The batch run reads source tables as of the snapshots that the stream has read (`pin`),
-so rows that arrived since are on neither side. Windows that have not closed are left out on both sides.
+The stream's lock is held meanwhile. The batch run reads source tables as of the snapshots that the stream has read
+(`snapshot_sources`), so rows that arrived since are on neither side. Windows that have not closed are left out on
+both sides.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from ..common.session import working_session
 from ..iceberg.table import APPEND, REPLACE, IcebergTable, load
 from ..microbatch.lookups import Lookups
 from ..microbatch.loop import open_until
-from ..microbatch.micro_batch import Work
+from ..microbatch.micro_batch import RunContext
 from ..progress.position import Position, read_position
 from ..run.evolve import verdict
 from ..run.lock import locked
 from ..run.recovery import Found, unfinished
 from ..sink.append import AppendSink
 from ..sink.multiset_diff import Difference, compare
-from ..sources.as_of import pin
+from ..sources.as_of import snapshot_sources
 from ..state.table import StateTable
 from ..storage.checkpoint import Checkpoint, read_checkpoint
 from ..storage.savepoints import check_whole
@@ -110,12 +111,12 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ver
         table, position, batch = _at_rest(session, model, program)
         _check_edited(spark, model, program)
         until, not_due = _until(session, model, program, position, asked)
-        pinned = pin(session, model, program, batch)
+        snapshot = snapshot_sources(session, model, program, batch)
         rows = f"select * from {table.name if table.known is None else table.at(table.known)}"
         ours, theirs, left_out = _same_columns(
-            model, session.sql(rows), session.sql(asked.text(pinned.views))
+            model, session.sql(rows), session.sql(asked.text(snapshot.views))
         )
-        notes = [*pinned.notes, *left_out]
+        notes = [*snapshot.notes, *left_out]
         if until is not None:
             assert asked.due is not None
             theirs = _until_then(model, theirs, asked.due, until)
@@ -207,8 +208,10 @@ def _until(
     session: SparkSession, model: StreamModel, program: Program, position: Position, asked: VerifyRequest
 ) -> tuple[int | None, bool]:
     """Returns the values of `Verified.until` and `Verified.not_due`."""
-    work = Work(model, program, StateTable(session, model), AppendSink(session, model), Lookups(model))
-    if not program.keeps_state or open_until(session, work, position) is None:
+    context = RunContext(
+        model, program, StateTable(session, model), AppendSink(session, model), Lookups(model)
+    )
+    if not program.keeps_state or open_until(session, context, position) is None:
         return None, False
     if asked.has_windows and asked.due is not None:
         if position.after is None:

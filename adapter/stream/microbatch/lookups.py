@@ -25,8 +25,8 @@ from ..common.errors import StreamError, cause
 from ..common.failpoints import around
 from ..common.lookup_source import LookupSource
 from ..common.model import StreamModel
-from ..progress.report import Figures
-from ..sources.rows import Kept, leaf
+from ..progress.report import BatchMetrics
+from ..sources.rows import BatchCache, scan_cached
 from .jdbc import Table, bound_as, chunks, is_of_values, kind
 
 if TYPE_CHECKING:
@@ -48,14 +48,16 @@ class Lookups:
         self._sources = {source.relation: source for source in model.lookups}
         self._tables: dict[str, _Asked] = {}
 
-    def answer(self, spark: SparkSession, lookup: Lookup, kept: Kept, figures: Figures) -> DataFrame:
+    def answer(
+        self, spark: SparkSession, lookup: Lookup, cache: BatchCache, metrics: BatchMetrics
+    ) -> DataFrame:
         """Returns the rows that a table has for the keys of a micro-batch.
 
         Args:
             spark: the session, with the views that the keys are computed from.
             lookup: the table and the query for the keys.
-            kept: caches rows until the end of the micro-batch.
-            figures: metrics of the micro-batch, in which requests are counted.
+            cache: caches rows until the end of the micro-batch.
+            metrics: metrics of the micro-batch, in which requests are counted.
 
         Raises:
             StreamError: the table doesn't answer, or can't be queried by these columns.
@@ -63,14 +65,14 @@ class Lookups:
         asked = self._asked(spark, lookup)
         keys = asked.keys(spark, lookup)
         if asked.source.cache_ttl is None:
-            return asked.request(spark, keys, figures)
+            return asked.request(spark, keys, metrics)
         missing = asked.missing(keys)
-        figures.lookup_cached += len(keys) - len(missing)
+        metrics.lookup_cached += len(keys) - len(missing)
         if missing:
-            asked.remember(missing, asked.request(spark, missing, figures))
+            asked.remember(missing, asked.request(spark, missing, metrics))
         rows = asked.remembered(spark, keys)
-        kept.keep(rows)  # so that their number is known
-        return leaf(rows)
+        cache.persist(rows)  # so that their number is known
+        return scan_cached(rows)
 
     def none(self, spark: SparkSession, lookup: Lookup) -> DataFrame:
         """An empty answer, with its columns."""
@@ -133,7 +135,7 @@ class _Asked:
         distinct = dict.fromkeys(tuple(row) for row in shaped.collect())
         return [key for key in distinct if None not in key]
 
-    def request(self, spark: SparkSession, keys: Sequence[Key], figures: Figures) -> DataFrame:
+    def request(self, spark: SparkSession, keys: Sequence[Key], metrics: BatchMetrics) -> DataFrame:
         """Requests the rows of the keys, in as many requests as needed."""
         found = self.table.nothing()
         if keys:
@@ -142,7 +144,7 @@ class _Asked:
             def ask() -> None:
                 with self.table.connection() as connection:
                     while waiting:
-                        figures.lookup_requests += 1
+                        metrics.lookup_requests += 1
                         try:
                             found.addAll(self.table.ask(connection, self._key, waiting[0]))
                         except Py4JJavaError as problem:
@@ -152,7 +154,7 @@ class _Asked:
                                 continue
                             if not self.table.has_no(connection, self._key, waiting[0][0], problem):
                                 raise
-                        figures.lookup_keys += len(waiting.pop(0))
+                        metrics.lookup_keys += len(waiting.pop(0))
 
             with around("lookup.ask", self._model.name):
                 self._tried(ask)

@@ -13,7 +13,7 @@ from ..common.failpoints import reached
 from ..progress import query_metrics
 from ..progress.metrics_sink import publish
 from ..progress.position import Position
-from ..progress.report import Figures, read_progress, report, write_progress
+from ..progress.report import BatchMetrics, read_progress, report, write_progress
 from ..progress.state_metrics import PartMetrics
 from ..progress.unreadable_rows import Unreadable, added, rows_of
 from ..progress.watermark import Watermark
@@ -21,8 +21,8 @@ from ..sources.file_names import check_batch
 from ..sources.planned_files import check_present
 from ..state.schema import KnownColumns
 from ..state.table import Widened, digest
-from .micro_batch import MicroBatch, Work, now
-from .splitter import Cutter, Piece
+from .micro_batch import MicroBatch, RunContext, now
+from .splitter import BatchSplitter, SubBatch
 from .state_meter import StateMeter
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Taken:
+class RunTotals:
     """Totals of the micro-batches of one run."""
 
     batches: int = 0
@@ -48,7 +48,7 @@ class Batches:
 
     Args:
         spark: the project's session.
-        work: the model, its program, state and sink.
+        context: the model, its program, state and sink.
         position: the last committed position; None at the start of a stream.
         query_id: returns Structured Streaming's id of the checkpoint.
         cut_short: the micro-batch that an earlier run began and didn't finish; None if there is none.
@@ -57,65 +57,66 @@ class Batches:
     def __init__(
         self,
         spark: SparkSession,
-        work: Work,
+        context: RunContext,
         position: Position | None,
         query_id: Callable[[], str],
         cut_short: int | None = None,
     ) -> None:
-        self.taken = Taken()
+        self.totals = RunTotals()
         self.position = position or Position(
-            work.model.name, query_id="", batch=-1, signature=digest(work.program.signature)
+            context.model.name, query_id="", batch=-1, signature=digest(context.program.signature)
         )
-        self._work = work
+        self._context = context
         self._query_id = query_id
-        self._asked = session.asked(spark)
+        self._asked = session.session_defaults(spark)
         self._prepared = False
         self._meter: StateMeter | None = None
-        asked = any(rows.read_by is not None for level in work.program.levels[:1] for rows in level.rows)
-        self._cutter = Cutter(
+        asked = any(rows.read_by is not None for level in context.program.levels[:1] for rows in level.rows)
+        self._splitter = BatchSplitter(
             spark=spark,
-            model=work.model,
-            inputs=work.program.inputs,
-            stateful=work.program.keeps_state,
+            model=context.model,
+            inputs=context.program.inputs,
+            stateful=context.program.keeps_state,
             cut_short=cut_short,
             asked=asked,
         )
         self._watermark = Watermark(
-            delay=work.model.watermark_delay + work.program.behind,
+            delay=context.model.watermark_delay + context.program.behind,
             newest={
-                stream.relation: self.position.newest.get(stream.relation) for stream in work.program.inputs
+                stream.relation: self.position.newest.get(stream.relation)
+                for stream in context.program.inputs
             },
             value=self.position.after,
-            idle_timeout=work.model.idle_timeout,
-            heard=self.position.heard,
+            idle_timeout=context.model.idle_timeout,
+            last_arrival=self.position.last_arrival,
         )
 
     @property
-    def taken_in(self) -> int:
+    def ingested(self) -> int:
         """Number of the last micro-batch whose rows are all ingested; -1 if there is none."""
         return self.position.batch - (self.position.cut is not None)
 
     @property
-    def work(self) -> Work:
+    def context(self) -> RunContext:
         """The objects that all micro-batches share."""
-        return self._work
+        return self._context
 
     def take(self, batch: DataFrame, number: int) -> None:
         """Ingests a micro-batch, unless it is ingested already: Spark replays one that a crash interrupted."""
         unfinished = number == self.position.batch and self.position.cut is not None
-        if number <= self.taken_in:
+        if number <= self.ingested:
             self._catch_up()
             return
         spark = batch.sparkSession
-        check_batch(self._work.model, number)
-        check_present(spark, self._work.model, number)
+        check_batch(self._context.model, number)
+        check_present(spark, self._context.model, number)
         if not self._prepared:
             session.prepare(spark, self._asked)
             self._prepared = True
         # All pieces have one arrival time, so that a stream with rows in only one of them isn't idle in the others.
-        at = max(self.position.heard.values(), default=now()) if unfinished else now()
+        at = max(self.position.last_arrival.values(), default=now()) if unfinished else now()
         done = self.position.flush + 1 if unfinished else 0
-        with self._cutter.pieces(batch, number, self.position.cut if unfinished else None, done) as pieces:
+        with self._splitter.pieces(batch, number, self.position.cut if unfinished else None, done) as pieces:
             for piece in pieces:
                 position = replace(
                     self.position.next(number),
@@ -124,18 +125,18 @@ class Batches:
                 )
                 self._take(spark, piece, position, at)
                 if piece.cut is not None:
-                    reached("batch:cut", self._work.model.name)
+                    reached("batch:cut", self._context.model.name)
 
-    def _take(self, spark: SparkSession, piece: Piece, position: Position, at: int) -> None:
+    def _take(self, spark: SparkSession, piece: SubBatch, position: Position, at: int) -> None:
         from pyspark.errors import AnalysisException
 
         rows, committed = piece.rows, False
         try:
             with self._step(spark, position, piece.expected) as step:
-                if self._work.program.keeps_state:
-                    self._watermark = step.take_in(rows, self._watermark, at)
+                if self._context.program.keeps_state:
+                    self._watermark = step.update_state(rows, self._watermark, at)
                     committed = True
-                    step.put_out()
+                    step.emit()
                 else:
                     self._watermark = step.pass_on(rows, self._watermark, at)
         except (Widened, AnalysisException) as problem:
@@ -143,7 +144,7 @@ class Batches:
                 raise
             if committed:
                 raise self._widened() from None
-            self._work.state.note_inputs(rows.schema)
+            self._context.state.note_inputs(rows.schema)
             self._take(spark, piece, position, at)
 
     def _widens_state(self, spark: SparkSession, rows: DataFrame) -> bool:
@@ -151,11 +152,11 @@ class Batches:
         to compare some values of different types, such as arrays of decimals of different precision."""
         from pyspark.errors import AnalysisException
 
-        state = self._work.state
-        if not self._work.program.keeps_state or not state.exists:
+        state = self._context.state
+        if not self._context.program.keeps_state or not state.exists:
             return False
         known = KnownColumns(state.types(spark), state.apart, lambda part: ())
-        step = MicroBatch(self._work, spark, self.position, self._asked)
+        step = MicroBatch(self._context, spark, self.position, self._asked)
         try:
             layout = step.layout(spark.createDataFrame([], rows.schema), known)
         except (AnalysisException, ValueError):
@@ -165,7 +166,7 @@ class Batches:
     @property
     def lacks_rows_of_nothing(self) -> bool:
         """Whether no micro-batch has run yet and one without input may emit rows."""
-        return self.position.step == (-1, 0) and self._work.program.has_rows_of_nothing
+        return self.position.step == (-1, 0) and self._context.program.has_rows_of_nothing
 
     def begin_with_nothing(self, spark: SparkSession, nothing: DataFrame) -> None:
         """Emits the rows that exist before the first micro-batch, such as a total of no rows.
@@ -176,12 +177,12 @@ class Batches:
         """
         position = replace(self.position.next(-1), query_id=self._query_id())
         session.prepare(spark, self._asked)
-        self._take(spark, Piece(nothing, None), position, now())
+        self._take(spark, SubBatch(nothing, None), position, now())
 
     def finish(self, spark: SparkSession) -> None:
         """Emits what a crash kept the last micro-batch from emitting."""
         with self._told_of_widened(), self._step(spark, self.position) as step:
-            step.put_out()
+            step.emit()
 
     def remake(self, spark: SparkSession, nothing: DataFrame) -> None:
         """Rebuilds results that an edited query needs, in an extra micro-batch without input.
@@ -191,8 +192,8 @@ class Batches:
             nothing: a micro-batch without rows.
         """
         # Reuses the last arrival time, so that no stream becomes idle.
-        at = max(self.position.heard.values(), default=now())
-        self._take(spark, Piece(nothing, None), self.position.next(self.position.batch), at)
+        at = max(self.position.last_arrival.values(), default=now())
+        self._take(spark, SubBatch(nothing, None), self.position.next(self.position.batch), at)
 
     def flush(self, spark: SparkSession) -> None:
         """Closes all open windows, as at the end of the input.
@@ -202,15 +203,15 @@ class Batches:
         """
         if self.position.cut is not None:
             raise StreamError(
-                f"Model {self._work.model.name}: its last micro-batch is only partly ingested, because its run was "
-                f"interrupted. Finish it with `dbt run --select {self._work.model.name}` first."
+                f"Model {self._context.model.name}: its last micro-batch is only partly ingested, because its run was "
+                f"interrupted. Finish it with `dbt run --select {self._context.model.name}` first."
             )
         # Windows of one level emit rows into windows of the next, so this may take several rounds.
-        while (closing := open_until(spark, self._work, self.position)) is not None:
+        while (closing := open_until(spark, self._context, self.position)) is not None:
             position = self.position.next(self.position.batch)
             with self._told_of_widened(), self._step(spark, position) as step:
                 step.close_at(closing)
-                step.put_out()
+                step.emit()
 
     @contextmanager
     def _told_of_widened(self) -> Iterator[None]:
@@ -222,18 +223,18 @@ class Batches:
 
     def _widened(self) -> TransientError:
         return TransientError(
-            f"Model {self._work.model.name}: columns of its state were widened with those of a source, in the middle "
+            f"Model {self._context.model.name}: columns of its state were widened with those of a source, in the middle "
             "of a micro-batch. Nothing is lost, and the next run continues from there: run it again."
         )
 
     def _catch_up(self) -> None:
         """Writes the progress report of the last micro-batch if a crash came between its commits and the report."""
-        told = read_progress(self._work.model) or {}
+        told = read_progress(self._context.model) or {}
         if (told.get("batch"), told.get("flush")) != (self.position.batch, self.position.flush):
-            write_progress(self._work.model, report(self.position, Figures(), self._size()))
+            write_progress(self._context.model, report(self.position, BatchMetrics(), self._size()))
 
     def _size(self) -> dict[str, int] | None:
-        return self._work.state.size() if self._work.program.keeps_state else None
+        return self._context.state.size() if self._context.program.keeps_state else None
 
     @property
     def state(self) -> Sequence[PartMetrics]:
@@ -246,7 +247,7 @@ class Batches:
     ) -> Iterator[MicroBatch]:
         scheduler = spark._jsc.sc().dagScheduler()
         jobs = scheduler.numTotalJobs()
-        step = MicroBatch(self._work, spark, position, self._asked, expected)
+        step = MicroBatch(self._context, spark, position, self._asked, expected)
         meter = self._meter_of(spark)
         with query_metrics.recorded() as plans:
             try:
@@ -255,58 +256,58 @@ class Batches:
                 step.release()
                 # Cached rows and session settings don't leak into the next micro-batch or to other users of the
                 # session.
-                session.spread(spark, self._asked)
-            step.tidy_up()
+                session.set_shuffle_partitions(spark, self._asked)
+            step.compact()
         self.position = step.position
-        figures = step.figures
-        figures.jobs = scheduler.numTotalJobs() - jobs
-        self.taken.batches += 1
-        self.taken.rows_in += figures.rows_in
-        self.taken.rows_out += figures.rows_out
-        self.taken.late_rows += figures.late_rows
-        self.taken.null_time_rows += figures.null_time_rows
-        self.taken.unreadable = added(self.taken.unreadable, figures.unreadable)
-        self.taken.lookup_requests += figures.lookup_requests
-        self.taken.lookup_keys += figures.lookup_keys
+        metrics = step.metrics
+        metrics.jobs = scheduler.numTotalJobs() - jobs
+        self.totals.batches += 1
+        self.totals.rows_in += metrics.rows_in
+        self.totals.rows_out += metrics.rows_out
+        self.totals.late_rows += metrics.late_rows
+        self.totals.null_time_rows += metrics.null_time_rows
+        self.totals.unreadable = added(self.totals.unreadable, metrics.unreadable)
+        self.totals.lookup_requests += metrics.lookup_requests
+        self.totals.lookup_keys += metrics.lookup_keys
         if meter is not None:
             meter.measure(plans, step.asked)
         write_progress(
-            self._work.model, report(self.position, figures, None if meter is None else meter.report())
+            self._context.model, report(self.position, metrics, None if meter is None else meter.report())
         )
-        self._publish(spark, figures, meter)
+        self._publish(spark, metrics, meter)
 
     def _meter_of(self, spark: SparkSession) -> StateMeter | None:
         """The meter of this run's state; None for a program without state."""
-        if self._meter is None and self._work.program.keeps_state:
-            self._meter = StateMeter(spark, self._work.model, self._work.program, self._work.state)
+        if self._meter is None and self._context.program.keeps_state:
+            self._meter = StateMeter(spark, self._context.model, self._context.program, self._context.state)
         return self._meter
 
-    def _publish(self, spark: SparkSession, figures: Figures, meter: StateMeter | None) -> None:
+    def _publish(self, spark: SparkSession, metrics: BatchMetrics, meter: StateMeter | None) -> None:
         counts = {
             "batches": 1,
-            "rows_in": figures.rows_in,
-            "rows_out": figures.rows_out,
-            "late_rows": figures.late_rows,
-            "null_time_rows": figures.null_time_rows,
-            "unreadable_rows": rows_of(figures.unreadable),
+            "rows_in": metrics.rows_in,
+            "rows_out": metrics.rows_out,
+            "late_rows": metrics.late_rows,
+            "null_time_rows": metrics.null_time_rows,
+            "unreadable_rows": rows_of(metrics.unreadable),
         }
         sizes = {f"state.{name}": size for name, size in (self._size() or {}).items()}
-        publish(spark, self._work.model.name, counts, sizes, () if meter is None else meter.last)
+        publish(spark, self._context.model.name, counts, sizes, () if meter is None else meter.last)
 
 
-def open_until(spark: SparkSession, work: Work, position: Position) -> int | None:
+def open_until(spark: SparkSession, context: RunContext, position: Position) -> int | None:
     """The watermark at which the last open window of a state closes; None if none is open.
 
     Args:
         spark: a session.
-        work: the model's run context.
+        context: the model's run context.
         position: the stream's position.
     """
     zones = {
-        part.name: (part.closes, part.time_zone) for part in work.program.parts if part.closes is not None
+        part.name: (part.closes, part.time_zone) for part in context.program.parts if part.closes is not None
     }
-    last = work.state.last_expiry(spark, zones)
+    last = context.state.last_expiry(spark, zones)
     if last is None:
         return None
-    closing = last + work.program.kept_for
+    closing = last + context.program.kept_for
     return None if position.after is not None and closing <= position.after else closing

@@ -31,13 +31,13 @@ from ...query.program import (
 )
 from ...util.types import type_text
 from ..common.model import StreamModel
-from ..common.session import SessionDefaults, are_few, show, spread, sql
+from ..common.session import SessionDefaults, are_few, register_view, set_shuffle_partitions, sql
 from ..common.time_zones import shown
 from ..evolution.output_schema import check_collations, check_kept
 from ..iceberg.table import stored_types
 from ..progress import query_metrics
 from ..progress.position import Position
-from ..progress.report import Figures
+from ..progress.report import BatchMetrics
 from ..progress.unreadable_rows import added
 from ..progress.watermark import Watermark
 from ..sink import constraints
@@ -45,17 +45,17 @@ from ..sink.append import Sink
 from ..sources.readers import split
 from ..sources.records import readable
 from ..sources.rows import (
+    BatchCache,
     Counted,
-    Judged,
-    Kept,
+    FilteredCounts,
     Meter,
     counted,
     counting,
-    cut_off,
-    judge,
-    judgement,
-    leaf,
+    filter_late,
+    filtered_counts,
     recounted,
+    scan_cached,
+    truncate_lineage,
 )
 from ..state.schema import KnownColumns, Layout, is_plain, layout_of, schema_of
 from ..state.table import StateTable
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Work:
+class RunContext:
     """Objects that all micro-batches of a run share."""
 
     model: StreamModel
@@ -81,7 +81,7 @@ class MicroBatch:
     """A micro-batch that is being run. `position` follows what is committed.
 
     Args:
-        work: the model, its program, state and sink.
+        context: the model, its program, state and sink.
         spark: the session; the views of this micro-batch are created in it.
         position: position of the micro-batch. Its watermark `before` is set; so is `after`, where there is no input.
         asked: the project's session settings.
@@ -90,18 +90,18 @@ class MicroBatch:
 
     def __init__(
         self,
-        work: Work,
+        context: RunContext,
         spark: SparkSession,
         position: Position,
         asked: SessionDefaults,
         expected: int | None = None,
     ) -> None:
         self.position = position
-        self.figures = Figures()
-        self._work = work
+        self.metrics = BatchMetrics()
+        self._context = context
         self._spark = spark
         self._asked = asked
-        self._kept = Kept()
+        self._cache = BatchCache()
         self._rows_of: dict[str, int] = {}
         self._expected = expected
         self._came: int | None = None
@@ -114,7 +114,7 @@ class MicroBatch:
         """Names of the steps computed before the commit of the state; None if another run made that commit."""
         self._input_schema: StructType | None = None
 
-    def take_in(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
+    def update_state(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
         """Computes the state changes of the micro-batch's rows and makes the first commit.
 
         Args:
@@ -125,64 +125,64 @@ class MicroBatch:
         Returns:
             The watermark after the rows.
         """
-        streams = self._work.program.inputs
-        self._spread(self._expected)
-        with self.figures.timed("read"):
+        streams = self._context.program.inputs
+        self._set_shuffle_partitions(self._expected)
+        with self.metrics.timed("read"):
             self._show_clock()
             self._input_schema = batch.schema
             self._show_streams(batch)
-        judged = self._begin(self._work.program.levels[0], self._expected)
-        with self.figures.timed("read"):
+        filtered = self._begin(self._context.program.levels[0], self._expected)
+        with self.metrics.timed("read"):
             for stream in streams:
-                if not self._kept.has_observed(stream.view):
-                    self._kept.keep(counting(split(batch, streams)[stream.view], stream))
-            counts = [counted(self._kept, stream) for stream in streams]
-            watermark = watermark.advance(self._newest(counts, judged), at)
+                if not self._cache.has_observed(stream.view):
+                    self._cache.persist(counting(split(batch, streams)[stream.view], stream))
+            counts = [counted(self._cache, stream) for stream in streams]
+            watermark = watermark.advance(self._newest(counts, filtered), at)
         self._move_to(watermark)
-        self._compute(judged)
+        self._compute(filtered)
         return watermark
 
     def close_at(self, watermark: int) -> None:
         """Makes the first commit of a micro-batch without input that only advances the watermark."""
-        if self._work.program.flushes_from_state:
+        if self._context.program.flushes_from_state:
             self.position = replace(self.position, after=watermark)
             self._compute(None)
             return
         # The schema at the state's creation: the state's columns haven't changed since, and a source may be gone.
-        nothing = self._spark.createDataFrame([], self._work.state.input_schema())
+        nothing = self._spark.createDataFrame([], self._context.state.input_schema())
         self._show_clock()
-        for stream, rows in split(nothing, self._work.program.inputs).items():
-            show(readable(rows), stream)
-        judged = self._begin(self._work.program.levels[0])
+        for stream, rows in split(nothing, self._context.program.inputs).items():
+            register_view(readable(rows), stream)
+        filtered = self._begin(self._context.program.levels[0])
         self.position = replace(self.position, after=watermark)
-        self._compute(judged)
+        self._compute(filtered)
 
-    def put_out(self) -> None:
+    def emit(self) -> None:
         """Emits from cached rows, or from the state after a crash, and makes the last commit. Does nothing if no
         window closes, or if the step `only_with` has no rows."""
-        program = self._work.program
+        program = self._context.program
         windows = self._closing()
         if windows == 0:
             return
         if windows is not None:
-            self._spread(self._came, windows)
+            self._set_shuffle_partitions(self._came, windows)
         made = self._made or ()
         if left := [step for step in program.again if step.name not in made]:
             self._show_clock()
-            self._work.state.show(self._spark)
-            with self.figures.timed("emission"):
+            self._context.state.show(self._spark)
+            with self.metrics.timed("emission"):
                 for step in left:
                     self._show(self._freshest(step))
         if program.only_with is not None and not self._rows_of.get(program.only_with, 1):
             return
         self._look_up(program.lookups)
-        with self.figures.timed("emission"):
-            self._append(few=are_few(self._work.state.rows))
+        with self.metrics.timed("emission"):
+            self._append(few=are_few(self._context.state.rows))
 
     def _closing(self) -> int | None:
         """Upper bound of the windows that this micro-batch closes; None if unknown, in which case rows may be emitted
         anyway."""
-        boundaries = self._work.program.boundaries
+        boundaries = self._context.program.boundaries
         if boundaries is None:
             return None
 
@@ -207,35 +207,35 @@ class MicroBatch:
             The watermark after the rows.
         """
         self._show_clock()
-        streams = self._work.program.inputs
+        streams = self._context.program.inputs
         rows_of = split(batch, streams)
-        keeps = bool(self._work.program.lookups) or self._work.program.reads_clock
-        are_kept = self._work.sink.changes is not None
+        keeps = bool(self._context.program.lookups) or self._context.program.reads_clock
+        are_kept = self._context.sink.changes is not None
         meters = []
         for stream in streams:
             rows = counting(rows_of[stream.view], stream)
             if keeps:
                 # Also read for look-up keys or for the watermark.
-                self._kept.keep(rows)
-                rows = leaf(rows)
+                self._cache.persist(rows)
+                rows = scan_cached(rows)
             elif not are_kept:
                 meters.append(Meter(rows_of[stream.view], stream))
                 rows = meters[-1].rows
-            show(rows, stream.view)
-        self._look_up(self._work.program.lookups)
+            register_view(rows, stream.view)
+        self._look_up(self._context.program.lookups)
         if keeps:
-            counts = [counted(self._kept, each) for each in streams]
+            counts = [counted(self._cache, each) for each in streams]
             watermark = watermark.advance(self._newest(counts, []), at)
             self._move_to(watermark)
-        with self.figures.timed("emission"):
+        with self.metrics.timed("emission"):
             self._append(few=False)
         if not keeps:
             counts = [each.read() for each in meters]
             if are_kept:
                 # Uses the counts observed while the changelog's rows were computed; counts again if none were.
                 counts = [
-                    counted(self._kept, each)
-                    if self._kept.has_observed(each.view)
+                    counted(self._cache, each)
+                    if self._cache.has_observed(each.view)
                     else recounted(rows_of[each.view], each)
                     for each in streams
                 ]
@@ -243,16 +243,16 @@ class MicroBatch:
             self._move_to(watermark)
         return watermark
 
-    def tidy_up(self) -> None:
+    def compact(self) -> None:
         """Compacts the state, merges small files and expires old snapshots, where it pays.
 
         Runs only after all output of the micro-batch is in the table: a compacted state can't reproduce it.
         """
-        if self._work.program.keeps_state:
+        if self._context.program.keeps_state:
             self._fold()
             self._note_end()
-            self._maintain(self._work.state)
-        self._maintain(self._work.sink)
+            self._maintain(self._context.state)
+        self._maintain(self._context.sink)
 
     def _note_end(self) -> None:
         """Commits to the state that the micro-batch's output is complete, where nothing else records it: the table
@@ -261,37 +261,37 @@ class MicroBatch:
         position = self.position
         if position.flush == 0 or position.cut is not None or position.folded:
             return
-        told = self._work.sink.position()
+        told = self._context.sink.position()
         if told is None or told.step < position.step:
             self.position = replace(position, folded=True)
             self._commit({}, few=True)
 
     def _fold(self) -> None:
-        state = self._work.state
-        parts = self._work.program.parts
+        state = self._context.state
+        parts = self._context.program.parts
         grown = state.parts_to_fold(parts, self.position.after)
         if not grown and not state.is_scattered():
             return
-        with self.figures.timed("fold"):
+        with self.metrics.timed("fold"):
             if grown:
-                spread(self._spark, self._asked, state.rows, are_few(state.rows))
+                set_shuffle_partitions(self._spark, self._asked, state.rows, are_few(state.rows))
                 self._show_clock()
                 state.show(self._spark)
                 self.position = replace(self.position, folded=True)
                 folds = {part.name: self._seen(part, part.fold) for part in parts if part.name in grown}
                 state.fold(self._spark, folds, self.position)
-                spread(self._spark, self._asked)
+                set_shuffle_partitions(self._spark, self._asked)
             else:
                 state.compact(self._spark)
-            self.figures.commits += 1
+            self.metrics.commits += 1
 
     def _maintain(self, table: StateTable | Sink) -> None:
-        with self.figures.timed("maintenance"):
-            self.figures.commits += table.maintain(self._spark)
+        with self.metrics.timed("maintenance"):
+            self.metrics.commits += table.maintain(self._spark)
 
     def release(self) -> None:
         """Releases the cached rows."""
-        self._kept.release()
+        self._cache.release()
 
     # Views.
 
@@ -299,7 +299,7 @@ class MicroBatch:
         def instant(micros: int | None) -> str:
             return "cast(null as timestamp)" if micros is None else f"timestamp_micros({micros}L)"
 
-        position, program = self.position, self._work.program
+        position, program = self.position, self._context.program
         times = {"now_before": position.before, "now_after": position.after}
         for name, now in (("watermark_before", position.before), ("watermark_after", position.after)):
             times[name] = None if now is None else now - program.kept_for
@@ -307,32 +307,32 @@ class MicroBatch:
         for zone in (None, *program.time_zones):
             values |= {clock_column(name, zone): instant(shown(at, zone)) for name, at in times.items()}
         row, names = ", ".join(values.values()), ", ".join(values)
-        show(sql(self._spark, f"select * from values ({row}) as clock({names})"), "clock")
+        register_view(sql(self._spark, f"select * from values ({row}) as clock({names})"), "clock")
 
     def _show_streams(self, batch: DataFrame) -> None:
         """Registers a view per stream. Rows are counted when they are read."""
-        program = self._work.program
+        program = self._context.program
         rows_of = split(batch, program.inputs)
         once = {view for rows in program.levels[0].rows if rows.alone for view in rows.streams}
         for stream in program.inputs:
             rows = counting(rows_of[stream.view], stream)
             if stream.view not in once:
-                self._kept.keep(rows)
-                rows = leaf(rows)
-            show(rows, stream.view)
+                self._cache.persist(rows)
+                rows = scan_cached(rows)
+            register_view(rows, stream.view)
 
-    def _begin(self, level: Level, expected: int | None = None) -> list[Judged]:
+    def _begin(self, level: Level, expected: int | None = None) -> list[FilteredCounts]:
         """Registers the rows of a level and filters late ones; `expected` is an upper bound of the input rows, or
         None."""
-        with self.figures.timed("read"):
+        with self.metrics.timed("read"):
             self._show_known(level)
         self._look_up(level.lookups)
-        with self.figures.timed("read"):
-            return self._judge(level, expected)
+        with self.metrics.timed("read"):
+            return self._filter_late(level, expected)
 
     def _show_known(self, level: Level) -> None:
         if level.known:
-            state = self._work.state
+            state = self._context.state
             if state.exists:
                 state.show(self._spark)
             for step in level.known:
@@ -340,26 +340,28 @@ class MicroBatch:
 
     def _look_up(self, lookups: Sequence[Lookup]) -> None:
         """Queries the external tables for the keys of this micro-batch."""
-        figures = self.figures
-        requests, keys = figures.lookup_requests, figures.lookup_keys
+        metrics = self.metrics
+        requests, keys = metrics.lookup_requests, metrics.lookup_keys
         for lookup in lookups:
-            with figures.timed("lookup"):
-                show(self._work.lookups.answer(self._spark, lookup, self._kept, figures), lookup.view)
+            with metrics.timed("lookup"):
+                register_view(
+                    self._context.lookups.answer(self._spark, lookup, self._cache, metrics), lookup.view
+                )
         self.position = replace(
             self.position,
-            lookup_requests=self.position.lookup_requests + figures.lookup_requests - requests,
-            lookup_keys=self.position.lookup_keys + figures.lookup_keys - keys,
+            lookup_requests=self.position.lookup_requests + metrics.lookup_requests - requests,
+            lookup_keys=self.position.lookup_keys + metrics.lookup_keys - keys,
         )
 
-    def _judge(self, level: Level, expected: int | None = None) -> list[Judged]:
+    def _filter_late(self, level: Level, expected: int | None = None) -> list[FilteredCounts]:
         """Drops late rows of a level and counts them. Caches the rest, unless the number of input rows is known and a
         single step reads them; they are then counted while that step is computed."""
         readers = []
         for rows in level.rows:
-            live = judge(self._spark, self._work.model, rows)
+            live = filter_late(self._spark, self._context.model, rows)
             if rows.read_by is None or expected is None:
-                self._kept.keep(live)
-                show(leaf(live), rows.name)
+                self._cache.persist(live)
+                register_view(scan_cached(live), rows.name)
             else:
                 readers.append(rows.read_by)
         if readers:
@@ -368,49 +370,51 @@ class MicroBatch:
             if step.name in readers:
                 self._show_early(step)
                 self._early.add(step.name)
-        return [judgement(self._kept, rows) for rows in level.rows]
+        return [filtered_counts(self._cache, rows) for rows in level.rows]
 
     def _show_early(self, step: Step) -> None:
         """Computes a step in a job that also counts its input rows."""
-        rows = self._made_of(step, self._work.state.rows == 0)
-        self._rows_of[step.name] = self._kept.keep(rows)
-        show(leaf(rows), step.name)
+        rows = self._made_of(step, self._context.state.rows == 0)
+        self._rows_of[step.name] = self._cache.persist(rows)
+        register_view(scan_cached(rows), step.name)
 
     def _prepare(self) -> None:
         """Creates the state if it doesn't exist and registers its view."""
-        program, state = self._work.program, self._work.state
+        program, state = self._context.program, self._context.state
         if not state.exists:
-            with self.figures.timed("state"):
+            with self.metrics.timed("state"):
                 layout = self._layout()
                 inputs = None if program.flushes_from_state else self._input_schema
                 if program.upsert is not None and not program.flushes_from_state:
-                    check_kept(self._work.model, (type_text(each.dataType) for each in layout.schema.fields))
+                    check_kept(
+                        self._context.model, (type_text(each.dataType) for each in layout.schema.fields)
+                    )
                 state.create(self._spark, layout, program.signature, inputs)
         state.show(self._spark)
 
-    def _newest(self, counts: Sequence[Counted], judged: Sequence[Judged]) -> dict[str, int | None]:
+    def _newest(self, counts: Sequence[Counted], filtered: Sequence[FilteredCounts]) -> dict[str, int | None]:
         """Returns the newest event time of each stream, and counts their rows."""
         newest: dict[str, int | None] = {}
-        names = {source.relation: source.name for source in self._work.model.sources}
-        for stream, count in zip(self._work.program.inputs, counts, strict=True):
-            self.figures.rows_in += count.rows
+        names = {source.relation: source.name for source in self._context.model.sources}
+        for stream, count in zip(self._context.program.inputs, counts, strict=True):
+            self.metrics.rows_in += count.rows
             if count.unreadable:
-                self.figures.note_unreadable(names[stream.relation], count.unreadable)
+                self.metrics.note_unreadable(names[stream.relation], count.unreadable)
             newest[stream.relation] = count.newest
             if stream.event_time is None:
-                times = [each.newest for each in judged if stream.view in each.streams]
+                times = [each.newest for each in filtered if stream.view in each.streams]
                 newest[stream.relation] = max((time for time in times if time is not None), default=None)
         return newest
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         """Registers the rows of a step. Rows that other steps read are persisted lazily, without a job."""
         rows = self._made_of(step, state_is_empty)
-        if step.materialize or (step.persist and step.name == self._work.program.only_with):
-            self._rows_of[step.name] = self._kept.keep(rows)
-            rows = cut_off(rows)
+        if step.materialize or (step.persist and step.name == self._context.program.only_with):
+            self._rows_of[step.name] = self._cache.persist(rows)
+            rows = truncate_lineage(rows)
         elif step.persist and not self._is_for_nothing(step):
-            rows = self._kept.hold(rows)
-        show(rows, step.name)
+            rows = self._cache.persist_lazily(rows)
+        register_view(rows, step.name)
 
     def _is_for_nothing(self, step: Step) -> bool:
         """Whether the step named by `unless_empty` has no rows, so that the `initial` text applies."""
@@ -419,7 +423,7 @@ class MicroBatch:
     def _made_of(self, step: Step, state_is_empty: bool) -> DataFrame:
         """The rows of a step as a lazy DataFrame."""
         self._look_up(step.lookups)
-        self._work.state.show_to(self._spark, step.reads)
+        self._context.state.show_to(self._spark, step.reads)
         return self._looking_up(step, text_of(step, state_is_empty or self._is_for_nothing(step)))
 
     def _looking_up(self, step: Step, text: str) -> DataFrame:
@@ -434,11 +438,11 @@ class MicroBatch:
     def _seen(self, part: StatePart, text: str) -> str:
         """SQL for a state table's rows, computed while the view of the state shows only what its text reads. Column
         names can differ in type between state tables, so a text run together with others would see theirs."""
-        if not self._work.state.apart:
+        if not self._context.state.apart:
             return text
-        self._work.state.show_to(self._spark, part.reads)
+        self._context.state.show_to(self._spark, part.reads)
         name = f"{part.name}__written"
-        show(sql(self._spark, text), name)
+        register_view(sql(self._spark, text), name)
         return f"select * from {name}"
 
     def _freshest(self, step: Step) -> Step:
@@ -448,7 +452,7 @@ class MicroBatch:
             return step
         return replace(step, sql=step.fresh, persist=False, materialize=False, asks=())
 
-    def _spread(self, rows: int | None, windows: int = 1) -> None:
+    def _set_shuffle_partitions(self, rows: int | None, windows: int = 1) -> None:
         """Sets the shuffle partitions.
 
         Args:
@@ -456,28 +460,28 @@ class MicroBatch:
             windows: number of windows that each state row may be emitted in.
         """
         self._came = rows
-        work = self._work
+        context = self._context
         # An upsert or a changelog compares the result with the table.
-        compared = work.program.upsert is not None or work.sink.changes is not None
-        kept = work.state.rows * windows + (work.sink.rows if compared else 0)
-        few = rows is not None and not work.program.tables and are_few(rows + kept)
-        spread(self._spark, self._asked, rows or 0, few)
+        compared = context.program.upsert is not None or context.sink.changes is not None
+        kept = context.state.rows * windows + (context.sink.rows if compared else 0)
+        few = rows is not None and not context.program.tables and are_few(rows + kept)
+        set_shuffle_partitions(self._spark, self._asked, rows or 0, few)
 
     # Changes, and commits.
 
-    def _compute(self, judged: list[Judged] | None) -> None:
+    def _compute(self, filtered: list[FilteredCounts] | None) -> None:
         """Computes all changes of the state and commits them at once.
 
         Args:
-            judged: the rows of the first level; None if there is no input and its windows only close.
+            filtered: the rows of the first level; None if there is no input and its windows only close.
         """
-        program, state = self._work.program, self._work.state
+        program, state = self._context.program, self._context.state
         self._show_clock()
-        # Streams without windows have no late-row filter, so no judged rows.
-        rows = max(sum(each.live_rows for each in judged or ()), self.figures.rows_in)
+        # Streams without windows have no late-row filter, so no filtered rows.
+        rows = max(sum(each.live_rows for each in filtered or ()), self.metrics.rows_in)
         if program.puts_out_all:
             rows += state.rows  # the output is computed from all of the state
-        self._spread(rows)
+        self._set_shuffle_partitions(rows)
         self._prepare()
         is_empty, windows = state.rows == 0, self._closing()
         texts: dict[str, str] = {}
@@ -485,15 +489,15 @@ class MicroBatch:
         emitted = False
         for number, level in enumerate(program.levels):
             made: dict[str, str] = {}
-            if number > 0 or judged is not None:
+            if number > 0 or filtered is not None:
                 state.show(self._spark)
                 if number > 0:
-                    judged = self._begin(level)
+                    filtered = self._begin(level)
                     # Windows may emit more rows than came in.
-                    rows = max(rows, sum(each.live_rows for each in judged))
-                assert judged is not None
-                self._count(judged)
-                with self.figures.timed("state"):
+                    rows = max(rows, sum(each.live_rows for each in filtered))
+                assert filtered is not None
+                self._count(filtered)
+                with self.metrics.timed("state"):
                     for step in level.ingest:
                         if step.name not in self._early:
                             self._show(self._as_it_costs_least(step), is_empty)
@@ -507,9 +511,9 @@ class MicroBatch:
                 break  # no window of this level closes
             if level.emit:
                 if windows is not None:
-                    self._spread(rows, windows)
+                    self._set_shuffle_partitions(rows, windows)
                 emitted = True
-                with self.figures.timed("emission"):
+                with self.metrics.timed("emission"):
                     state.show_with(self._spark, made)
                     for step in level.emit:
                         self._show(step)
@@ -534,7 +538,7 @@ class MicroBatch:
         if rewrite is None:
             return None
         rows = self._rows_of.get(rewrite.grows_by, 0)
-        return rewrite if self._work.state.is_renewed_by(part.name, rows) else None
+        return rewrite if self._context.state.is_renewed_by(part.name, rows) else None
 
     def _as_it_costs_least(self, step: Step) -> Step:
         """Returns the step with the cheapest text for the number of input rows."""
@@ -543,11 +547,11 @@ class MicroBatch:
             return step
         if whole.part in self._rewritten():
             return replace(step, sql=whole.sql, persist=True)
-        return replace(step, sql=whole.sql) if self._work.state.is_small(whole.part) else step
+        return replace(step, sql=whole.sql) if self._context.state.is_small(whole.part) else step
 
     def _rewritten(self) -> list[str]:
         """Names of the state tables that are rewritten as a whole."""
-        parts = self._work.program.parts
+        parts = self._context.program.parts
         return [part.name for part in parts if self._rewrite_of(part) is not None]
 
     def _move_to(self, watermark: Watermark) -> None:
@@ -556,18 +560,18 @@ class MicroBatch:
             self.position,
             after=watermark.value,
             newest=watermark.newest,
-            heard=watermark.heard,
+            last_arrival=watermark.last_arrival,
             idle=watermark.idle,
-            rows_in=self.position.rows_in + self.figures.rows_in,
-            unreadable=added(self.position.unreadable, self.figures.unreadable),
+            rows_in=self.position.rows_in + self.metrics.rows_in,
+            unreadable=added(self.position.unreadable, self.metrics.unreadable),
         )
 
-    def _count(self, judged: Sequence[Judged]) -> None:
+    def _count(self, filtered: Sequence[FilteredCounts]) -> None:
         """Adds up dropped rows, late and without event time."""
-        late = sum(rows.late_rows for rows in judged)
-        null_times = sum(rows.null_time_rows for rows in judged)
-        self.figures.late_rows += late
-        self.figures.null_time_rows += null_times
+        late = sum(rows.late_rows for rows in filtered)
+        null_times = sum(rows.null_time_rows for rows in filtered)
+        self.metrics.late_rows += late
+        self.metrics.null_time_rows += null_times
         self.position = replace(
             self.position,
             late_rows=self.position.late_rows + late,
@@ -575,23 +579,25 @@ class MicroBatch:
         )
 
     def _commit(self, parts: Mapping[str, str], few: bool) -> None:
-        with self.figures.timed("commit_state"):
+        with self.metrics.timed("commit_state"):
             rewritten = [part for part in self._rewritten() if part in parts]
-            self._work.state.append(self._spark, parts, self.position, few, rewritten)
-            self.figures.commits += 1
+            self._context.state.append(self._spark, parts, self.position, few, rewritten)
+            self.metrics.commits += 1
 
     def _append(self, few: bool) -> None:
-        output = self._work.program.output
+        output = self._context.program.output
         try:
-            self.figures.rows_out = self._work.sink.put(self._spark, output, self.position, few, self._kept)
+            self.metrics.rows_out = self._context.sink.put(
+                self._spark, output, self.position, few, self._cache
+            )
         except Exception as problem:
             if (error := constraints.broken(problem)) is None:
                 raise
-            if self._work.program.keeps_state:
-                self._work.state.take_back(self._spark, self.position)
+            if self._context.program.keeps_state:
+                self._context.state.take_back(self._spark, self.position)
             raise error from problem
-        self.figures.commits += 1
-        self.position = replace(self.position, rows_out=self.position.rows_out + self.figures.rows_out)
+        self.metrics.commits += 1
+        self.position = replace(self.position, rows_out=self.position.rows_out + self.metrics.rows_out)
 
     def layout(self, batch: DataFrame, known: KnownColumns | None = None) -> Layout:
         """Returns the columns of the program's state. Reads no data.
@@ -605,10 +611,10 @@ class MicroBatch:
 
     def _show_nothing(self, batch: DataFrame) -> None:
         self._show_clock()
-        rows_of = split(batch, self._work.program.inputs)
-        for stream in self._work.program.inputs:
-            show(readable(rows_of[stream.view]), stream.view)
-        self._show_level(self._work.program.levels[0])
+        rows_of = split(batch, self._context.program.inputs)
+        for stream in self._context.program.inputs:
+            register_view(readable(rows_of[stream.view]), stream.view)
+        self._show_level(self._context.program.levels[0])
 
     def _show_level(self, level: Level) -> None:
         """Registers the views of a level with no rows and no state."""
@@ -616,16 +622,16 @@ class MicroBatch:
             self._show_step(step)
         self._show_no_answers(level.lookups)
         for rows in level.rows:
-            show(self._spark.sql(rows.sql), rows.name)
+            register_view(self._spark.sql(rows.sql), rows.name)
 
     def _show_step(self, step: Step) -> None:
         """Registers the view of a step with no rows and no state."""
         self._show_no_answers(step.lookups)
-        show(self._spark.sql(text_of(step, True)), step.name)
+        register_view(self._spark.sql(text_of(step, True)), step.name)
 
     def _show_no_answers(self, lookups: Sequence[Lookup]) -> None:
         for lookup in lookups:
-            show(self._work.lookups.none(self._spark, lookup), lookup.view)
+            register_view(self._context.lookups.none(self._spark, lookup), lookup.view)
 
     def _layout(self, known: KnownColumns | None = None) -> Layout:
         """Derives the state's columns from the program's texts, which are analysed and not run."""
@@ -635,26 +641,26 @@ class MicroBatch:
 
         schemas = {name: rows.schema for name, rows in self._parts().items()}
         kept = [type_text(each.dataType) for schema in schemas.values() for each in schema.fields]
-        check_collations(self._work.model, kept)
+        check_collations(self._context.model, kept)
         together: dict[tuple[str, ...], None] = {}
-        for level in self._work.program.levels:
+        for level in self._context.program.levels:
             together |= dict.fromkeys(step.reads for step in (*level.known, *level.ingest, *level.emit))
             together |= dict.fromkeys(part.reads for part in level.parts)
-        together |= dict.fromkeys(step.reads for step in self._work.program.again)
+        together |= dict.fromkeys(step.reads for step in self._context.program.again)
         return layout_of(schemas, together, stored, known)
 
     def _parts(self) -> dict[str, DataFrame]:
         parts: dict[str, DataFrame] = {}
-        for number, level in enumerate(self._work.program.levels):
+        for number, level in enumerate(self._context.program.levels):
             if number > 0:
                 # A level's output is computed from that level's state.
                 schemas = {name: rows.schema for name, rows in parts.items()}
                 same = is_plain(schemas.values())
-                for place, step in enumerate(self._work.program.levels[number - 1].emit):
+                for place, step in enumerate(self._context.program.levels[number - 1].emit):
                     if not same or not place:
                         seen = schemas if same else {name: schemas[name] for name in step.reads}
-                        show(self._spark.createDataFrame([], schema_of(seen.values())), "state")
-                    show(self._spark.sql(step.sql), step.name)
+                        register_view(self._spark.createDataFrame([], schema_of(seen.values())), "state")
+                    register_view(self._spark.sql(step.sql), step.name)
                 self._show_level(level)
             for step in level.ingest:
                 self._show_step(step)

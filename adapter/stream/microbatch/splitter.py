@@ -53,7 +53,7 @@ _MOST_STEPS = 900
 
 
 @dataclass(frozen=True)
-class Piece:
+class SubBatch:
     """A part of a micro-batch's rows."""
 
     rows: DataFrame
@@ -63,7 +63,7 @@ class Piece:
     """Upper bound of the number of rows; None if it wasn't requested or exceeds `_MANY`."""
 
 
-class Cutter:
+class BatchSplitter:
     """Splits the micro-batches of a model that are too large.
 
     Args:
@@ -98,7 +98,7 @@ class Cutter:
     @contextmanager
     def pieces(
         self, batch: DataFrame, number: int, since: Cut | None, steps: int
-    ) -> Iterator[Iterator[Piece]]:
+    ) -> Iterator[Iterator[SubBatch]]:
         """Yields the pieces of a micro-batch in order; a single one if it isn't large.
 
         Args:
@@ -117,14 +117,14 @@ class Cutter:
                 f"the rest. To rebuild it: {self._model.rebuild}."
             )
         if not self._cuts or not self._columns(batch):
-            yield iter([Piece(batch, None, self._told(batch, number))])
+            yield iter([SubBatch(batch, None, self._told(batch, number))])
             return
         tries = self._tries(number)
         most = max(1, self._most_rows(batch) >> tries)
         is_large = since is not None or self._expected(batch, number) > most
         with self._noted(number, tries) if is_large or tries else nullcontext():
             if not is_large:
-                yield iter([Piece(batch, None, self._told(batch, number))])
+                yield iter([SubBatch(batch, None, self._told(batch, number))])
                 return
             from pyspark import StorageLevel
 
@@ -138,7 +138,7 @@ class Cutter:
 
     def _cut(
         self, batch: DataFrame, number: int, since: Cut | None, most: int, pieces: int
-    ) -> Iterator[Piece]:
+    ) -> Iterator[SubBatch]:
         """Yields pieces of at most about `most` rows, and at most `pieces` of them."""
         cuts = self._cuts_of(batch, since, most, min(pieces, _MOST_PIECES))
         if cuts:
@@ -149,7 +149,7 @@ class Cutter:
         bounds = [None if since is None else since.at, *cuts, None]
         for start, end in pairwise(bounds):
             rows = batch if start is None and end is None else batch.where(self._between(batch, start, end))
-            yield Piece(rows, None if end is None else Cut(end, self._by))
+            yield SubBatch(rows, None if end is None else Cut(end, self._by))
 
     def _cuts_of(self, batch: DataFrame, since: Cut | None, most: int, pieces: int) -> list[int]:
         """Event times at which the second and later pieces begin."""

@@ -75,7 +75,7 @@ class Position:
     """The watermark after the step."""
     newest: Mapping[str, int | None] = field(default_factory=dict)
     """The newest event time of each stream."""
-    heard: Mapping[str, int] = field(default_factory=dict)
+    last_arrival: Mapping[str, int] = field(default_factory=dict)
     """Processing time at which each stream last had rows."""
     idle: tuple[str, ...] = ()
     """The idle streams, which don't hold back the watermark."""
@@ -142,7 +142,7 @@ class Position:
             "watermark-before": to_text(self.before),
             "watermark-after": to_text(self.after),
             "newest": json.dumps({name: to_text(time) for name, time in self.newest.items()}),
-            "heard": json.dumps({name: to_text(time) for name, time in self.heard.items()}),
+            "heard": json.dumps({name: to_text(time) for name, time in self.last_arrival.items()}),
             "idle": json.dumps(self.idle),
             "rows-in": str(self.rows_in),
             "late-rows": str(self.late_rows),
@@ -177,7 +177,7 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
         before=from_text(text("watermark-before")),
         after=from_text(text("watermark-after")),
         newest={name: from_text(time) for name, time in json.loads(text("newest") or "{}").items()},
-        heard={name: from_text(time) or 0 for name, time in json.loads(text("heard") or "{}").items()},
+        last_arrival={name: from_text(time) or 0 for name, time in json.loads(text("heard") or "{}").items()},
         idle=tuple(json.loads(text("idle") or "[]")),
         rows_in=int(text("rows-in") or 0),
         late_rows=int(text("late-rows") or 0),

@@ -17,7 +17,7 @@ from .watermark import from_text, to_text
 
 
 @dataclass
-class Figures:
+class BatchMetrics:
     """Counts and times of one micro-batch, collected while it runs."""
 
     rows_in: int = 0
@@ -62,13 +62,13 @@ class Figures:
 
 
 def report(
-    position: Position, figures: Figures, state: Mapping[str, object] | None, now: float | None = None
+    position: Position, metrics: BatchMetrics, state: Mapping[str, object] | None, now: float | None = None
 ) -> dict[str, object]:
     """Returns the metrics of a micro-batch as a JSON object, which ``dbt-stream status`` shows.
 
     Args:
         position: the position after the micro-batch, whose counts are totals since the stream began.
-        figures: the metrics of the micro-batch.
+        metrics: the metrics of the micro-batch.
         state: rows, bytes and files of the state table and of each of its parts. None if there is no state.
         now: seconds since 1970.
     """
@@ -88,29 +88,29 @@ def report(
             "rows_out": position.rows_out,
         },
         "last": {
-            "rows_in": figures.rows_in,
-            "late_rows": figures.late_rows,
-            "null_time_rows": figures.null_time_rows,
-            "rows_out": figures.rows_out,
-            "commits": figures.commits,
-            "jobs": figures.jobs,
-            "seconds": {phase: round(taken, 3) for phase, taken in figures.seconds.items()},
+            "rows_in": metrics.rows_in,
+            "late_rows": metrics.late_rows,
+            "null_time_rows": metrics.null_time_rows,
+            "rows_out": metrics.rows_out,
+            "commits": metrics.commits,
+            "jobs": metrics.jobs,
+            "seconds": {phase: round(taken, 3) for phase, taken in metrics.seconds.items()},
         },
-        "unreadable": {"total": as_json(position.unreadable), "last": as_json(figures.unreadable)}
+        "unreadable": {"total": as_json(position.unreadable), "last": as_json(metrics.unreadable)}
         if position.unreadable
         else None,
-        "lookups": _lookups(position, figures) if position.lookup_requests else None,
+        "lookups": _lookups(position, metrics) if position.lookup_requests else None,
         "state": None if state is None else dict(state),
     }
 
 
-def _lookups(position: Position, figures: Figures) -> dict[str, object]:
+def _lookups(position: Position, metrics: BatchMetrics) -> dict[str, object]:
     return {
         "total": {"requests": position.lookup_requests, "keys": position.lookup_keys},
         "last": {
-            "requests": figures.lookup_requests,
-            "keys": figures.lookup_keys,
-            "cached": figures.lookup_cached,
+            "requests": metrics.lookup_requests,
+            "keys": metrics.lookup_keys,
+            "cached": metrics.lookup_cached,
         },
     }
 

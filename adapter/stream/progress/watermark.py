@@ -26,7 +26,7 @@ class Watermark:
     """The watermark, or None if there is none yet."""
     idle_timeout: int | None = None
     """Processing time without rows after which a stream is idle and doesn't hold back the watermark. None means never."""
-    heard: Mapping[str, int] = field(default_factory=dict)
+    last_arrival: Mapping[str, int] = field(default_factory=dict)
     """Processing time at which each stream last had rows; before its first row, when waiting for it began."""
     idle: tuple[str, ...] = ()
     """The idle streams."""
@@ -44,14 +44,17 @@ class Watermark:
         (20, 20, 200)
         """
         newest = {stream: _latest(had, seen.get(stream)) for stream, had in self.newest.items()}
-        heard = {
-            stream: now if seen.get(stream) is not None else self.heard.get(stream, now) for stream in newest
+        last_arrival = {
+            stream: now if seen.get(stream) is not None else self.last_arrival.get(stream, now)
+            for stream in newest
         }
-        idle = tuple(stream for stream, when in heard.items() if self._is_over(now - when))
+        idle = tuple(stream for stream, when in last_arrival.items() if self._is_over(now - when))
         awake = [time for stream, time in newest.items() if stream not in idle]
         reached = [time - self.delay for time in awake if time is not None]
         slowest = min(reached) if reached and len(reached) == len(awake) else None
-        return replace(self, newest=newest, value=_latest(self.value, slowest), heard=heard, idle=idle)
+        return replace(
+            self, newest=newest, value=_latest(self.value, slowest), last_arrival=last_arrival, idle=idle
+        )
 
     def _is_over(self, waited: int) -> bool:
         return self.idle_timeout is not None and waited > self.idle_timeout

@@ -17,14 +17,14 @@ from ...query.state_signature import AggregateState, Signature
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.errors import StreamError
-from ..common.session import asked, show, sql
+from ..common.session import register_view, session_defaults, sql
 from ..common.table_rows import Columns
 from ..evolution.compare import KINDS
 from ..evolution.effect import Evolution
-from ..microbatch.micro_batch import MicroBatch, Work, text_of
+from ..microbatch.micro_batch import MicroBatch, RunContext, text_of
 from ..progress.position import Position
 from ..sources.replay import History, history
-from ..sources.rows import leaf
+from ..sources.rows import scan_cached
 from .state_change import StateChange
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _ALL_ROWS = "COUNT(*)"
 
 def check_new_metrics(
     spark: SparkSession,
-    work: Work,
+    context: RunContext,
     found: Evolution,
     had: Signature,
     position: Position,
@@ -51,7 +51,7 @@ def check_new_metrics(
 
     Args:
         spark: a session.
-        work: the model's context with its new program.
+        context: the model's context with its new program.
         found: the effect of the new query on the state.
         had: signature of the state.
         position: the last epoch in the state.
@@ -59,14 +59,14 @@ def check_new_metrics(
     Raises:
         StreamError: new aggregates can't be computed from the history.
     """
-    model = work.model
-    if why := _problem(work, found, had, position):
+    model = context.model
+    if why := _problem(context, found, had, position):
         raise _refused(model.name, why)
     try:
-        read = history(spark, model, work.program.inputs, position.batch)
+        read = history(spark, model, context.program.inputs, position.batch)
     except StreamError as problem:
         raise _refused(model.name, _without_name(model.name, problem)) from problem
-    if read.unsure and not all(map(_counts_rows, _stages(work, found, had))):
+    if read.unsure and not all(map(_counts_rows, _stages(context, found, had))):
         raise _refused(
             model.name,
             f"{' and '.join(read.unsure)}, and it keeps no COUNT(*) to show whether the history is still what the "
@@ -75,8 +75,8 @@ def check_new_metrics(
     return read
 
 
-def _problem(work: Work, found: Evolution, had: Signature, position: Position) -> str | None:
-    program = work.program
+def _problem(context: RunContext, found: Evolution, had: Signature, position: Position) -> str | None:
+    program = context.program
     if position.cut is not None:
         return "its last micro-batch is only partly ingested, because its run was interrupted"
     is_tree = program.signature.has_several_operators
@@ -87,9 +87,9 @@ def _problem(work: Work, found: Evolution, had: Signature, position: Position) -
     by_clock = program.signature.tree is not None and any(_CLOCK in step.sql for step in level.ingest)
     if by_clock or any(rows.by_clock for rows in level.rows):
         return "which rows there are depends on the watermark when they came (current_timestamp())"
-    if work.state.apart:
+    if context.state.apart:
         return "a column of its state is of several types"
-    stages = _stages(work, found, had)
+    stages = _stages(context, found, had)
     if is_tree and not all(map(_counts_rows, stages)):
         return (
             "its state is of several operators on top of each other, and it keeps no COUNT(*) to show whether all rows "
@@ -153,9 +153,9 @@ class _Stage:
         return {column.lower() for metric in self.new.metrics.values() for column in metric.columns}
 
 
-def _stages(work: Work, found: Evolution, had: Signature) -> list[_Stage]:
-    before, now = had.aggregates, work.program.signature.aggregates
-    parts = {part.name for part in work.program.parts}
+def _stages(context: RunContext, found: Evolution, had: Signature) -> list[_Stage]:
+    before, now = had.aggregates, context.program.signature.aggregates
+    parts = {part.name for part in context.program.parts}
     made = []
     for name, keys in found.come.items():
         if not keys:
@@ -179,7 +179,7 @@ class NewMetrics(MicroBatch):
     """Ingests the history of a model's sources for its new aggregates. The caller releases it after writing its rows.
 
     Args:
-        work: the model's context with its new program.
+        context: the model's context with its new program.
         spark: the session.
         position: the last epoch in the state.
         unfinished: whether the table lacks the output of that epoch.
@@ -189,18 +189,18 @@ class NewMetrics(MicroBatch):
 
     def __init__(
         self,
-        work: Work,
+        context: RunContext,
         spark: SparkSession,
         position: Position,
         unfinished: bool,
         had: Signature,
         change: StateChange,
     ) -> None:
-        super().__init__(work, spark, position, asked(spark))
+        super().__init__(context, spark, position, session_defaults(spark))
         assert change.migration is not None and change.schema is not None and change.history is not None
         self._change, self._schema, self._read = change.migration, change.schema, change.history
-        self._stages = _stages(work, change.found, had)
-        self._level = work.program.levels[0]
+        self._stages = _stages(context, change.found, had)
+        self._level = context.program.levels[0]
         self._has_steps = STEP in self._schema.names
         # Windows whose output the table lacks must not count as closed.
         self._at = position.before if unfinished else position.after
@@ -223,7 +223,7 @@ class NewMetrics(MicroBatch):
         Raises:
             StreamError: the history isn't the input of the state.
         """
-        self._spread(self._read.count)
+        self._set_shuffle_partitions(self._read.count)
         # Only the state tables of stages with new aggregates are computed.
         parts = list(dict.fromkeys(name for stage in self._stages for name in self._parts_of(stage)))
         try:
@@ -232,7 +232,7 @@ class NewMetrics(MicroBatch):
             if isinstance(problem, StreamError) or not self._read.has_messages:
                 raise
             raise _refused(
-                self._work.model.name,
+                self._context.model.name,
                 f"messages that were read are no longer in Kafka, or can't be read ({str(problem).splitlines()[0]})",
             ) from problem
         self._show_state(
@@ -263,12 +263,12 @@ class NewMetrics(MicroBatch):
     def _take_history(self, parts: Sequence[str]) -> None:
         """Ingests the history into an empty state, and registers a view for each of the given state tables."""
         self._move_clock(None)
-        show(self._spark.createDataFrame([], self._schema), "state")
+        register_view(self._spark.createDataFrame([], self._schema), "state")
         self._show_streams(self._read.rows(self._spark))
         for step in self._level.known:
             self._show(step, True)
         self._look_up(self._level.lookups)
-        self._judge(self._level)
+        self._filter_late(self._level)
         for step in self._level.ingest:
             self._show(step, True)
         for part in self._level.parts:
@@ -279,15 +279,15 @@ class NewMetrics(MicroBatch):
         """Registers the view of a step, as `MicroBatch._show`. Its rows are computed only when they are read."""
         self._look_up(step.lookups)
         rows = sql(self._spark, text_of(step, state_is_empty))
-        show(self._kept.hold(rows) if step.persist else rows, step.name)
+        register_view(self._cache.persist_lazily(rows) if step.persist else rows, step.name)
 
     def _move_clock(self, watermark: int | None) -> None:
         self.position = replace(self.position, before=watermark, after=watermark)
         self._show_clock()
 
     def _hold(self, rows: DataFrame, view: str) -> None:
-        self._kept.keep(rows)
-        show(leaf(rows), view)
+        self._cache.persist(rows)
+        register_view(scan_cached(rows), view)
 
     # -- states ------------------------------------------------------------------------------------
 
@@ -296,11 +296,11 @@ class NewMetrics(MicroBatch):
 
     def _show_state(self, queries: Sequence[str]) -> None:
         """Registers the rows of queries as the view ``state``."""
-        show(sql(self._spark, "\nunion all\n".join(queries)), "state")
+        register_view(sql(self._spark, "\nunion all\n".join(queries)), "state")
 
     def _present(self) -> str:
         """Returns the existing rows of the state, with the columns of the new schema."""
-        state, was = self._work.state, {now: name for name, now in self._change.rename.items()}
+        state, was = self._context.state, {now: name for name, now in self._change.rename.items()}
         has = {name.lower() for name in state.types(self._spark)} - {
             name.lower() for name in self._change.drop
         }
@@ -383,7 +383,7 @@ class NewMetrics(MicroBatch):
             one = self._spark.sql(f"select own.* from {both} where {text} limit 1").first()
             of = ", ".join(f"{key} {one[key]}" for key in by) if one is not None else ""
             raise _refused(
-                self._work.model.name,
+                self._context.model.name,
                 f"what its sources have had until now isn't what its state was made of, for {row[name]:,} of "
                 f"{row['__all']:,} windows or groups {said}{f' (as {of})' if of else ''}: rows of the sources were changed "
                 "or deleted, the state was edited, or a key had been forgotten and came again",

@@ -17,7 +17,7 @@ from ...util.types import type_text
 from ..common import session_settings
 from ..common.errors import StreamError
 from ..common.model import BACKFILL, FAIL, IGNORE, StreamModel
-from ..common.session import asked, spread, working_session
+from ..common.session import session_defaults, set_shuffle_partitions, working_session
 from ..evolution.compare import evolution
 from ..evolution.effect import Evolution, changed_in
 from ..evolution.match_parts import names_of
@@ -26,7 +26,7 @@ from ..evolution.migration import Migration, migration
 from ..evolution.output_schema import alterations, check_columns
 from ..iceberg.table import stored_types
 from ..microbatch.lookups import Lookups
-from ..microbatch.micro_batch import MicroBatch, Work
+from ..microbatch.micro_batch import MicroBatch, RunContext
 from ..progress.position import Position
 from ..sink.append import AppendSink
 from ..sources.added_columns import later_columns
@@ -124,10 +124,10 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     try:
         if refused is None:
             sink = AppendSink(session, model)
-            work = Work(model, program, state, sink, Lookups(model))
+            context = RunContext(model, program, state, sink, Lookups(model))
             # `_is_open` is needed only if the output is reshaped.
             open_step = bool(found.reshaped) and _is_open(model, sink, position)
-            change = prepare(session, work, had, position, open_step)
+            change = prepare(session, context, had, position, open_step)
     except StreamError as error:
         refused = _sentence(model, error)
     undo = _before(session, model, asked_for, found) if refused is not None or found.new else None
@@ -183,13 +183,13 @@ def _sentence(model: StreamModel, error: StreamError) -> str:
 
 
 def prepare(
-    spark: SparkSession, work: Work, had: Signature, position: Position, open_step: bool
+    spark: SparkSession, context: RunContext, had: Signature, position: Position, open_step: bool
 ) -> StateChange | None:
     """Plans the change of a state for the program, without changing anything. Returns None if there is nothing to change.
 
     Args:
         spark: a session.
-        work: the model's context with its new program.
+        context: the model's context with its new program.
         had: signature of the state.
         position: the last epoch in the state.
         open_step: whether the table lacks the output of that epoch.
@@ -197,18 +197,24 @@ def prepare(
     Raises:
         StreamError: the state can't be migrated, or its config doesn't allow it.
     """
-    model, signature = work.model, work.program.signature
+    model, signature = context.model, context.program.signature
     if model.columns is None:
         signature = replace(signature, columns=had.columns)
     found = evolution(had, signature, model.keep_state)
     if not found.is_migration:
         signature = carried_on(had, signature, {})
-        later = _later(spark, work, position, had, signature)
+        later = _later(spark, context, position, had, signature)
         if signature == had and not later:
             return None
         # The columns of stored rows are known only from the types in the table.
         migration, layout = _planned(
-            spark=spark, work=work, found=found, position=position, had=had, signature=signature, later=later
+            spark=spark,
+            context=context,
+            found=found,
+            position=position,
+            had=had,
+            signature=signature,
+            later=later,
         )
         if migration.narrow and (model.columns is None or model.on_state_change == FAIL):
             how = (
@@ -235,11 +241,11 @@ def prepare(
             f"the query back and run it, then change it; or rebuild it: {model.rebuild}."
         )
     # Problems that would stop the run are reported before anything is changed.
-    check_sources(spark, in_first_order(model, work.program.inputs).model)
+    check_sources(spark, in_first_order(model, context.program.inputs).model)
     backfills = bool(found.new) and model.on_new_metric == BACKFILL
-    read = check_new_metrics(spark, work, found, had, position) if backfills else None
+    read = check_new_metrics(spark, context, found, had, position) if backfills else None
     migration, layout = _planned(
-        spark=spark, work=work, found=found, position=position, had=had, signature=signature
+        spark=spark, context=context, found=found, position=position, had=had, signature=signature
     )
     from_now = {} if backfills else found.come
     on = carried_on(
@@ -258,7 +264,7 @@ def prepare(
 @contextmanager
 def of_history(
     spark: SparkSession,
-    work: Work,
+    context: RunContext,
     change: StateChange | None,
     had: Signature | None,
     position: Position | None,
@@ -268,7 +274,7 @@ def of_history(
 
     Args:
         spark: a session.
-        work: the model's context with its new program.
+        context: the model's context with its new program.
         change: the change of the state; None if there is none.
         had: signature of the state.
         position: the last epoch in the state.
@@ -281,26 +287,31 @@ def of_history(
         yield None
         return
     assert had is not None and position is not None
-    made = NewMetrics(work, spark, position, unfinished=unfinished, had=had, change=change)
+    made = NewMetrics(context, spark, position, unfinished=unfinished, had=had, change=change)
     try:
         logger.info(
-            f"Model {work.model.name}: reads {change.history.size} again, for what {', '.join(change.found.new)} had been."
+            f"Model {context.model.name}: reads {change.history.size} again, for what {', '.join(change.found.new)} had "
+            "been."
         )
         made.compute()
         yield made
     finally:
         made.release()
-        spread(spark, asked(spark))
+        set_shuffle_partitions(spark, session_defaults(spark))
 
 
 def go_on(
-    spark: SparkSession, work: Work, change: StateChange, position: Position, added: NewMetrics | None = None
+    spark: SparkSession,
+    context: RunContext,
+    change: StateChange,
+    position: Position,
+    added: NewMetrics | None = None,
 ) -> Position:
     """Applies a change to a state, in one commit.
 
     Args:
         spark: a session.
-        work: the model's context with its new program.
+        context: the model's context with its new program.
         change: the change of the state.
         position: the last epoch in the state.
         added: values of new aggregates from the history; None if they start with the next row.
@@ -314,25 +325,25 @@ def go_on(
     position = replace(position if added is None else added.then, signature=digest(change.signature))
     # If only the signature changes, as in a flush, the sources aren't read: one may be gone.
     inputs = None
-    if change.migration is not None or work.state.notes_inputs:
-        inputs = read_streams(spark, work.model, work.program.inputs).schema
+    if change.migration is not None or context.state.notes_inputs:
+        inputs = read_streams(spark, context.model, context.program.inputs).schema
     if change.migration is None:
-        work.state.sign(change.signature, inputs)
+        context.state.sign(change.signature, inputs)
         return position
     assert inputs is not None
     position = replace(position, to_remake=position.to_remake or bool(change.found.remade))
     rows = None if added is None else added.rows
-    work.state.migrate(change.migration, change.signature, position, inputs, change.apart, rows)
+    context.state.migrate(change.migration, change.signature, position, inputs, change.apart, rows)
     logger.info(
-        f"Model {work.model.name}: its state continues with the changed query ({change.told}). To undo this: "
-        f"`dbt-stream state undo {work.model.name}`."
+        f"Model {context.model.name}: its state continues with the changed query ({change.told}). To undo this: "
+        f"`dbt-stream state undo {context.model.name}`."
     )
     return position
 
 
 def _later(
     spark: SparkSession,
-    work: Work,
+    context: RunContext,
     position: Position,
     had: Signature,
     signature: Signature,
@@ -341,18 +352,18 @@ def _later(
     unchanged."""
     if had.text is None or had.text != signature.text:
         return {}
-    upsert = work.program.upsert
-    if upsert is not None and upsert.key is None and work.model.on_schema_change == IGNORE:
+    upsert = context.program.upsert
+    if upsert is not None and upsert.key is None and context.model.on_schema_change == IGNORE:
         # The row key is all columns, and the table would lack the new one.
         return {}
-    if not any(kind.lower().startswith("struct<") for kind in work.state.types(spark).values()):
+    if not any(kind.lower().startswith("struct<") for kind in context.state.types(spark).values()):
         return {}
-    return later_columns(spark, work.model, work.program.inputs, position.batch)
+    return later_columns(spark, context.model, context.program.inputs, position.batch)
 
 
 def _planned(
     spark: SparkSession,
-    work: Work,
+    context: RunContext,
     found: Evolution,
     position: Position,
     had: Signature,
@@ -360,9 +371,9 @@ def _planned(
     later: Mapping[str, str] | None = None,
 ) -> tuple[Migration, Layout]:
     """Returns the migration of the state, and its layout afterwards."""
-    model, state = work.model, work.state
-    rows = spark.createDataFrame([], read_streams(spark, model, work.program.inputs).schema)
-    step = MicroBatch(work, spark, position, asked(spark))
+    model, state = context.model, context.state
+    rows = spark.createDataFrame([], read_streams(spark, model, context.program.inputs).schema)
+    step = MicroBatch(context, spark, position, session_defaults(spark))
     has = state.types(spark)
     try:
         layout = step.layout(rows, KnownColumns(has, state.apart, partial(begins, found)))

@@ -27,7 +27,7 @@ from ..iceberg.ownership import check_names, drop
 from ..iceberg.table import IcebergTable
 from ..microbatch.lookups import Lookups
 from ..microbatch.loop import Batches
-from ..microbatch.micro_batch import Work
+from ..microbatch.micro_batch import RunContext
 from ..progress.position import Position
 from ..progress.report import caught_up
 from ..progress.result import StreamResult
@@ -131,25 +131,25 @@ def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamRe
 
 
 @dataclass(frozen=True)
-class AtRest:
+class StoppedStream:
     """A stopped stream, opened for maintenance."""
 
     session: SparkSession
     """Session for the maintenance."""
     position: Position
     """The last epoch of the stream."""
-    work: Work
+    context: RunContext
     finish: Callable[[], object]
     """Emits the output of an epoch that the caller has written to the state."""
 
     @property
     def sink(self) -> Sink:
         """Sink of the model's table."""
-        return self.work.sink
+        return self.context.sink
 
 
 @contextmanager
-def at_rest(spark: SparkSession, model: StreamModel, program: Program) -> Iterator[AtRest]:
+def open_stopped(spark: SparkSession, model: StreamModel, program: Program) -> Iterator[StoppedStream]:
     """Opens a stopped stream: finishes an epoch that a crash interrupted, and excludes other runs during the block.
 
     Raises:
@@ -158,7 +158,9 @@ def at_rest(spark: SparkSession, model: StreamModel, program: Program) -> Iterat
     with sentences(model), locked(spark, model):
         session = working_session(spark)
         batches = _resume(session, model, program)
-        yield AtRest(session, batches.position, batches.work, lambda: _resume(session, model, program))
+        yield StoppedStream(
+            session, batches.position, batches.context, lambda: _resume(session, model, program)
+        )
 
 
 def reset(spark: SparkSession, model: StreamModel) -> None:
@@ -247,8 +249,8 @@ class RunningStream:
             clear_beginning(model.storage, model.checkpoint)
             order = in_first_order(model, program.inputs)
             self._ordered, self._inputs = ordered, inputs = order.model, order.inputs
-            check_sources(session, ordered, self._batches.taken_in)
-            move_along(ordered, self._batches.taken_in)
+            check_sources(session, ordered, self._batches.ingested)
+            move_along(ordered, self._batches.ingested)
             if self._batches.position.batch < 0 and has_to_begin_again(session, ordered):
                 # The previous run failed for this reason.
                 begin_again(model)
@@ -300,7 +302,7 @@ class RunningStream:
                 query.stop()
                 self._with_all = False
                 self._problem = None
-            if problem is None or isinstance(problem, _Second):
+            if problem is None or isinstance(problem, _SecondBatch):
                 if not stopped:
                     wait_for_source(model)
                 return query if stopped else None
@@ -395,8 +397,8 @@ class RunningStream:
         try:
             reached("batch:begun", self.model.name)
             if self._with_all and number > 0:
-                raise _Second
-            if number <= self._batches.taken_in:
+                raise _SecondBatch
+            if number <= self._batches.ingested:
                 # A crash came between the commits of this micro-batch and Spark's commit. Its input may be gone since.
                 self._batches.take(batch, number)
                 return True
@@ -506,7 +508,7 @@ class _Overtaken(_Beyond, TransientError):
     """A table changed during a stream's initial load."""
 
 
-class _Second(Exception):
+class _SecondBatch(Exception):
     """A query for the initial load reached a second micro-batch, which is left to the next query."""
 
 
@@ -544,25 +546,25 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     sink.begin(session)
     # `begin` has written changes that were only in the changelog to the table.
     found = replace(found, target=sink.position())
-    work = Work(model, program, state, sink, Lookups(model))
-    found = _evolve(session, work, found)
+    context = RunContext(model, program, state, sink, Lookups(model))
+    found = _evolve(session, context, found)
     if program.keeps_state and state.exists and found.state is None:
         # The state was created and never written. Its columns may be those of an earlier query.
         state.drop(session)
-    return _finished(session, work, found)
+    return _finished(session, context, found)
 
 
-def _evolve(session: SparkSession, work: Work, found: Found) -> Found:
+def _evolve(session: SparkSession, context: RunContext, found: Found) -> Found:
     """Migrates the state to an edited query, and the table to its columns. Returns the progress afterwards."""
-    model, sink = work.model, work.sink
+    model, sink = context.model, context.sink
     change = None
     if found.state is not None and found.signature is not None:
-        change = prepare(session, work, found.signature, found.state, unfinished(found))
+        change = prepare(session, context, found.signature, found.state, unfinished(found))
     has = {field.name: type_text(field.dataType) for field in session.table(model.target).schema.fields}
     add, drop = alterations(model, list(has))
     with of_history(
         spark=session,
-        work=work,
+        context=context,
         change=change,
         had=found.signature,
         position=found.state,
@@ -574,14 +576,14 @@ def _evolve(session: SparkSession, work: Work, found: Found) -> Found:
         sink.change_columns(session, add, ())
         sink.widen_columns(session, widenings(model, has))
         if change is not None and found.state is not None:
-            found = replace(found, state=go_on(session, work, change, found.state, added))
+            found = replace(found, state=go_on(session, context, change, found.state, added))
     sink.change_columns(session, {}, drop)
     return replace(found, target=sink.position())
 
 
-def _last_position(work: Work, found: Found) -> Position | None:
+def _last_position(context: RunContext, found: Found) -> Position | None:
     """Returns the last committed epoch; None before the first."""
-    stateful = work.program.keeps_state
+    stateful = context.program.keeps_state
     position = found.state if stateful else found.target
     if position is not None and found.target is not None:
         # The state was written before the output of its epoch, so the table's counters may be newer.
@@ -590,7 +592,7 @@ def _last_position(work: Work, found: Found) -> Position | None:
             for name in ("rows_out", "lookup_requests", "lookup_keys")
         }
         position = replace(position, **later)
-    return position if position is None or stateful else caught_up(work.model, position)
+    return position if position is None or stateful else caught_up(context.model, position)
 
 
 def _query_id(model: StreamModel) -> str:
@@ -600,33 +602,33 @@ def _query_id(model: StreamModel) -> str:
     return checkpoint.query_id
 
 
-def _finished(session: SparkSession, work: Work, found: Found) -> Batches:
+def _finished(session: SparkSession, context: RunContext, found: Found) -> Batches:
     """Finishes an interrupted epoch or rebuild, and returns the micro-batches that follow."""
-    model, program = work.model, work.program
-    position, query_id = _last_position(work, found), partial(_query_id, model)
+    model, program = context.model, context.program
+    position, query_id = _last_position(context, found), partial(_query_id, model)
     checkpoint = found.checkpoint
     cut_short = (
         checkpoint.planned if checkpoint is not None and checkpoint.planned != checkpoint.done else None
     )
-    batches = Batches(session, work, position, query_id, cut_short)
+    batches = Batches(session, context, position, query_id, cut_short)
     if batches.position.to_remake:
         # A rebuild emits all rows of the result, including the output of an interrupted epoch.
-        batches = Batches(session, _remaking(session, work), position, query_id)
+        batches = Batches(session, _remaking(session, context), position, query_id)
         nothing = session.createDataFrame([], read_streams(session, model, program.inputs).schema)
         with around("batch.remake", model.name):
             batches.remake(session, nothing)
     elif program.keeps_state and unfinished(found):
         is_rebuild = batches.position.remade
         if is_rebuild:
-            batches = Batches(session, _remaking(session, work), position, query_id)
+            batches = Batches(session, _remaking(session, context), position, query_id)
         with around("batch.finish", model.name):
             batches.finish(session)
         if not is_rebuild:
             return batches
     else:
         return batches
-    work = replace(work, sink=_sink(session, model, program))
-    return Batches(session, work, batches.position, query_id, cut_short)
+    context = replace(context, sink=_sink(session, model, program))
+    return Batches(session, context, batches.position, query_id, cut_short)
 
 
 def _sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
@@ -637,31 +639,31 @@ def _sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
     return sink
 
 
-def _remaking(session: SparkSession, work: Work) -> Work:
+def _remaking(session: SparkSession, context: RunContext) -> RunContext:
     """Returns the context with the program that rebuilds operators from the groups and rankings in the state's
     signature."""
-    assert work.program.remake is not None
-    signature = work.state.signature()
+    assert context.program.remake is not None
+    signature = context.state.signature()
     replayed = None if signature is None else signature.rebuilt_from
     try:
-        made = work.program.remake(replayed or ())
+        made = context.program.remake(replayed or ())
     except QueryError as problem:
-        raise StreamError(f"Model {work.model.name}: {problem}") from problem
-    program = replace(made, signature=work.program.signature)
-    return replace(work, program=program, sink=_sink(session, work.model, program))
+        raise StreamError(f"Model {context.model.name}: {problem}") from problem
+    program = replace(made, signature=context.program.signature)
+    return replace(context, program=program, sink=_sink(session, context.model, program))
 
 
 def _result(batches: Batches) -> StreamResult:
-    taken = batches.taken
+    totals = batches.totals
     return StreamResult(
-        batches=taken.batches,
-        rows_in=taken.rows_in,
-        rows_out=taken.rows_out,
-        late_rows=taken.late_rows,
-        null_time_rows=taken.null_time_rows,
+        batches=totals.batches,
+        rows_in=totals.rows_in,
+        rows_out=totals.rows_out,
+        late_rows=totals.late_rows,
+        null_time_rows=totals.null_time_rows,
         watermark=batches.position.after,
-        lookup_requests=taken.lookup_requests,
-        lookup_keys=taken.lookup_keys,
+        lookup_requests=totals.lookup_requests,
+        lookup_keys=totals.lookup_keys,
         state=batches.state,
-        unreadable=taken.unreadable,
+        unreadable=totals.unreadable,
     )

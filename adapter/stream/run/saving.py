@@ -19,7 +19,7 @@ from ..common.errors import StreamError, sentences
 from ..common.failpoints import around
 from ..common.model import StreamModel
 from ..common.session import working_session
-from ..iceberg.branches import held, hold, let_go, picture
+from ..iceberg.branches import held, hold, let_go, table_snapshot
 from ..iceberg.ownership import owned
 from ..iceberg.table import IcebergTable, load
 from ..progress.position import Position
@@ -227,7 +227,9 @@ def _take(spark: SparkSession, model: StreamModel, name: str, cause: str | None)
         batch=position.batch,
         flush=position.flush,
         watermark=to_text(position.after),
-        tables={kind: None if table is None else picture(table) for kind, table in found.tables.items()},
+        tables={
+            kind: None if table is None else table_snapshot(table) for kind, table in found.tables.items()
+        },
     )
     with around("savepoint.checkpoint", model.name):
         copy_checkpoint(model.storage, model.checkpoint, checkpoint_of(model, name))

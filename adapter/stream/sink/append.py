@@ -11,7 +11,7 @@ from ...query.program import BATCH_ID, CHANGE_TYPE
 from ...util.quoting import literal
 from ..common.failpoints import around
 from ..common.model import IGNORE, StreamModel
-from ..common.session import show, sql
+from ..common.session import register_view, sql
 from ..common.table_rows import Columns, one_file
 from ..evolution.migration import widened
 from ..evolution.output_schema import Widening, check_held, check_same
@@ -19,7 +19,7 @@ from ..iceberg import commit
 from ..iceberg.maintenance import Maintenance, of_read_table
 from ..iceberg.table import DELETED, EXPIRED, FOLLOWED, RECORDS, IcebergTable, load
 from ..progress.position import Position, read_position
-from ..sources.rows import Kept, leaf
+from ..sources.rows import BatchCache, scan_cached
 from . import incremental_runs
 from .change_types import INSERT
 from .changelog import REPLACED_PROPERTY, Changes, changes_of
@@ -120,10 +120,10 @@ class Sink(ABC):
         if decided is not None and self._lacks(decided, position):
             # The commit records the snapshot before other writers' changes, so that they are found after a crash.
             self._followed = None if others is None else self.table.followed()
-            with Kept() as kept:
+            with BatchCache() as cache:
                 rows = self._changes.last(spark)
-                kept.keep(rows)
-                show(leaf(rows), DECIDED)
+                cache.persist(rows)
+                register_view(scan_cached(rows), DECIDED)
                 self._take_over(spark, decided)
             position = self.position()
         self._changes.follow(spark, self.table, position, others)
@@ -152,7 +152,7 @@ class Sink(ABC):
         """Writes the changes in the view `DECIDED` to the table, in one commit that carries `position`."""
 
     @abstractmethod
-    def put(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
+    def put(self, spark: SparkSession, query: str, position: Position, few: bool, cache: BatchCache) -> int:
         """Writes a micro-batch's output to the table, in one commit that carries `position`.
 
         Args:
@@ -160,7 +160,7 @@ class Sink(ABC):
             query: the program's output.
             position: position of the micro-batch.
             few: whether the rows fit into one file.
-            kept: caches rows until the end of the micro-batch.
+            cache: caches rows until the end of the micro-batch.
 
         Returns:
             Number of rows changed in the table.
@@ -245,14 +245,14 @@ class AppendSink(Sink):
                     f"alter table {self.model.target} unset tblproperties ({literal(REPLACED_PROPERTY)})"
                 )
 
-    def put(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
+    def put(self, spark: SparkSession, query: str, position: Position, few: bool, cache: BatchCache) -> int:
         """See `Sink.put`."""
         self.catch_up(spark)
         made = self.checked(spark, query)
         if self._changes is not None:
             rows = spark.sql(made)
-            kept.keep(rows)
-            show(leaf(rows), "appended_rows")
+            cache.persist(rows)
+            register_view(scan_cached(rows), "appended_rows")
             made = "select * from appended_rows"
             self._changes.append(spark, f"select *, '{INSERT}' as {CHANGE_TYPE} from appended_rows", position)
         self._append(sql(spark, one_file(made) if few else made), position)

@@ -18,7 +18,7 @@ from ...query.sql.maps import ordered
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.model import StreamModel
-from ..common.session import are_few, show, sql
+from ..common.session import are_few, register_view, sql
 from ..common.table_rows import one_file
 from ..iceberg import commit, maintenance
 from ..iceberg.table import DELETE_FILES, RECORDS, IcebergTable
@@ -126,7 +126,7 @@ def _net(rows: DataFrame, until: int, few: bool) -> DataFrame:
         few: whether they fit into one file.
     """
     spark = rows.sparkSession
-    show(rows, _VIEW)
+    register_view(rows, _VIEW)
     fields = [each for each in rows.schema.fields if each.name not in (CHANGE_TYPE, BATCH_ID)]
     names = [quoted(each.name) for each in fields]
     same = [ordered(quoted(each.name), type_text(each.dataType)) for each in fields]

@@ -15,13 +15,13 @@ from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
 from ..common.failpoints import around
 from ..common.model import StreamModel
-from ..common.session import are_few, show, sql
+from ..common.session import are_few, register_view, sql
 from ..common.table_rows import Columns, one_file
 from ..iceberg import commit
 from ..iceberg.position_deletes import FILE, PATH, PLACE, POSITION, are_possible, has_names_of_iceberg
 from ..iceberg.table import COMMIT, DELETED, FOLLOWED
 from ..progress.position import Position
-from ..sources.rows import Kept, Observed, leaf
+from ..sources.rows import BatchCache, Observed, scan_cached
 from .append import DECIDED, Sink
 from .change_types import ADDS, AFTER, BEFORE, DELETE, INSERT
 from .changelog import REPLACED_PROPERTY, each_change
@@ -129,15 +129,15 @@ class UpsertSink(Sink):
         ones."""
         return 0
 
-    def put(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
+    def put(self, spark: SparkSession, query: str, position: Position, few: bool, cache: BatchCache) -> int:
         """See `Sink.put`. Counts rows inserted, updated and deleted."""
         self.catch_up(spark)
         if self._upsert.key is None:
             # The query may read the table: from the same snapshot that its result is compared with.
             columns = self._columns or self.columns_of_table(spark)
             listed = self._as_in_change(spark, columns)
-            show(spark.sql(f"select {listed} from {self._as_it_is(columns)}"), TABLE_BEFORE)
-        return self._merge(spark, query, position, few, kept)
+            register_view(spark.sql(f"select {listed} from {self._as_it_is(columns)}"), TABLE_BEFORE)
+        return self._merge(spark, query, position, few, cache)
 
     @property
     def _is_small(self) -> bool:
@@ -147,12 +147,14 @@ class UpsertSink(Sink):
         """A join hint for the table and a relation. A broadcast takes a job; shuffling a small table costs less."""
         return f"/*+ merge({alias}) */ " if self._is_small else ""
 
-    def _merge(self, spark: SparkSession, query: str, position: Position, few: bool, kept: Kept) -> int:
+    def _merge(
+        self, spark: SparkSession, query: str, position: Position, few: bool, cache: BatchCache
+    ) -> int:
         columns = self.columns(spark, query)
         if self._upsert.key is None:
-            return self._replace(spark, query, columns, position, few, kept)
+            return self._replace(spark, query, columns, position, few, cache)
         self._has_places = are_possible(self.table, columns.names)
-        recent = self._recent(spark, kept)
+        recent = self._recent(spark, cache)
         if recent is None:
             return 0
         old = f"select * from {self._as_it_is(columns, with_places=True)} where {recent}"
@@ -169,7 +171,7 @@ class UpsertSink(Sink):
             rewritten = self._rewrite(sql(spark, compared), twice, columns, position, few)
             if rewritten is not None:
                 return rewritten
-        found = self._changed(spark, compared, twice, kept)
+        found = self._changed(spark, compared, twice, cache)
         if found.twice:
             self._refuse_keys(spark)
         if not found.counts:
@@ -179,14 +181,14 @@ class UpsertSink(Sink):
         self._write(found, recent, columns.names, _counting(position, found.total), few)
         return found.total
 
-    def _changed(self, spark: SparkSession, compared: str, twice: str, kept: Kept) -> _Found:
+    def _changed(self, spark: SparkSession, compared: str, twice: str, cache: BatchCache) -> _Found:
         """Computes the changes, caches them and registers them as `_CHANGED`.
 
         Args:
             spark: the session of the micro-batch.
             compared: SQL of `_compared`.
             twice: SQL condition for a row whose key another result row has.
-            kept: caches the changes.
+            cache: caches the changes.
         """
         from pyspark.sql import functions as F
 
@@ -195,14 +197,14 @@ class UpsertSink(Sink):
         if self._has_places:
             path = F.expr(f"collect_set(case when {CHANGE_TYPE} <> '{INSERT}' then {_FOUND_IN} end)")
             changed = changed.observe(_FOUND_IN, path.alias("paths"))
-        kept.keep(changed)
-        show(leaf(changed), _CHANGED)
-        *counts, same_key = kept.observed(_CHANGED)
+        cache.persist(changed)
+        register_view(scan_cached(changed), _CHANGED)
+        *counts, same_key = cache.observed(_CHANGED)
         return _Found(
             changed,
             {kind: count for kind, count in zip(_KINDS, counts, strict=True) if count},
             same_key or 0,
-            kept.observed_texts(_FOUND_IN) if self._has_places else (),
+            cache.observed_texts(_FOUND_IN) if self._has_places else (),
         )
 
     def _rewrite(
@@ -216,7 +218,7 @@ class UpsertSink(Sink):
         """Rewrites the table in one job that also counts the changes. Returns their number; None if a key has two
         rows or Spark doesn't report the count. The commit is abandoned then, and also if no row changes."""
         spark, observed = compared.sparkSession, Observed(compared, *_counts(twice))
-        show(observed.rows, _COMPARED)
+        register_view(observed.rows, _COMPARED)
         parts = [
             f"select {_from_change('new', columns.names)} from {_COMPARED} where {CHANGE_TYPE} is distinct from '{DELETE}'"
         ]
@@ -243,14 +245,20 @@ class UpsertSink(Sink):
         return f"select {hint}old.* from {rows} as old\n{join} {_FIRED} as fired on {self._upsert.scope}"
 
     def _replace(
-        self, spark: SparkSession, query: str, columns: Columns, position: Position, few: bool, kept: Kept
+        self,
+        spark: SparkSession,
+        query: str,
+        columns: Columns,
+        position: Position,
+        few: bool,
+        cache: BatchCache,
     ) -> int:
         """Replaces all rows of the table by those of a query, if they differ as multisets."""
         from pyspark.sql import functions as F
 
         rows = sql(spark, self.checked(spark, query))
-        kept.keep(rows)
-        show(leaf(rows), _NEW)
+        cache.persist(rows)
+        register_view(scan_cached(rows), _NEW)
         listed = ", ".join(map(quoted, columns.names))
         differences = sql(
             spark,
@@ -259,14 +267,14 @@ class UpsertSink(Sink):
             f"  select *, -1 as __stream_sign from {self._as_it_is(columns)}\n"
             f") group by {listed} having sum(__stream_sign) <> 0",
         ).observe(_CHANGED, F.expr("sum(abs(__stream_times))").alias("rows"))
-        kept.keep(differences)
-        (changed,) = kept.observed(_CHANGED)
+        cache.persist(differences)
+        (changed,) = cache.observed(_CHANGED)
         if not changed:
             return 0
         if self._changes is not None:
-            show(leaf(differences), _CHANGED)
+            register_view(scan_cached(differences), _CHANGED)
             self._changes.append(spark, each_change(_CHANGED, listed), position)
-        made = sql(spark, one_file(f"select * from {_NEW}")) if few else leaf(rows)
+        made = sql(spark, one_file(f"select * from {_NEW}")) if few else scan_cached(rows)
         self._overwrite(made, _counting(position, changed))
         return changed
 
@@ -285,14 +293,14 @@ class UpsertSink(Sink):
             self._overwrite(spark.sql(each), _counting(position, total))
             return
         self._has_places = are_possible(self.table, columns.names)
-        with Kept() as kept:
+        with BatchCache() as cache:
             old, new = (f"select {listed} from {DECIDED} where {which}" for which in (f"not {ADDS}", ADDS))
             if self._has_places:
                 decided = (
                     f"{self._as_it_is(columns, with_places=True)} as old left semi join {DECIDED} as decided"
                 )
                 old = f"select old.* from {decided} on {self._same_key('old', 'decided')}"
-            found = self._changed(spark, self._compared(old, new, columns), "false", kept)
+            found = self._changed(spark, self._compared(old, new, columns), "false", cache)
             total = spark.table(DECIDED).where(f"{CHANGE_TYPE} <> '{BEFORE}'").count()
             self._write(found, "true", columns.names, _counting(position, total), False)
 
@@ -365,19 +373,19 @@ class UpsertSink(Sink):
         (first,) = rows.selectExpr(*shown).limit(1).collect()
         return ", ".join(f"{name} {value!r}" for name, value in zip(self._keys, first, strict=True))
 
-    def _recent(self, spark: SparkSession, kept: Kept) -> str | None:
+    def _recent(self, spark: SparkSession, cache: BatchCache) -> str | None:
         """SQL condition for the table rows that may be replaced; None if no window (group, ranking) is affected."""
         from pyspark.sql import functions as F
 
         fired = sql(spark, self._upsert.fired)
         if self._upsert.bound is None:
-            show(fired, _FIRED)
+            register_view(fired, _FIRED)
             return "true"
         bound, of_fired = self._upsert.bound
         fired = fired.observe(_FIRED, F.expr(f"min(unix_micros({of_fired}))").alias("since"))
-        kept.keep(fired)
-        show(leaf(fired), _FIRED)
-        (since,) = kept.observed(_FIRED)
+        cache.persist(fired)
+        register_view(scan_cached(fired), _FIRED)
+        (since,) = cache.observed(_FIRED)
         # A literal, so that Iceberg skips files without such rows.
         return None if since is None else f"{quoted(bound)} >= timestamp_micros({since}L)"
 
@@ -461,7 +469,7 @@ class UpsertSink(Sink):
         where = f"select {_FOUND_IN} as {PATH}, {_FOUND_AT} as {POSITION} from {{}}"
         gone, files = f"{where.format(_CHANGED)} where {CHANGE_TYPE} <> '{INSERT}'", found.files
         together = "coalesce(1)" if found.gone <= _LARGE_FILE else f"repartition({PATH})"
-        with Kept() as kept:
+        with BatchCache() as cache:
             for last in (False, False, True):
                 hinted = f"select /*+ {together} */ * from (\n{gone}\n)"
                 sorted_ = f"select * from (\n{hinted}\n) sort by {PATH}, {POSITION}"
@@ -487,8 +495,8 @@ class UpsertSink(Sink):
                     f"{where.format(f'{now} as old')} left semi join {_CHANGED} as changed\n"
                     f"on {self._is_old_row}",
                 )
-                kept.keep(found_again)
-                show(leaf(found_again), _FOUND_AGAIN)
+                cache.persist(found_again)
+                register_view(scan_cached(found_again), _FOUND_AGAIN)
                 gone = f"select * from {_FOUND_AGAIN}"
                 files = [
                     row[0] for row in sql(spark, f"select distinct {PATH} from {_FOUND_AGAIN}").collect()
@@ -506,7 +514,7 @@ class UpsertSink(Sink):
         values = {name: F.col(quoted("new " + name)) for name in names}
         # Uses the DataFrame API: Spark 4.1 can't plan a SQL MERGE whose source is a view of a table.
         recently = recent if recent == "true" else f"{target}.{recent}"
-        merge = leaf(changed).mergeInto(target, F.expr(" and ".join([*matching, recently])))
+        merge = scan_cached(changed).mergeInto(target, F.expr(" and ".join([*matching, recently])))
         merge = merge.whenMatched(F.expr(f"{CHANGE_TYPE} = '{DELETE}'")).delete()
         merge = merge.whenMatched().update(values)
         # A row that another writer has deleted already isn't inserted.

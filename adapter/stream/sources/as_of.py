@@ -28,7 +28,7 @@ _VIEW = "__read_so_far_"
 
 
 @dataclass
-class Pinned:
+class SourceSnapshot:
     """Views of the rows that a stream has read."""
 
     views: dict[str, str] = field(default_factory=dict)
@@ -37,7 +37,9 @@ class Pinned:
     """Known differences between the views and what the stream read, as sentences."""
 
 
-def pin(session: SparkSession, model: StreamModel, program: Program, batch: int) -> Pinned:
+def snapshot_sources(
+    session: SparkSession, model: StreamModel, program: Program, batch: int
+) -> SourceSnapshot:
     """Creates views of the rows that a stream has read, up to the end of a micro-batch.
 
     Args:
@@ -63,12 +65,12 @@ def pin(session: SparkSession, model: StreamModel, program: Program, batch: int)
         )
     feeds = {each.relation for each in program.inputs if each.feed}
     ReadFiles(session, order.model).check(batch)
-    pinned = Pinned()
+    snapshot = SourceSnapshot()
     for place, (source, offset) in enumerate(zip(order.model.sources, offsets, strict=True)):
         if source.is_table and source.relation in feeds:
             rows = _upstream(session, model, source, offset)
         elif source.is_table:
-            rows = _table(session, model, source, offset, pinned)
+            rows = _table(session, model, source, offset, snapshot)
         elif source.is_files:
             _check_files(session, model, source, files_read(model.storage, model.checkpoint, place))
             continue
@@ -80,8 +82,8 @@ def pin(session: SparkSession, model: StreamModel, program: Program, batch: int)
             )
         view = f"{_VIEW}{place}"
         session.sql(rows).createOrReplaceTempView(view)
-        pinned.views[source.relation] = view
-    return pinned
+        snapshot.views[source.relation] = view
+    return snapshot
 
 
 def _first(model: StreamModel) -> str:
@@ -96,7 +98,7 @@ def _loaded(session: SparkSession, model: StreamModel, name: str) -> IcebergTabl
 
 
 def _table(
-    session: SparkSession, model: StreamModel, source: StreamSource, offset: str, pinned: Pinned
+    session: SparkSession, model: StreamModel, source: StreamSource, offset: str, snapshot: SourceSnapshot
 ) -> str:
     """SQL for the rows that were read of a table."""
     if FROM_TIMESTAMP in {name.lower() for name in source.options}:
@@ -111,12 +113,12 @@ def _table(
     unread = _unread(table, at)
     operations = {each.operation for each in table.lineage()} - {APPEND, REPLACE}
     if operations:
-        pinned.notes.append(
+        snapshot.notes.append(
             f"Rows of {source.relation} were changed by others than by appending ({', '.join(sorted(operations))} snapshots)"
             "; a stream doesn't see that, a batch run does."
         )
     if unread:
-        pinned.notes.append(
+        snapshot.notes.append(
             f"{counted(unread, 'row')} came to {source.relation} since the model's last run; a batch run leaves them out "
             "too."
         )

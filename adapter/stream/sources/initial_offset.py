@@ -162,17 +162,17 @@ def lacks_rows(spark: SparkSession, model: StreamModel, number: int, with_all: b
     return None
 
 
-def move_along(model: StreamModel, taken_in: int = -1) -> None:
+def move_along(model: StreamModel, ingested: int = -1) -> None:
     """Sets the initial offset of each table to the last snapshot that was read.
 
     Args:
         model: the model, its sources in the order of the checkpoint.
-        taken_in: number of the last fully ingested micro-batch, even if a crash came before Spark recorded it.
+        ingested: number of the last fully ingested micro-batch, even if a crash came before Spark recorded it.
     """
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None:
         return
-    done = max(-1 if checkpoint.done is None else checkpoint.done, min(taken_in, checkpoint.planned))
+    done = max(-1 if checkpoint.done is None else checkpoint.done, min(ingested, checkpoint.planned))
     if done < 0:
         return  # the first micro-batch begins at the initial offset
     offsets = read_offsets(model.storage, model.checkpoint, done)

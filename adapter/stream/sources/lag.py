@@ -44,7 +44,7 @@ class _Read:
     offset: str
 
 
-def behind(spark: SparkSession, old: StreamModel, new: StreamModel) -> list[Lag]:
+def consumer_lag(spark: SparkSession, old: StreamModel, new: StreamModel) -> list[Lag]:
     """Returns what the old version of a model has read and the new one has not, of their common sources.
 
     Args:

@@ -13,7 +13,7 @@ from ...sources.unreadable import DROPPED, UNREADABLE
 from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
 from ..common.model import StreamModel
-from ..common.session import java_class, show, sql
+from ..common.session import java_class, register_view, sql
 from ..progress import query_metrics
 from .readers import is_time, time_of
 from .records import readable
@@ -39,7 +39,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Judged:
+class FilteredCounts:
     """Counts of a `Rows` step after the late-row filter."""
 
     streams: tuple[str, ...]
@@ -51,10 +51,10 @@ class Judged:
     """The newest event time, in microseconds since 1970."""
 
 
-class Kept:
+class BatchCache:
     """DataFrames cached for one micro-batch, or for a ``with`` block.
 
-    Read a cached DataFrame through its `leaf`. Spark finds cached data by its plan, and invalidates it when any
+    Read a cached DataFrame through its `scan_cached`. Spark finds cached data by its plan, and invalidates it when any
     session writes to a table in that plan: the rows would then be recomputed from the new table.
     """
 
@@ -62,7 +62,7 @@ class Kept:
         self._rows: list[DataFrame] = []
         self._observed: dict[str, Any] = {}
 
-    def keep(self, rows: DataFrame) -> int:
+    def persist(self, rows: DataFrame) -> int:
         """Computes and caches rows; returns their number.
 
         Runs one job without a shuffle. Their size is known afterwards, so that Spark plans joins with them well.
@@ -82,7 +82,7 @@ class Kept:
             self._observed[name] = found.apply(name)
         return int(cache.rowCountStats().value())
 
-    def hold(self, rows: DataFrame) -> DataFrame:
+    def persist_lazily(self, rows: DataFrame) -> DataFrame:
         """Caches rows when they are first computed; returns a relation without their lineage.
 
         Without this, Spark analyses the whole lineage of a view each time that a query reads it.
@@ -90,7 +90,7 @@ class Kept:
         rows._jdf.persist()
         self._rows.append(rows)
         query_metrics.note(rows._jdf.queryExecution().withCachedData().cacheBuilder().cachedPlan())
-        return leaf(rows)
+        return scan_cached(rows)
 
     def observed(self, name: str) -> tuple[int | None, ...]:
         """The metrics that `DataFrame.observe` collected under a name while rows were computed."""
@@ -111,7 +111,7 @@ class Kept:
         false (``where 1 = 0``)."""
         return name in self._observed
 
-    def __enter__(self) -> Kept:
+    def __enter__(self) -> BatchCache:
         return self
 
     def __exit__(self, *problem: object) -> None:
@@ -124,17 +124,17 @@ class Kept:
         self._rows.clear()
 
 
-def leaf(rows: DataFrame) -> DataFrame:
+def scan_cached(rows: DataFrame) -> DataFrame:
     """Returns a relation over cached rows, without their lineage."""
     return _made_of(rows, rows._jdf.queryExecution().withCachedData())
 
 
-def cut_off(rows: DataFrame) -> DataFrame:
+def truncate_lineage(rows: DataFrame) -> DataFrame:
     """Returns a relation over computed, cached rows without any lineage in Spark's plans.
 
-    A `leaf` still has the cached plan, which Spark traverses and prints with each query.
+    A `scan_cached` still has the cached plan, which Spark traverses and prints with each query.
     """
-    held = leaf(rows)
+    held = scan_cached(rows)
     relation = getattr(java_class(rows.sparkSession, "org.apache.spark.sql.execution.LogicalRDD$"), "MODULE$")
     # Gets the size of `held`, which is known by now.
     return _made_of(rows, relation.fromDataset(held._jdf.queryExecution().toRdd(), held._jdf, False))
@@ -154,9 +154,9 @@ def counting(rows: DataFrame, stream: StreamInput) -> DataFrame:
     return readable(rows.observe(stream.view, *_counts(rows, stream)))
 
 
-def counted(kept: Kept, stream: StreamInput) -> Counted:
+def counted(cache: BatchCache, stream: StreamInput) -> Counted:
     """Returns the counts of a stream, after its rows were cached or computed for cached rows."""
-    return _counted(kept.observed_by_name(stream.view))
+    return _counted(cache.observed_by_name(stream.view))
 
 
 def recounted(rows: DataFrame, stream: StreamInput) -> Counted:
@@ -232,9 +232,9 @@ def _newest(column: str) -> str:
     return f"unix_micros(cast(max(case when {is_usable(column)} then {column} end) as timestamp))"
 
 
-def judge(spark: SparkSession, model: StreamModel, step: Rows) -> DataFrame:
+def filter_late(spark: SparkSession, model: StreamModel, step: Rows) -> DataFrame:
     """Registers a step's rows under its name, without those that lack a usable time and, if `expires`, without late
-    rows. All are counted when they are computed (see `judgement`).
+    rows. All are counted when they are computed (see `filtered_counts`).
 
     Args:
         spark: the session of the micro-batch, with the views of the streams and ``clock``.
@@ -265,16 +265,16 @@ def judge(spark: SparkSession, model: StreamModel, step: Rows) -> DataFrame:
         F.expr(latest),
     )
     live = observed.where(lives).drop(_LATE, "event_time")
-    show(live, step.name)
+    register_view(live, step.name)
     return live
 
 
-def judgement(kept: Kept, step: Rows) -> Judged:
+def filtered_counts(cache: BatchCache, step: Rows) -> FilteredCounts:
     """Returns the counts of a step's rows, after they were cached or computed for cached rows."""
-    if not kept.has_observed(step.name):
-        return Judged(step.streams, 0, 0, 0, None)  # Spark has removed the rows as unused
-    null_times, late, alive, newest = kept.observed(step.name)
-    return Judged(step.streams, null_times or 0, late or 0, alive or 0, newest)
+    if not cache.has_observed(step.name):
+        return FilteredCounts(step.streams, 0, 0, 0, None)  # Spark has removed the rows as unused
+    null_times, late, alive, newest = cache.observed(step.name)
+    return FilteredCounts(step.streams, null_times or 0, late or 0, alive or 0, newest)
 
 
 def _check_times(model: StreamModel, types: Mapping[str, Any]) -> None:

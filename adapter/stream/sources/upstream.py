@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 FROM_TIMESTAMP = "stream-from-timestamp"
 
 
-def check_sources(spark: SparkSession, model: StreamModel, taken_in: int = -1) -> None:
+def check_sources(spark: SparkSession, model: StreamModel, ingested: int = -1) -> None:
     """Raises unless the model can continue each table at its last snapshot, or read it from the beginning.
 
     Args:
         spark: any session.
         model: the model.
-        taken_in: number of the last fully ingested micro-batch, even if a crash came before Spark recorded it.
+        ingested: number of the last fully ingested micro-batch, even if a crash came before Spark recorded it.
 
     Raises:
         StreamError: a table was rebuilt, or has no beginning to read. The message says what to run.
@@ -55,7 +55,7 @@ def check_sources(spark: SparkSession, model: StreamModel, taken_in: int = -1) -
         for place, source in enumerate(model.sources)
         if source.is_table and (table := load(spark, source.location)) is not None
     }
-    if checkpoint.done is not None and checkpoint.planned > max(checkpoint.done, taken_in):
+    if checkpoint.done is not None and checkpoint.planned > max(checkpoint.done, ingested):
         # The run that planned it may have seen the tables in another state.
         check_continues(
             model, tables, read_offsets(model.storage, model.checkpoint, checkpoint.done), offsets

@@ -24,7 +24,7 @@ from ...util.types import type_text
 from ..common.errors import StreamError
 from ..common.failpoints import around
 from ..common.model import Retention, StreamModel
-from ..common.session import show, sql
+from ..common.session import register_view, sql
 from ..common.table_rows import Columns, one_file
 from ..common.time_zones import instant
 from ..evolution.migration import Migration, widened
@@ -327,7 +327,7 @@ class StateTable:
         if self._shown != now:
             # Reads by snapshot: after a commit Spark would recompute cached rows that derive from the table's name.
             self._relation = f"select * from {self.relation}"
-            show(sql(spark, self._relation), "state")
+            register_view(sql(spark, self._relation), "state")
             self._shown = now
 
     def show_to(self, spark: SparkSession, parts: Collection[str]) -> None:
@@ -337,7 +337,7 @@ class StateTable:
             return
         names = seen_by(self._columns_of(spark).names, self.apart, parts)
         columns = ", ".join(f"{quoted(column)} as {quoted(name)}" for column, name in names)
-        show(sql(spark, f"select {columns} from (\n{self._relation}\n)"), "state")
+        register_view(sql(spark, f"select {columns} from (\n{self._relation}\n)"), "state")
         self._shown = None
 
     def show_with(self, spark: SparkSession, parts: Mapping[str, str]) -> None:
@@ -351,7 +351,7 @@ class StateTable:
         self.show(spark)
         made = self._selected(spark, parts)
         self._relation = "\nunion all\n".join([f"select * from {self.relation}", *made])
-        show(sql(spark, self._relation), "state")
+        register_view(sql(spark, self._relation), "state")
         self._shown = None
 
     def _columns_of(self, spark: SparkSession) -> Columns:

@@ -35,7 +35,7 @@ _FILE, _CHECKPOINT, _BRANCHES = "savepoint.json", "checkpoint", "branches.json"
 
 
 @dataclass(frozen=True)
-class Picture:
+class TableSnapshot:
     """The state of a table in a savepoint, from which it can be restored."""
 
     uuid: str
@@ -65,7 +65,7 @@ class Savepoint:
     flush: int
     """Together with `batch` the micro-batch's `Position.step`."""
     watermark: str | None
-    tables: Mapping[str, Picture | None]
+    tables: Mapping[str, TableSnapshot | None]
     """Tables by role (`STATE`, `CHANGELOG`, `TABLE`). None if there was no such table."""
 
     @property
@@ -210,7 +210,9 @@ def read(storage: Storage, path: str, name: str) -> Savepoint | None:
 
 
 def _made(said: dict[str, Any]) -> Savepoint:
-    tables = {kind: None if each is None else Picture(**each) for kind, each in said.pop("tables").items()}
+    tables = {
+        kind: None if each is None else TableSnapshot(**each) for kind, each in said.pop("tables").items()
+    }
     return Savepoint(**said, tables=tables)
 
 

@@ -34,7 +34,7 @@ from dbt.adapters.spark_streaming.stream.lifecycle.promoting import (
     promote,
     roll_back,
     stage,
-    standing,
+    swap_progress,
 )
 from dbt.adapters.spark_streaming.stream.run.runner import reset, run_stream
 from dbt.adapters.spark_streaming.stream.storage import deployments
@@ -199,9 +199,9 @@ class Swaps:
 
     def wait(self, chance: random.Random) -> None:
         """The new version takes in what came."""
-        found = standing(self.spark, self.model)
+        found = swap_progress(self.spark, self.model)
         self._run(found.new, True)
-        if standing(self.spark, self.model).behind != ():
+        if swap_progress(self.spark, self.model).lags != ():
             raise Wrong("the new version has read all, and is said to be behind")
 
     def promote(self, chance: random.Random) -> None:

@@ -22,12 +22,12 @@ from dbt.adapters.spark_streaming.stream.iceberg import maintenance
 from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable, load
 from dbt.adapters.spark_streaming.stream.lifecycle import orphans
 from dbt.adapters.spark_streaming.stream.lifecycle.promoting import (
-    Swapped,
+    SwapResult,
     clean_up,
     promote,
     roll_back,
     stage,
-    standing,
+    swap_progress,
 )
 from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore
 from dbt.adapters.spark_streaming.stream.progress.report import read_progress
@@ -110,12 +110,12 @@ def test_the_name_goes_over_and_back(spark: Any, root: Path) -> None:
     old.add((0, "a", 2))
     old.run()
     assert deploy.rows(BY_K) == old.rows()
-    assert [str(each) for each in standing(spark, model).behind or ()] == [f"1 row of {old.events}"]
+    assert [str(each) for each in swap_progress(spark, model).lags or ()] == [f"1 row of {old.events}"]
     said = refused(promote, spark, model)
     assert f"has not caught up: the old one has read 1 row of {old.events} more" in said
     assert f"`dbt-stream deploy await {model.name}`" in said
     deploy.run_new(found)
-    assert standing(spark, model).behind == ()
+    assert swap_progress(spark, model).lags == ()
     files = {path for path in root.rglob("*.parquet")}
     with locked(spark, model):
         assert "another run of it is in progress" in refused(promote, spark, model)
@@ -158,7 +158,7 @@ def test_the_name_goes_over_and_back(spark: Any, root: Path) -> None:
         assert not spark.catalog.tableExists(table)
     assert not model.storage.exists(previous.checkpoint)
     deploy.is_right(model, BY_V)
-    for action in (promote, roll_back, clean_up, standing):
+    for action in (promote, roll_back, clean_up, swap_progress):
         assert "no new version of it was begun, or it was cleaned up" in refused(action, spark, model)
 
     # The next new version doesn't lie in the folder of the one that has the name now.
@@ -196,7 +196,7 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
     old.run()
     found = deploy.stage()
     new, previous = version(model, found.new), version(model, found.previous)
-    steps: tuple[tuple[Callable[..., Swapped], str, Any, str, Any, str], ...] = (
+    steps: tuple[tuple[Callable[..., SwapResult], str, Any, str, Any, str], ...] = (
         (promote, "promote", deploy.program, BY_V, previous, BY_K),
         (roll_back, "rollback", old.program, BY_K, new, BY_V),
     )
@@ -211,7 +211,7 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
                 assert sentence in refused(run_stream, spark, model, program)
                 assert sentence in refused(restore, spark, model, program, "x")
                 assert sentence in refused(save, spark, model, "x")
-                for act in (reset, clean_up, standing):
+                for act in (reset, clean_up, swap_progress):
                     assert sentence in refused(act, spark, model)
                 assert not [
                     each for each in orphans.dropped(spark, model.storage, []) if not isinstance(each, str)
@@ -348,7 +348,7 @@ def test_who_reads_the_model_notices(spark: Any, root: Path) -> None:
 def test_what_can_not_be_deployed(spark: Any, root: Path) -> None:
     deploy = Deploy(spark, root)
     model, old = deploy.model, deploy.old
-    for action in (promote, roll_back, clean_up, standing):
+    for action in (promote, roll_back, clean_up, swap_progress):
         said = refused(action, spark, model)
         assert f"`dbt-stream deploy init {model.name}` builds one next to the old one" in said
     elsewhere = replace(model, target=f"{model.target}_none")
@@ -358,7 +358,7 @@ def test_what_can_not_be_deployed(spark: Any, root: Path) -> None:
     found = stage(spark, model, False)
     new = version(model, found.new)
     assert "its new version has no table yet" in refused(promote, spark, model)
-    assert not standing(spark, model).begun
+    assert not swap_progress(spark, model).begun
     spark.sql(f"create table {found.new} (v bigint, c bigint) using iceberg {made_for(found.new)}")
     assert "it has read nothing yet" in refused(promote, spark, model)
     deploy.run_new(found)
@@ -467,11 +467,11 @@ def test_models_that_read_each_other_are_deployed_in_order(spark: Any, root: Pat
     up.add((2500, "c", 3))
     up.run()
     # The old one can't read on; the new one has not read all that is there.
-    assert standing(spark, down.model).behind == (Lag(up.model.target, 1, "rows"),)
+    assert swap_progress(spark, down.model).lags == (Lag(up.model.target, 1, "rows"),)
     assert "it has not caught up" in refused(promote, spark, down.model).replace(
         "its new version has", "it has"
     )
     run_stream(spark, new, down.program)
-    assert standing(spark, down.model).behind == ()
+    assert swap_progress(spark, down.model).lags == ()
     promote(spark, down.model)
     assert [row[1] for row in down.rows()] == ["a", "b", "c"]

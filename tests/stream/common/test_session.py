@@ -10,7 +10,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.common import session
-from dbt.adapters.spark_streaming.stream.common.session import asked
+from dbt.adapters.spark_streaming.stream.common.session import session_defaults
 from dbt.adapters.spark_streaming.stream.microbatch.micro_batch import MicroBatch
 from dbt.adapters.spark_streaming.stream.progress.position import Position
 
@@ -71,13 +71,13 @@ def work(state: int = 0, table: int = 0, **program: Any) -> Any:
 )
 def test_few_are_computed_by_one_task_without_code(rows: int | None, of: Any, found: dict[str, str]) -> None:
     spark: Any = Session()
-    MicroBatch(of, spark, POSITION, asked(spark))._spread(rows)
+    MicroBatch(of, spark, POSITION, session_defaults(spark))._set_shuffle_partitions(rows)
     assert spark.settings == found
 
 
 def test_very_many_are_spread_wider() -> None:
     spark: Any = Session()
-    MicroBatch(work(), spark, POSITION, asked(spark))._spread(10_000_000)
+    MicroBatch(work(), spark, POSITION, session_defaults(spark))._set_shuffle_partitions(10_000_000)
     assert spark.settings == {**MANY, "spark.sql.shuffle.partitions": "20"}
 
 
@@ -87,5 +87,5 @@ def test_very_many_are_spread_wider() -> None:
 def test_each_row_may_come_out_in_several_windows(state: int, windows: int, found: dict[str, str]) -> None:
     """As many tasks as for what came: a large state alone makes no more of them."""
     spark: Any = Session()
-    MicroBatch(work(state), spark, POSITION, asked(spark))._spread(1_000, windows)
+    MicroBatch(work(state), spark, POSITION, session_defaults(spark))._set_shuffle_partitions(1_000, windows)
     assert spark.settings == found

@@ -11,7 +11,7 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamModel
 from dbt.adapters.spark_streaming.stream.iceberg import maintenance
 from dbt.adapters.spark_streaming.stream.iceberg.maintenance import Maintenance, kept_snapshots
-from dbt.adapters.spark_streaming.stream.iceberg.snapshot_retention import Unread
+from dbt.adapters.spark_streaming.stream.iceberg.snapshot_retention import RequiredSnapshots
 from dbt.adapters.spark_streaming.stream.iceberg.table import Snapshot
 
 NOW = 1_000_000
@@ -34,7 +34,7 @@ def lineage(ages: list[int], operations: str = "", steps: str = "") -> list[Snap
 
 
 def kept(found: list[Snapshot], *held: int) -> int:
-    return kept_snapshots(found, RETENTION, NOW, Unread(dict.fromkeys(held, "a stream")))
+    return kept_snapshots(found, RETENTION, NOW, RequiredSnapshots(dict.fromkeys(held, "a stream")))
 
 
 def test_young_ones_stay_up_to_a_number() -> None:
@@ -58,14 +58,14 @@ def test_what_a_stream_can_begin_with_stays() -> None:
 
 
 def test_what_the_table_says_itself_stays() -> None:
-    assert kept_snapshots(lineage([50, 60, 70, 80]), RETENTION, NOW, Unread(), age=70_000) == 3
-    assert kept_snapshots(lineage([50, 60, 70, 80]), RETENTION, NOW, Unread(), at_least=2) == 2
-    assert kept_snapshots(lineage([50, 60]), RETENTION, NOW, Unread(), at_least=9) == 2
+    assert kept_snapshots(lineage([50, 60, 70, 80]), RETENTION, NOW, RequiredSnapshots(), age=70_000) == 3
+    assert kept_snapshots(lineage([50, 60, 70, 80]), RETENTION, NOW, RequiredSnapshots(), at_least=2) == 2
+    assert kept_snapshots(lineage([50, 60]), RETENTION, NOW, RequiredSnapshots(), at_least=9) == 2
 
 
 def test_what_a_stream_has_not_read_stays() -> None:
     assert kept(lineage([0, 1, 50, 60, 70, 80, 90, 100]), 6, 4, 99) == 7
-    assert kept_snapshots(lineage([50, 60, 70]), RETENTION, NOW, Unread(whole="a stream")) == 3
+    assert kept_snapshots(lineage([50, 60, 70]), RETENTION, NOW, RequiredSnapshots(whole="a stream")) == 3
 
 
 class Table:

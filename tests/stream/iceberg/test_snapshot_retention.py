@@ -9,12 +9,15 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
-from dbt.adapters.spark_streaming.stream.iceberg.snapshot_retention import Unread, unread
+from dbt.adapters.spark_streaming.stream.iceberg.snapshot_retention import (
+    RequiredSnapshots,
+    required_snapshots,
+)
 from dbt.adapters.spark_streaming.stream.storage.checkpoint import next_snapshots
 from dbt.adapters.spark_streaming.stream.storage.savepoints import (
     TABLE,
-    Picture,
     Savepoint,
+    TableSnapshot,
     checkpoint_of,
     write,
 )
@@ -26,7 +29,7 @@ def model(tmp_path: Path) -> StreamModel:
 
 
 def savepoint(name: str, made: int = 1, cause: str | None = None) -> Savepoint:
-    tables = {TABLE: Picture("u", 17, 0, {"stream.key": "[]"})}
+    tables = {TABLE: TableSnapshot("u", 17, 0, {"stream.key": "[]"})}
     return Savepoint(name, made, cause, None, "q", 3, 0, None, {**tables, "changelog": None})
 
 
@@ -59,18 +62,20 @@ def test_snapshots_that_a_savepoint_would_read_again_are_held(model: StreamModel
         if name != "half":
             write(model, savepoint(name, cause=cause))
     assert next_snapshots(model.storage, checkpoint_of(model, "asked")) == {0: 11, 1: None}
-    assert unread(model.storage, "db.e") == Unread({11: f"{model.key}/asked"})
+    assert required_snapshots(model.storage, "db.e") == RequiredSnapshots({11: f"{model.key}/asked"})
 
 
 def test_streams_hold_where_their_next_micro_batch_begins(tmp_path: Path) -> None:
     storage = Storage(str(tmp_path), lambda: None)
-    assert unread(storage, "db.t") == Unread()
+    assert required_snapshots(storage, "db.t") == RequiredSnapshots()
     checkpoint(tmp_path / "checkpoints" / "cut_short", {1: 11, 2: 12}, [0, 1], began=10)
     checkpoint(tmp_path / "checkpoints" / "at_rest", {1: 21, 2: 22}, [1, 2], began=20)
     checkpoint(tmp_path / "checkpoints" / "first_cut_short", {0: 31}, [], began=30)
     checkpoint(tmp_path / "checkpoints" / "waiting", {}, [], began=-1)
     (tmp_path / "checkpoints" / "never_began").mkdir()
-    assert unread(storage, "db.t") == Unread({11: "cut_short", 22: "at_rest", 30: "first_cut_short"})
+    assert required_snapshots(storage, "db.t") == RequiredSnapshots(
+        {11: "cut_short", 22: "at_rest", 30: "first_cut_short"}
+    )
 
 
 def test_streams_that_have_read_nothing_of_a_table_hold_all_of_it(tmp_path: Path) -> None:
@@ -81,7 +86,7 @@ def test_streams_that_have_read_nothing_of_a_table_hold_all_of_it(tmp_path: Path
     reads(tmp_path, "waiting", "db.empty")
     reads(tmp_path, "begins", "db.begins", "/a/folder")
     held = {
-        name: unread(storage, name).whole
+        name: required_snapshots(storage, name).whole
         for name in ("db.read", "db.`has-no-rows-yet`", "`db`.empty", "db.begins", "db.x")
     }
     assert list(held.values()) == [None, "read", "waiting", "begins", None]
@@ -91,7 +96,7 @@ def test_what_is_no_checkpoint_holds_nothing_and_what_cannot_be_read_everything(
     storage = Storage(str(tmp_path), lambda: None)
     checkpoint(tmp_path / "checkpoints" / "read", {1: 11}, [1], began=10)
     (tmp_path / "checkpoints" / ".DS_Store").write_text("of a file manager")
-    assert unread(storage, "db.t") == Unread({11: "read"})
+    assert required_snapshots(storage, "db.t") == RequiredSnapshots({11: "read"})
     (tmp_path / "checkpoints" / "broken").mkdir()
     (tmp_path / "checkpoints" / "broken" / "sources.json").write_text("[{")
-    assert unread(storage, "db.t").whole == "broken"
+    assert required_snapshots(storage, "db.t").whole == "broken"

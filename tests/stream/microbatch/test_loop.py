@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dbt.adapters.spark_streaming.stream.common.session import SessionDefaults, asked
+from dbt.adapters.spark_streaming.stream.common.session import SessionDefaults, session_defaults
 from dbt.adapters.spark_streaming.stream.microbatch.loop import Batches
 from tests.stream.common.test_session import FEW, MANY, POSITION, Session, _memory, work
 
@@ -19,11 +19,11 @@ def test_no_step_leaves_its_settings_to_the_next() -> None:
         try:
             with batches._step(spark, POSITION) as step:
                 assert spark.settings == MANY
-                step._spread(1)
+                step._set_shuffle_partitions(1)
                 assert spark.settings == FEW
                 if end == "badly":
                     raise RuntimeError
         except RuntimeError:
             pass
         assert spark.settings == MANY
-        assert asked(spark) == SessionDefaults(8, "true", 32 << 20)
+        assert session_defaults(spark) == SessionDefaults(8, "true", 32 << 20)

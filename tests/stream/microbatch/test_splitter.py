@@ -14,26 +14,28 @@ from dbt.adapters.spark_streaming.query.program import StreamInput
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.microbatch import splitter
-from dbt.adapters.spark_streaming.stream.microbatch.splitter import Cutter
+from dbt.adapters.spark_streaming.stream.microbatch.splitter import BatchSplitter
 from dbt.adapters.spark_streaming.stream.progress.position import Cut, Position, read_position
 
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StreamModel:
     monkeypatch.setattr(splitter, "driver_memory", lambda _: 0)
-    monkeypatch.setattr(Cutter, "_most_rows", lambda *_: 100)
-    monkeypatch.setattr(Cutter, "_expected", lambda *_: 10)
-    monkeypatch.setattr(Cutter, "_columns", lambda *_: [("`stream`", "`ts`", True)])
+    monkeypatch.setattr(BatchSplitter, "_most_rows", lambda *_: 100)
+    monkeypatch.setattr(BatchSplitter, "_expected", lambda *_: 10)
+    monkeypatch.setattr(BatchSplitter, "_columns", lambda *_: [("`stream`", "`ts`", True)])
     return StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), ())
 
 
 def cutter(
     model: StreamModel, cut_short: int | None = None, time: str | None = "ts", feed: bool = False
-) -> Cutter:
-    return Cutter(None, model, (StreamInput("raw.events", "stream", None, time, feed),), True, cut_short)
+) -> BatchSplitter:
+    return BatchSplitter(
+        None, model, (StreamInput("raw.events", "stream", None, time, feed),), True, cut_short
+    )
 
 
-def take(of: Cutter, problem: str | None = None, since: Cut | None = None) -> dict[str, Any] | None:
+def take(of: BatchSplitter, problem: str | None = None, since: Cut | None = None) -> dict[str, Any] | None:
     """Take in micro-batch 5; the note while it is being taken in."""
     with of.pieces(None, 5, since, 0) as found:
         assert [piece.cut for piece in found] == [None]

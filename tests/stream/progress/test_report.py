@@ -8,7 +8,7 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.progress.position import Growth, Position
 from dbt.adapters.spark_streaming.stream.progress.report import (
-    Figures,
+    BatchMetrics,
     lag_seconds,
     read_progress,
     report,
@@ -36,8 +36,8 @@ POSITION = Position(
 def test_progress_is_read_as_it_was_written(tmp_path: Path) -> None:
     model = StreamModel("curves", "db.curves", "db.state", Storage(str(tmp_path), lambda: None), ())
     assert read_progress(model) is None
-    figures = Figures(rows_in=10, late_rows=1, rows_out=4, commits=2, jobs=7, seconds={"read": 0.12345})
-    progress = report(POSITION, figures, {"rows": 3, "bytes": 100, "files": 2}, now=1_772_323_260.0)
+    metrics = BatchMetrics(rows_in=10, late_rows=1, rows_out=4, commits=2, jobs=7, seconds={"read": 0.12345})
+    progress = report(POSITION, metrics, {"rows": 3, "bytes": 100, "files": 2}, now=1_772_323_260.0)
     write_progress(model, progress)
     found = read_progress(model)
     assert found == progress

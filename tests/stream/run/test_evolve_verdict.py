@@ -46,7 +46,7 @@ def verdict(
     monkeypatch.setattr(evolve, "working_session", lambda _: session)
     monkeypatch.setattr(evolve, "type_text", str)
     monkeypatch.setattr(evolve, "StateTable", lambda *_: state)
-    for name in ("AppendSink", "Lookups", "Work"):
+    for name in ("AppendSink", "Lookups", "RunContext"):
         monkeypatch.setattr(evolve, name, lambda *_: None)
     monkeypatch.setattr(evolve, "prepare", lambda *_: None)
     return evolve.verdict(session, model, program)

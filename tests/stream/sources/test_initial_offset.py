@@ -54,9 +54,9 @@ def test_it_is_before_the_last_snapshot_that_was_read(model: StreamModel) -> Non
 
 
 def test_a_micro_batch_that_was_ingested_before_a_crash_counts(model: StreamModel) -> None:
-    move_along(model, taken_in=0)
+    move_along(model, ingested=0)
     assert begins(model) == {"snapshot_id": 11, "position": 0}, "Spark replays the first micro-batch"
-    move_along(model, taken_in=7)
+    move_along(model, ingested=7)
     assert begins(model)["snapshot_id"] == 12, "no further than is planned"
 
 

@@ -11,7 +11,7 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
-from dbt.adapters.spark_streaming.stream.sources.lag import Lag, behind
+from dbt.adapters.spark_streaming.stream.sources.lag import Lag, consumer_lag
 from dbt.adapters.spark_streaming.stream.storage import deployments
 from dbt.adapters.spark_streaming.stream.storage.deployments import Deployment, version
 
@@ -59,11 +59,11 @@ def test_how_far_folders_and_topics_are_read(model: StreamModel, staged: Deploym
         StreamError,
         match=r"its new version lake.*has no checkpoint: it was forgotten since .*`dbt-stream deploy await",
     ):
-        behind(SPARK, model, new)
+        consumer_lag(SPARK, model, new)
     # Another order, other files in a micro-batch, and one source more.
     checkpoint(new, ["topic", "else", "/in"], [{"t": {"0": 4}}, {"logOffset": 9}, {"logOffset": 0}])
     files(new, 2, "c", "a")
-    assert behind(SPARK, model, new) == [Lag("/in", 2, "files"), Lag("topic", 8, "messages")]
+    assert consumer_lag(SPARK, model, new) == [Lag("/in", 2, "files"), Lag("topic", 8, "messages")]
     checkpoint(new, ["topic", "else", "/in"], [{"t": {"0": 9, "1": 5}}, {"logOffset": 9}, {"logOffset": 1}])
     (Path(new.checkpoint) / "sources" / "2" / "0").write_text(
         "\n".join(["v1", *(json.dumps({"path": each, "timestamp": 1, "batchId": 0}) for each in "abd")])
@@ -71,7 +71,10 @@ def test_how_far_folders_and_topics_are_read(model: StreamModel, staged: Deploym
     (Path(new.checkpoint) / "sources" / "2" / "1").write_text(
         "v1\n" + json.dumps({"path": "c", "timestamp": 1, "batchId": 1})
     )
-    assert behind(SPARK, model, new) == []
+    assert consumer_lag(SPARK, model, new) == []
     # What is planned and not done has to be done again.
     Path(new.checkpoint, "commits", "0").unlink()
-    assert [str(each) for each in behind(SPARK, model, new)] == ["3 files of /in", "12 messages of topic"]
+    assert [str(each) for each in consumer_lag(SPARK, model, new)] == [
+        "3 files of /in",
+        "12 messages of topic",
+    ]

@@ -13,8 +13,8 @@ from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.storage.savepoints import (
     MIGRATION,
     TABLE,
-    Picture,
     Savepoint,
+    TableSnapshot,
     check_name,
     check_whole,
     find,
@@ -31,7 +31,7 @@ def model(tmp_path: Path) -> StreamModel:
 
 
 def savepoint(name: str, made: int = 1, cause: str | None = None) -> Savepoint:
-    tables = {TABLE: Picture("u", 17, 0, {"stream.key": "[]"})}
+    tables = {TABLE: TableSnapshot("u", 17, 0, {"stream.key": "[]"})}
     return Savepoint(name, made, cause, None, "q", 3, 0, None, {**tables, "changelog": None})
 
 
