@@ -103,7 +103,16 @@ class Evolution:
         return "; ".join(told)
 
     def limit_ranking(self, had: int, has: int, may_have_expired: bool) -> None:
-        """Adds the effect of another N on a ranking's rows."""
+        """Adds the effect of another N on a ranking's rows.
+
+        >>> found = Evolution()
+        >>> found.limit_ranking(had=5, has=3, may_have_expired=False)
+        >>> found.sentence
+        'the ranking, of 3 rows instead of 5, is rebuilt'
+        >>> found.limit_ranking(had=3, has=5, may_have_expired=False)
+        >>> found.refused
+        ['the ranking is of 5 rows and was of 3, and no others are kept, so those that move up are lost']
+        """
         if has > had:
             self.refused.append(MORE_ROWS.format(has, had))
         elif has < had and may_have_expired:

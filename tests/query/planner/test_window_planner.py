@@ -47,25 +47,6 @@ def test_a_group_by_over_a_window_is_kept_as_partial_aggregates() -> None:
     assert plan.windows is not None and plan.windows.sql == "SELECT * FROM stage_1"
 
 
-def test_the_stream_is_the_table_under_the_function_and_its_time_a_column_of_it() -> None:
-    (stream,) = plan_of(f"select * from {TUMBLE}").streams
-    assert (stream.relation, stream.event_time) == ("raw.bid", "ts")
-
-
-def test_the_time_is_followed_through_selects_that_pass_it_on() -> None:
-    text = f"""with a as (select at as ts, x from raw.bid where x > 0)
-        select window_start, window_end, count(*) as n from {window("tumble", "a", "1 hour")} group by all"""
-    (stream,) = plan_of(text).streams
-    assert stream.event_time == "at"
-
-
-def test_a_computed_time_is_measured_on_the_rows() -> None:
-    text = f"""with a as (select to_timestamp(at) as ts from raw.bid)
-        select window_start, window_end, count(*) as n from {window("tumble", "a", "1 hour")} group by all"""
-    (stream,) = plan_of(text).streams
-    assert stream.event_time is None
-
-
 def test_equal_stages_are_kept_once() -> None:
     each = f"(select window_start, window_end, auction, count(*) as n from {HOP} group by all)"
     most = f"(select window_start, window_end, max(n) as m from {each} group by window_start, window_end)"
@@ -207,51 +188,7 @@ def test_a_window_function_alone_keeps_nothing() -> None:
     assert generate.program(plan).levels == ()
 
 
-def test_only_columns_that_are_named_are_read() -> None:
-    (stream,) = plan_of(f"select window_start, window_end, sum(x) as s from {TUMBLE} group by all").streams
-    assert stream.columns is not None
-    assert {"x", "ts"} <= set(stream.columns)
-    assert "y" not in stream.columns
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"select * from {TUMBLE}",
-        f"select window_start, window_end, count(distinct struct(*)) as n from {TUMBLE} group by 1, 2",
-        f"select window_start, window_end, collect_list(struct(*)) as l from {TUMBLE} group by 1, 2",
-    ],
-)
-def test_a_star_that_reaches_the_result_reads_all_columns(text: str) -> None:
-    (stream,) = plan_of(text).streams
-    assert stream.columns is None
-
-
 STREAM = expansion.expand_stream("raw.bid")
-
-
-@pytest.mark.parametrize(
-    "below",
-    [
-        f"(select distinct * from {STREAM})",
-        f"(select * from {STREAM} union select * from {STREAM} where a > 1)",
-        f"(select ts, hash(*) as x from {STREAM})",
-        f"(select * from (select *, row_number() over (partition by x order by ts) as rn from {STREAM}) where rn = 1)",
-    ],
-)
-def test_so_does_one_that_says_which_rows_come_into_a_window(below: str) -> None:
-    text = (
-        f"select window_start, window_end, sum(x) as s from {window('tumble', below, '1 hour')} group by 1, 2"
-    )
-    (stream,) = plan_of(text, {"raw.bid": Known("ts")}, 86_400_000_000).streams
-    assert stream.columns is None
-
-
-def test_the_star_of_an_import_cte_does_not() -> None:
-    text = f"""with source as (select * from raw.bid)
-        select window_start, window_end, sum(x) as s from {window("tumble", "source", "1 hour")} group by 1, 2"""
-    (stream,) = plan_of(text).streams
-    assert stream.columns is not None
 
 
 def test_columns_of_one_name_below_others_are_told_apart() -> None:
@@ -399,41 +336,6 @@ def test_a_window_is_read_back_from_its_hint() -> None:
         found = plan_of(text)
         assert found.streams[0].event_time == made.time_col
         assert found.dataflow.windowed[0].window == made
-
-
-def _union_of_streams(first: str, second: str) -> str:
-    union = f"{first} from (select /*+ STREAM */ * from a) union all {second} from (select /*+ STREAM */ * from b)"
-    window = window_arguments.make("tumble", "ts", "10 minutes")
-    windowed = expansion.expand("both_streams", window)
-    return (
-        f"with both_streams as ({union}) select window_start, window_end, count(*) as n from {windowed} "
-        "group by window_start, window_end"
-    )
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "times"),
-    [
-        ("select ts, k", "select ts, k", {"a": "ts", "b": "ts"}),
-        ("select k, ts", "select name, at", {"a": "ts", "b": "at"}),
-        ("select *", "select *", {"a": "ts", "b": "ts"}),
-    ],
-    ids=["by name", "by place", "behind stars"],
-)
-def test_each_stream_of_a_union_is_measured_by_its_own_time(
-    first: str, second: str, times: dict[str, str]
-) -> None:
-    """Else the newest of the one would make rows of the other late."""
-    streams = plan_of(_union_of_streams(first, second)).streams
-    assert {stream.relation: stream.event_time for stream in streams} == times
-
-
-def test_a_time_that_is_computed_does_not_measure_two_streams() -> None:
-    text = _union_of_streams("select ts, k", "select timestamp_millis(at) as ts, k")
-    with pytest.raises(
-        QueryError, match="reads several streams, and its time ts is no column of b, so the progress"
-    ):
-        plan_of(text)
 
 
 def test_in_batch_ties_are_broken_as_in_a_stream() -> None:

@@ -30,7 +30,7 @@ def planned(words: str) -> SetOperation:
 def test_how_often_a_row_is_in_the_result(words: str, counts: dict[tuple[int, int], int]) -> None:
     text = planned(words).times.replace("1L", "1").replace("0L", "0")
     for (left, right), times in counts.items():
-        (found,) = duckdb.sql(f"select {text} from (select {left} as l, {right} as r)").fetchall()
+        (found,) = duckdb.execute(f"select {text} from (select {left} as l, {right} as r)").fetchall()
         assert int(found[0]) == times, (text, left, right)
 
 

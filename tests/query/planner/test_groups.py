@@ -1,0 +1,32 @@
+"""GROUP BY: as partial aggregates where these say the same, and else computed again for the groups that changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.query.trees import OTHER, STREAM, flow, kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "operator"),
+    [
+        (f"select k, sum(v) as s from {STREAM} group by k", "GroupAggregate"),
+        (f"select k, count(distinct v) as d from {STREAM} group by k", "GroupAggregate"),
+        (f"select k, percentile(v, 0.5) as m from {STREAM} group by k", "Recompute"),
+    ],
+)
+def test_what_can_not_be_merged_is_computed_again(text: str, operator: str) -> None:
+    found = kinds(flow(text))
+    assert operator in found and ({"GroupAggregate", "Recompute"} & {*found}) == {operator}
+
+
+def test_what_is_asked_about_a_group_is_asked_above_it() -> None:
+    total = f"(select max(v) from {OTHER})"
+    found = kinds(flow(f"select k, sum(v) as s from {STREAM} group by k having sum(v) > {total}"))
+    assert found.index("GroupAggregate") < found.index("Recompute")
+
+
+def test_grouping_sets_are_one_operator_whose_key_names_the_set() -> None:
+    found = flow(f"select k, grouping_id() as g, count(*) as n from {STREAM} group by rollup(k)")
+    assert kinds(found).count("GroupAggregate") == 1
+    assert found.key is not None and {*found.key} == {"k", "g"}
