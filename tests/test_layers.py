@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -64,10 +65,14 @@ FORBIDDEN = {"query": "pyspark", "stream": "sqlglot", "sources": "pyspark"}
 """Folder → the library that it doesn't know."""
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def modules(folder: str) -> Iterator[tuple[tuple[str, ...], ast.Module]]:
     for path in sorted((ADAPTER / folder).rglob("*.py")):
-        parts = path.relative_to(ADAPTER).with_suffix("").parts
-        yield parts, ast.parse(path.read_text())
+        yield path.relative_to(ADAPTER).with_suffix("").parts, parsed(path)
 
 
 def imported(parts: tuple[str, ...], tree: ast.Module) -> Iterator[tuple[str, ...]]:

@@ -51,6 +51,7 @@ def plan(
     domains: Collection[str] = (),
     ask: QueryRunner | None = None,
     emission: Emission = FINAL,
+    may_grow: bool = False,
 ) -> Plan:
     """Returns the plan of a model's compiled text.
 
@@ -62,12 +63,13 @@ def plan(
         ask: runs a query in a session, for functions that aren't built into Spark and for types of sums. None
             without a session: the plan is only displayed.
         emission: when results of windows are emitted.
+        may_grow: whether unbounded state is accepted.
 
     Raises:
         QueryError: the text doesn't parse, reads no stream, isn't supported over streams, or its state is
             unbounded (`Unbounded`).
     """
-    made = partial(_planned, ttl=ttl, emission=emission)
+    made = partial(_planned, ttl=ttl, emission=emission, may_grow=may_grow)
 
     def fits(text: str, known: Mapping[str, Known]) -> bool:
         try:

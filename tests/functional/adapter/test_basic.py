@@ -47,6 +47,7 @@ class TestEphemeral(BaseEphemeral):
     pass
 
 
+@pytest.mark.thorough
 class TestIncremental(BaseIncremental):
     pass
 

@@ -144,6 +144,7 @@ sources:
 class TestNames(Names):
     NAMES = ("my-model", "in-between", "named")
 
+    @pytest.mark.thorough
     def test_windows_and_rows(self, spark: Any, project: Any, folder: Path) -> None:
         schema = self.run_twice(spark, project, folder)
         assert self.rows(project, f"select string(window_end), n from {schema}.`my-model`") == WINDOWS

@@ -98,6 +98,7 @@ class OfBase:
         return {"base.csv": ROWS, "seeds.yml": TYPES}
 
 
+@pytest.mark.thorough
 class TestUnitTests(OfBase):
     """They give rows in the place of a table."""
 

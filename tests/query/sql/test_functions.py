@@ -386,9 +386,7 @@ def test_a_state_depends_on_the_type_of_its_sums() -> None:
     text = f"select k, sum(v) as s, count(*) as n from {S} group by k"
     known = {"raw.bid": Known("ts")}
     whole, decimals = (signature(plan_of(text, known, ask=session)) for session in (Session(), Decimals()))
-    assert differences(whole, decimals) == [
-        "how its aggregates are kept, by an earlier version of this package or of values of another type"
-    ]
+    assert differences(whole, decimals) == ["how its aggregates are kept: their values are of another type"]
 
 
 # -- texts ----------------------------------------------------------------------------------------
