@@ -22,7 +22,7 @@ from .column import SparkStreamingColumn
 
 if TYPE_CHECKING:
     from ..environment import Environment
-    from ..project import stream_config, stream_node, streaming
+    from ..project import as_of, stream_config, stream_node, streaming
     from ..query.generation import generate
     from ..query.normalize.rankings import ranks
     from ..query.plan.plan import Plan
@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from ..stream.sources import changed_files, upstream
     from ..stream.storage import deployments, savepoints
 else:
-    stream_config, stream_node, streaming = map(
-        LazyModule, ("project.stream_config", "project.stream_node", "project.streaming")
+    as_of, stream_config, stream_node, streaming = map(
+        LazyModule,
+        ("project.as_of", "project.stream_config", "project.stream_node", "project.streaming"),
     )
     health, preparation = map(LazyModule, ("service.health", "service.preparation"))
     expansion, generate, window_arguments = map(
@@ -131,6 +132,27 @@ class StreamingMethods(metaclass=AdapterMeta):
     def expand_stream(self, relation: object) -> str:
         """Returns the subquery of the macro ``stream()``."""
         return expansion.expand_stream(str(relation))
+
+    @available.parse(lambda *arguments, **named: "")
+    def expand_as_of(
+        self, relation: object, time: object, key: object = None, graph: Any = None, model: Any = None
+    ) -> str:
+        """Returns the subquery of the macro ``as_of()``: versions of rows at a time.
+
+        Args:
+            relation: the relation with the versions.
+            time: column of a relation before it in FROM.
+            key: columns that identify what a row is a version of; None for the source's unique_key.
+            graph: dbt's graph.
+            model: the model's node.
+
+        Raises:
+            CompilationError: an argument is wrong, or the project doesn't say what the versions are.
+        """
+        with streaming.sentences():
+            known = streaming.known_of_streams(expansion.expand_stream(str(relation)), graph, model)
+            versions = as_of.make(str(relation), time, key, known.get(str(relation)))
+            return expansion.expand_as_of(*versions)
 
     @available.parse(lambda *arguments, **named: "")
     def batch_text(self, sql: str, graph: Any = None, model: Any = None) -> str:

@@ -57,3 +57,11 @@
 {% macro default__stream(relation) -%}
   {{ return(adapter.expand_stream(relation)) }}
 {%- endmacro %}
+
+{% macro as_of(relation, time, key=none) -%}
+  {{ return(adapter.dispatch('as_of', 'dbt')(relation, time, key)) }}
+{%- endmacro %}
+
+{% macro default__as_of(relation, time, key) -%}
+  {{ return(adapter.expand_as_of(relation, time, key, graph, model)) }}
+{%- endmacro %}

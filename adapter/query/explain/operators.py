@@ -25,6 +25,7 @@ from ..plan.operators.recompute import Recompute
 from ..plan.operators.set_operation import SetOperation
 from ..plan.operators.source import Source
 from ..plan.operators.temporal_filter import TemporalFilter
+from ..plan.operators.temporal_join import TemporalJoin
 from ..plan.operators.top_n import TopN
 from ..plan.operators.union_all import UnionAll
 from ..plan.operators.window_changes import WindowChanges
@@ -117,65 +118,54 @@ class Operators:
         return self.read[self.flow.root.name].node
 
     def _read(self, operator: Operator) -> Read:
-        if isinstance(operator, WindowResults):
-            return Read(_at(self.within(operator), operator.relation), lifted_in_windows(operator))
         inputs = tuple(self.read[each.name].node for each in operator.inputs)
-        if isinstance(operator, Source):
-            return Read(self.source(operator.view))
-        if isinstance(operator, ChangelogNormalize):
-            keys: dict[exp.Expr, tuple[str, ...]] = {exp.column(each): () for each in operator.key}
-            state = self._state(operator, "the last row of a key", self.bounds.of_keys(keys, exp.Select()))
-            notes = ("The row that it replaces is retracted from the operators above.",)
-            return Read(
-                self._node(operator, "ChangelogNormalize", operator.label, inputs, state, notes=notes)
-            )
-        if isinstance(operator, GroupAggregate):
-            return self._group(operator, inputs)
-        if isinstance(operator, Project):
-            return self._project(operator, inputs)
-        if isinstance(operator, UnionAll):
-            flat = tuple(
-                i for each in inputs for i in (each.inputs if each.operator == "UnionAll" else (each,))
-            )
-            return Read(self._node(operator, "UnionAll", f"of {len(flat)}", flat))
-        if isinstance(operator, WindowRows):
-            return Read(self._node(operator, "WindowTableFunction", str(operator.window), inputs))
-        if isinstance(operator, WindowChanges):
-            state = self._state(operator, "what a window gave last, to be retracted as it was", _WINDOW_END)
-            node = self._node(operator, "WindowChanges", "early and late firing", inputs, state=state)
-            return replace(self.read[operator.inputs[0].name], node=node)
-        if isinstance(operator, LateRows):
-            return self.read[operator.inputs[0].name]
-        if isinstance(operator, WindowClose):
-            return self._close(operator, inputs)
-        if isinstance(operator, Local):
-            return Read(self._local(operator), lifted(operator.sql, self.read[operator.inputs[0].name]))
-        if isinstance(operator, SetOperation):
-            state = self._state(operator, "how often a row is there, on either side")
-            return Read(self._node(operator, "SetOperation", operator.label, inputs, state=state))
-        if isinstance(operator, Join):
-            return self._join(operator, inputs)
-        if isinstance(operator, OuterIntervalJoin):
-            return self._outer_in_time(operator, inputs)
-        if isinstance(operator, Recompute):
-            return self._recompute(operator, inputs)
-        if isinstance(operator, TopN):
-            return self._top_n(operator, inputs)
-        if isinstance(operator, TemporalFilter):
-            return self._temporal_filter(operator, inputs)
-        if isinstance(operator, OverAggregate):
-            return Read(self._over(operator, inputs))
-        if isinstance(operator, MaterializedProject):
-            return Read(self._materialized(operator, inputs))
-        return Read(
-            self._node(
-                operator,
-                type(operator).__name__,
-                operator.label,
-                inputs,
-                state=self._state(operator, "a row"),
-            )
+        read: Callable[..., Read] = getattr(self, _READERS[type(operator)])
+        return read(operator, inputs)
+
+    def _windows(self, operator: WindowResults, inputs: tuple[Node, ...]) -> Read:
+        return Read(_at(self.within(operator), operator.relation), lifted_in_windows(operator))
+
+    def _source(self, operator: Source, inputs: tuple[Node, ...]) -> Read:
+        return Read(self.source(operator.view))
+
+    def _latest(self, operator: ChangelogNormalize, inputs: tuple[Node, ...]) -> Read:
+        keys: dict[exp.Expr, tuple[str, ...]] = {exp.column(each): () for each in operator.key}
+        state = self._state(operator, "the last row of a key", self.bounds.of_keys(keys, exp.Select()))
+        notes = ("The row that it replaces is retracted from the operators above.",)
+        return Read(self._node(operator, "ChangelogNormalize", operator.label, inputs, state, notes=notes))
+
+    def _union(self, operator: UnionAll, inputs: tuple[Node, ...]) -> Read:
+        flat = tuple(i for each in inputs for i in (each.inputs if each.operator == "UnionAll" else (each,)))
+        return Read(self._node(operator, "UnionAll", f"of {len(flat)}", flat))
+
+    def _window_rows(self, operator: WindowRows, inputs: tuple[Node, ...]) -> Read:
+        return Read(self._node(operator, "WindowTableFunction", str(operator.window), inputs))
+
+    def _window_changes(self, operator: WindowChanges, inputs: tuple[Node, ...]) -> Read:
+        state = self._state(operator, "what a window gave last, to be retracted as it was", _WINDOW_END)
+        node = self._node(operator, "WindowChanges", "early and late firing", inputs, state=state)
+        return replace(self.read[operator.inputs[0].name], node=node)
+
+    def _late(self, operator: LateRows, inputs: tuple[Node, ...]) -> Read:
+        return self.read[operator.inputs[0].name]
+
+    def _set_operation(self, operator: SetOperation, inputs: tuple[Node, ...]) -> Read:
+        state = self._state(operator, "how often a row is there, on either side")
+        return Read(self._node(operator, "SetOperation", operator.label, inputs, state=state))
+
+    def _temporal_join(self, operator: TemporalJoin, inputs: tuple[Node, ...]) -> Read:
+        select = select_of(operator.sql)
+        rows, versions = sorted(self.own[operator.name])
+        keys = ", ".join(operator.version_key)
+        waits = f"a row that waits for the watermark to pass its {operator.time}"
+        valid = f"a version of {keys} that is valid at the watermark or later"
+        state = (
+            State(rows, waits, "when it is emitted", self.columns(rows)),
+            State(versions, valid, "when the next one is valid", self.columns(versions)),
         )
+        notes = (f"A row is emitted once, when the watermark has passed its {operator.time}.",)
+        node = self._node(operator, "TemporalJoin", text.joins(select), inputs, state, notes=notes)
+        return Read(project(node, without_joins(select)))
 
     def _node(
         self,
@@ -297,7 +287,7 @@ class Operators:
             )
         return replace(found, node=node, written=lifted(operator.sql, below))
 
-    def _materialized(self, operator: MaterializedProject, inputs: tuple[Node, ...]) -> Node:
+    def _materialized(self, operator: MaterializedProject, inputs: tuple[Node, ...]) -> Read:
         select = select_of(operator.sql)
         if written := self.read[operator.inputs[0].name].written:
             select = text.put_back(select, written, ())
@@ -310,7 +300,7 @@ class Operators:
             name, what = "LookupJoin", text.joins(select)
             tables = joined(select)[len(inputs) :]
             inputs = (*inputs, *(Selects(self.table).relation(node).node for node, _ in tables))
-        return self._node(operator, name, what, inputs, state)
+        return Read(self._node(operator, name, what, inputs, state))
 
     def _inputs(self, operator: Operator) -> Callable[[str], Read | None]:
         """Returns a function that resolves a name in an operator's text."""
@@ -329,7 +319,7 @@ class Operators:
         node = self._node(operator, "WindowClose", when, inputs, state=state)
         return replace(self.read[operator.inputs[0].name], node=node)
 
-    def _over(self, operator: OverAggregate, inputs: tuple[Node, ...]) -> Node:
+    def _over(self, operator: OverAggregate, inputs: tuple[Node, ...]) -> Read:
         select, reach = select_of(operator.written or operator.sql), operator.reach
         rows = "a row that frames of later rows reach back to"
         if operator.waits:
@@ -354,20 +344,22 @@ class Operators:
         )
         if idle and not reach.everything:
             clears = f"{clears}, or {idle}"
-        return self._node(
-            operator,
-            "OverAggregate",
-            ", ".join(text.over_text(each, select) for each in text.over(select)),
-            inputs,
-            self._state(operator, rows, clears or "nothing: its input is bounded"),
-            notes=(f"A row is emitted once, when the watermark has passed its {operator.time}.",)
-            if operator.waits
-            else (),
+        waits = f"A row is emitted once, when the watermark has passed its {operator.time}."
+        return Read(
+            self._node(
+                operator,
+                "OverAggregate",
+                ", ".join(text.over_text(each, select) for each in text.over(select)),
+                inputs,
+                self._state(operator, rows, clears or "nothing: its input is bounded"),
+                notes=(waits,) if operator.waits else (),
+            )
         )
 
-    def _local(self, operator: Local) -> Node:
+    def _local(self, operator: Local, inputs: tuple[Node, ...]) -> Read:
         node = Selects(self._inputs(operator), windows=True).read(operator.sql).node
-        return _at(node, operator.relation)
+        below = self.read[operator.inputs[0].name]
+        return Read(_at(node, operator.relation), lifted(operator.sql, below))
 
     def _recompute(self, operator: Recompute, inputs: tuple[Node, ...]) -> Read:
         select = select_of(operator.sql)
@@ -543,3 +535,28 @@ def _time(relation: Relation) -> str | None:
 def _at(node: Node, relation: Relation) -> Node:
     """Returns a node with the properties of its output relation."""
     return replace(node, key=node.key or _key(relation), event_time=_time(relation) or node.event_time)
+
+
+_READERS: dict[type[Operator], str] = {
+    ChangelogNormalize: "_latest",
+    GroupAggregate: "_group",
+    Join: "_join",
+    LateRows: "_late",
+    Local: "_local",
+    MaterializedProject: "_materialized",
+    OuterIntervalJoin: "_outer_in_time",
+    OverAggregate: "_over",
+    Project: "_project",
+    Recompute: "_recompute",
+    SetOperation: "_set_operation",
+    Source: "_source",
+    TemporalFilter: "_temporal_filter",
+    TemporalJoin: "_temporal_join",
+    TopN: "_top_n",
+    UnionAll: "_union",
+    WindowChanges: "_window_changes",
+    WindowClose: "_close",
+    WindowResults: "_windows",
+    WindowRows: "_window_rows",
+}
+"""The method that describes an operator, by its class."""

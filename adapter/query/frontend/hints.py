@@ -117,6 +117,34 @@ def marked_as_stream(node: exp.Expr) -> bool:
     return any(hint.name.upper() == windows.STREAM.upper() for hint in _hints(node))
 
 
+@dataclass(frozen=True)
+class VersionsAsOf:
+    """The versions of rows at the time of the rows before it in FROM, as the macro ``as_of`` prints them."""
+
+    table: exp.Table
+    """The relation with the versions."""
+    key: tuple[str, ...]
+    """Columns that identify what a row is a version of."""
+    version_time: exp.Column
+    """Column with the time from which a version is valid."""
+    time: exp.Expr
+    """The time at which a version is looked for, over the rows before it."""
+
+
+def versions_as_of(node: exp.Expr) -> VersionsAsOf | None:
+    """Returns what a LATERAL in FROM reads versions of; None if it does anything else."""
+    select = node.this.unnest() if isinstance(node, exp.Lateral) and node.this is not None else None
+    if not isinstance(select, exp.Select):
+        return None
+    for hint in _hints(select):
+        if isinstance(hint, exp.Anonymous) and hint.name.lower() == windows.AS_OF:
+            begins = next(every(select.args["where"], exp.LTE))
+            (table,) = every(select, exp.Table)
+            key = tuple(each.name for each in hint.expressions)
+            return VersionsAsOf(table, key, begins.this, begins.expression)
+    return None
+
+
 def _hints(node: exp.Expr) -> list[exp.Expr]:
     hint = node.args.get("hint") if isinstance(node, exp.Select) else None
     return hint.expressions if hint else []

@@ -13,11 +13,8 @@ from ..plan.dataflow import Dataflow
 from ..plan.lookup_table import LookupTable
 from ..plan.operator import Operator, ResultSteps, Wiring, in_order, over
 from ..plan.operators.group_aggregate import GroupAggregate
-from ..plan.operators.late_rows import LateRows
-from ..plan.operators.over_aggregate import OverAggregate
 from ..plan.operators.project import row_by_row
 from ..plan.operators.source import Source
-from ..plan.operators.temporal_filter import TemporalFilter
 from ..plan.operators.top_n import TopN
 from ..plan.operators.window_close import WindowClose
 from ..plan.state.buffered_rows import BufferedRows
@@ -129,16 +126,13 @@ class Generator(Wiring):
 
     def _below_compared_rows(self) -> set[str]:
         """Returns the names of the operators whose steps are read by rows that are compared with the watermark."""
-        comparing = [
-            each
-            for each in self.flow.operators
-            if isinstance(each, LateRows | TemporalFilter)
-            or (isinstance(each, OverAggregate) and each.waits)
-            or self.event_time(each) is not None
-            or self.is_only_reader(each)
-        ]
-        below = {below.name for each in comparing for below in in_order(each)}
-        return below - {each.name for each in comparing}
+        comparing = {each.name: self._compared_inputs(each) for each in self.flow.operators}
+        below = {below.name for inputs in comparing.values() for each in inputs for below in in_order(each)}
+        return below - {name for name, inputs in comparing.items() if inputs}
+
+    def _compared_inputs(self, operator: Operator) -> tuple[Operator, ...]:
+        compares = self.event_time(operator) is not None or self.is_only_reader(operator)
+        return operator.inputs if compares else operator.compared_inputs
 
     # -- what operators add ------------------------------------------------------------------------
 

@@ -319,7 +319,8 @@ def explodes(select: exp.Select) -> bool:
 
 
 def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list[exp.Query]:
-    """The outermost queries over streams or inputs in expressions, join conditions and LATERAL."""
+    """The outermost queries over streams or inputs in expressions, join conditions and LATERAL, apart from versions as
+    of a time."""
     found: list[exp.Query] = []
 
     def look(node: exp.Expr) -> None:
@@ -340,7 +341,7 @@ def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list
         for join in select.args.get("joins") or ():
             if (on := join.args.get("on")) is not None:
                 look(on)
-            if isinstance(join.this, exp.Lateral):
+            if isinstance(join.this, exp.Lateral) and hints.versions_as_of(join.this) is None:
                 look(join.this.this)
     return found
 

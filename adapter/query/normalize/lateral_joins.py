@@ -55,6 +55,7 @@ def put_in_joins(tree: exp.Query, is_changing: Callable[[exp.Expr], bool]) -> bo
             if (
                 isinstance(join.this, exp.Lateral)
                 and is_changing(join.this)
+                and hints.versions_as_of(join.this) is None
                 and _is_put_in(join, select, tree)
             ):
                 return True

@@ -40,11 +40,24 @@ def nest(
         Whether it did. Impossible with unqualified columns, or columns merged by USING or NATURAL.
     """
     count = len(streaming) if whole else _first(select, streaming)
+    return count is not None and nest_first(select, count, around)
+
+
+def nest_first(select: exp.Select, count: int, around: Collection[str] = ()) -> bool:
+    """Moves the first relations of FROM into a subquery. Changes the tree.
+
+    Args:
+        select, around: see `nest`.
+        count: number of relations to move.
+
+    Returns:
+        Whether it did. Impossible with unqualified columns, or columns merged by USING or NATURAL.
+    """
     sides = joined(select)
     merges = any(
         join is not None and (join.args.get("using") or join.args.get("method")) for _, join in sides
     )
-    if count is None or merges or not _are_qualified(select, around):
+    if merges or not _are_qualified(select, around):
         return False
     aliases = {node.alias_or_name.lower() for node, _ in sides[:count]}
     everything = _expand_star(select, count)

@@ -84,6 +84,11 @@ class Operator(ABC):
         """SQL of the operator that may join external tables, whose rows are looked up by key; None if it has none."""
         return None
 
+    @property
+    def compared_inputs(self) -> tuple[Operator, ...]:
+        """Returns the inputs whose rows are compared with the watermark before they are read."""
+        return ()
+
     def keeps_rows(self, below: Sequence[bool]) -> bool:
         """Whether the rows that it returns never expire: they stay until they are retracted.
 

@@ -55,6 +55,11 @@ def of(select: exp.Select, time: str = "", alias: str = "") -> tuple[DroppedRows
     return () if place is None else (DroppedRows(place, time, alias),)
 
 
+def counts_as(below: exp.Select, select: exp.Select) -> None:
+    """Makes a generated query, which holds relations of a SELECT of the author's text, count as that SELECT."""
+    below.meta[_NUMBER] = select.meta.get(_NUMBER)
+
+
 def left_out(tree: exp.Expr, dropped: Collection[DroppedRows]) -> None:
     """Adds filters for the rows that the stream drops. Changes the tree."""
     if not dropped:

@@ -28,6 +28,7 @@ from ..plan.operators.window_results import WindowResults
 from ..plan.operators.window_rows import WindowRows
 from ..sql.clauses import filters, set_filters
 from ..windows.window_columns import FromRelation as From
+from . import temporal_joins
 from .closing import closed_unless
 from .context import Planner
 from .from_items import FromItem, filter_below
@@ -38,6 +39,7 @@ from .over import plan_over
 from .projections import plan_projection, plan_temporal_filter
 from .row_level import check_joins
 from .set_operations import plan_distinct
+from .temporal_joins import plan_temporal_join
 
 
 def plan_select(planner: Planner, select: exp.Select) -> Operator:
@@ -95,6 +97,8 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
         if grouped:
             return plan_group(planner, select, read[0])
         return plan_over(planner, select, *closed_unless(planner, select, read, False))
+    if (place := temporal_joins.place_of(read)) is not None:
+        return plan_temporal_join(planner, select, closed_unless(planner, select, read, False), place, inner)
     if len(streams) == 1 and not inner:
         return plan_projection(planner, select, closed_unless(planner, select, read, True))
     return plan_join(planner, select, closed_unless(planner, select, read, False), inner)

@@ -38,6 +38,23 @@ def plan_source(planner: Planner, table: exp.Table) -> Operator:
     return _normalized(planner, source, known, relation) if known.key and not known.changes else source
 
 
+def plan_versions(planner: Planner, table: exp.Table) -> Operator:
+    """Plans the rows of a stream as versions: also of a source with a unique key, whose rows replace each other for
+    all other readers."""
+    known = planner.streams.known(table.name)
+    if not known.key:
+        return plan_source(planner, table)
+    relation = next(s.relation for s in planner.streams.streams.values() if s.view == table.name)
+    return planner.add(
+        Source(
+            name=f"source_{digest('versions', relation.lower())}",
+            view=table.name,
+            relation=Relation(event_time=None if known.event_time is None else known.event_time.lower()),
+            label=relation,
+        )
+    )
+
+
 def _normalized(planner: Planner, source: Operator, known: Known, relation: str) -> Operator:
     """Plans an upsert source, each of whose rows replaces the one before it."""
     assert isinstance(source, Source)

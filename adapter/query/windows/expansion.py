@@ -6,9 +6,11 @@ and its alias ``input`` from the text.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...util.quoting import quote
 from ..sql import instants
-from .windows import STREAM, Window
+from .windows import AS_OF, STREAM, Window
 
 INPUT = "input"
 """Alias of the relation under a windowing TVF."""
@@ -30,6 +32,49 @@ def expand_stream(relation: str) -> str:
     '(select /*+ STREAM */ * from raw.orders)'
     """
     return f"(select /*+ {STREAM.upper()} */ * from {relation})"
+
+
+VALID_UNTIL = "__valid_until"
+"""Column with the time at which the next version of a row begins; NULL for the last one."""
+
+
+def expand_as_of(relation: str, time: str, version_time: str, key: Sequence[str]) -> str:
+    """Expansion of ``as_of(relation, time)``: for each row before it in FROM, the version of each key at a time.
+
+    A version is valid from its own time until that of the next one. Of versions of one time the greatest row counts,
+    by its columns in order.
+
+    Args:
+        relation: the versions, each a row.
+        time: quoted column of a relation before it in FROM.
+        version_time: column with the time from which a version is valid.
+        key: columns that identify what a row is a version of.
+
+    >>> print(expand_as_of("rates", "`o`.`at`", "changed_at", ["currency"]))
+    lateral (
+      select /*+ AS_OF(`currency`) */ versions.* except (__valid_until)
+      from (
+        select `rows`.*, lead(`rows`.`changed_at`) over (
+          partition by `rows`.`currency` order by `rows`.`changed_at`, struct(`rows`.*)
+        ) as __valid_until
+        from (select /*+ STREAM */ * from rates) as `rows`
+        where `rows`.`changed_at` between timestamp'0001-01-01 00:00:00Z' and timestamp'9999-12-31 23:59:59.999999Z'
+      ) as versions
+      where versions.`changed_at` <= `o`.`at` and (versions.__valid_until is null or versions.__valid_until > `o`.`at`)
+    )
+    """
+    at, of = time, f"`rows`.{quote(version_time)}"
+    keys = ", ".join(quote(name) for name in key)
+    by = ", ".join(f"`rows`.{quote(name)}" for name in key)
+    return (
+        f"lateral (\n  select /*+ {AS_OF.upper()}({keys}) */ versions.* except ({VALID_UNTIL})\n  from (\n"
+        f"    select `rows`.*, lead({of}) over (\n"
+        f"      partition by {by} order by {of}, struct(`rows`.*)\n    ) as {VALID_UNTIL}\n"
+        f"    from {expand_stream(relation)} as `rows`\n"
+        f"    where {instants.is_usable(of)}\n  ) as versions\n"
+        f"  where versions.{quote(version_time)} <= {at} "
+        f"and (versions.{VALID_UNTIL} is null or versions.{VALID_UNTIL} > {at})\n)"
+    )
 
 
 def without_windows(query: str, alias: str) -> str:

@@ -14,6 +14,8 @@ from ..sql import instants, intervals
 
 _MINUTE = 60_000_000
 KINDS = ("tumble", "hop", "cumulate", "session", "dynamic_cumulate")
+AS_OF = "as_of"
+"""Name of the hint of a temporal join's versions."""
 STREAM = "stream"
 """Hint that marks a relation as a stream without windows."""
 

@@ -28,6 +28,11 @@ class LateRows(Operator):
         """Returns the name of its `Rows`."""
         return f"{self.name}_rows"
 
+    @property
+    def compared_inputs(self) -> tuple[Operator, ...]:
+        """Returns its input."""
+        return self.inputs
+
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of the input's rows with a time."""
         (of,) = below

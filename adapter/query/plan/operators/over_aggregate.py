@@ -52,6 +52,11 @@ class OverAggregate(Operator):
     written: str = ""
     """The query with its original aggregates, where `sql` uses `running` values."""
 
+    @property
+    def compared_inputs(self) -> tuple[Operator, ...]:
+        """Returns its input if rows wait for the watermark."""
+        return self.inputs if self.waits else ()
+
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its text."""
         return text_lineage("OverAggregate", self.sql, below)

@@ -35,6 +35,11 @@ class TemporalFilter(Operator):
     lasts: int
     """Microseconds of event time for which a row stays in the result."""
 
+    @property
+    def compared_inputs(self) -> tuple[Operator, ...]:
+        """Returns its input."""
+        return self.inputs
+
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of the input's rows while they meet the predicate."""
         (of,) = below

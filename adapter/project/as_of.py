@@ -1,0 +1,83 @@
+"""Checks the arguments of the macro ``as_of()``."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import NamedTuple
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from ..query.errors import QueryError
+from ..query.frontend.streams import Known
+from ..query.sql.dialect import DIALECT
+from ..util.quoting import is_path, quote_path, shown_time
+
+
+class VersionsInFrom(NamedTuple):
+    """Arguments of `expansion.expand_as_of`."""
+
+    relation: str
+    time: str
+    version_time: str
+    key: tuple[str, ...]
+
+
+def make(relation: str, time: object, key: object, known: Known | None) -> VersionsInFrom:
+    """Returns the arguments of an expansion of ``as_of()``.
+
+    Args:
+        relation: the relation with the versions.
+        time: column of a relation before it in FROM.
+        key: columns that identify what a row is a version of; None for the source's unique_key.
+        known: what the project declares of the relation.
+
+    Raises:
+        QueryError: an argument is wrong, or missing in the project.
+
+    >>> make("rates", "o.at", None, Known("changed_at", ("currency",)))
+    VersionsInFrom(relation='rates', time='`o`.`at`', version_time='changed_at', key=('currency',))
+    """
+    found = Known() if known is None else known
+    if found.changes:
+        raise QueryError(
+            f"as_of() over {relation}: its rows change, and the table has only the last version of each. Read a model that "
+            "appends a row for each version, or the source that it is made from."
+        )
+    if found.event_time is None:
+        raise QueryError(
+            f"as_of() over {relation}: nothing says from when a row is valid; give it dbt's config event_time."
+        )
+    if is_path(found.event_time):
+        raise QueryError(
+            f"as_of() over {relation}: its event_time {shown_time(found.event_time)} is a field of a column; select it as "
+            "a column of its own in a model, and read that."
+        )
+    return VersionsInFrom(relation, _column(relation, time), found.event_time, _key(relation, key, found))
+
+
+def _key(relation: str, key: object, known: Known) -> tuple[str, ...]:
+    if key is None:
+        if not known.key:
+            raise QueryError(
+                f"as_of() over {relation}: nothing says what a row is a version of; give the source a unique_key, or write "
+                "as_of(…, key=['…'])."
+            )
+        return known.key
+    names = [key] if isinstance(key, str) else key
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(each, str) for each in names):
+        raise QueryError(f"as_of() over {relation}: key is {key!r}; write a column or a list of columns.")
+    return tuple(names)
+
+
+def _column(relation: str, time: object) -> str:
+    """Returns the quoted path of a column with its relation's name."""
+    column: exp.Expr | None = None
+    with suppress(SqlglotError):
+        column = exp.maybe_parse(str(time), dialect=DIALECT)
+    if not isinstance(column, exp.Column) or not column.table or column.args.get("db"):
+        raise QueryError(
+            f"as_of() over {relation}: '{time}' is no column with its relation's name; write the event time of the rows "
+            "on the other side, as in 'o.ordered_at'."
+        )
+    return quote_path(part.name for part in column.parts)

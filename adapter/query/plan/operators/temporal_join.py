@@ -1,0 +1,177 @@
+"""`TemporalJoin`: joins each row with the version of a key that was valid at the row's event time.
+
+Rows wait until the watermark has passed their time, so that no version that is valid then can arrive any more but a
+late one, and are emitted once. Of each key the state has the version that is valid at the watermark, and later ones.
+A late version is stored, and valid for rows that still wait (Flink's event-time temporal join).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....util.quoting import quote
+from ...program import STEP, Rows, StatePart, Step, now
+from ...windows.expansion import VALID_UNTIL
+from ..lineage import Lineage, text_lineage
+from ..operator import Operator, Wiring, over
+from ..state.buffered_rows import ROW
+from ..state.key_generations import NO_STEP, lasts, later
+from ..state.ranked_rows import DUE
+from .source import views_below
+
+_TIME = "__time"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TemporalJoin(Operator):
+    """Joins append-only rows with the version of a key that was valid at their event time. Its inputs are the rows
+    and the versions, each with an event time."""
+
+    sql: str
+    """The join. The versions have the column `VALID_UNTIL`."""
+    alias: str
+    """Name of the rows in `keys`."""
+    time: str
+    """Event time of the rows."""
+    version_time: str
+    """Column with the time from which a version is valid."""
+    version_key: tuple[str, ...]
+    """Columns that identify what a row is a version of."""
+    keys: tuple[str, ...]
+    """For each of these, the expression over the rows that it is compared with."""
+    in_order: bool = False
+    """Whether rows arrive in order of time, when the watermark reaches it, so that none of them is late."""
+
+    @property
+    def compared_inputs(self) -> tuple[Operator, ...]:
+        """Returns its inputs, apart from rows that arrive in order."""
+        return self.inputs[1:] if self.in_order else self.inputs
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of its text and of its key."""
+        return text_lineage("TemporalJoin", self.sql, below, list(self.version_key), self.version_time)
+
+    def generate(self, wiring: Wiring) -> None:
+        """Stores rows until the watermark has passed their time, and versions while they are valid."""
+        join = _RowsAndVersions(self)
+        wiring.rows += join.compared_rows()
+        wiring.steps += join.steps()
+        wiring.store(join.state_of_rows(), self)
+        wiring.store(join.state_of_versions(), self)
+
+
+class _RowsAndVersions:
+    """Steps and state of a `TemporalJoin`."""
+
+    def __init__(self, operator: TemporalJoin) -> None:
+        self.operator, self.name = operator, operator.name
+        self.rows, self.versions = f"{self.name}_rows", f"{self.name}_versions"
+        self.due, self.touched = f"{self.name}_due", f"{self.name}_touched"
+        self.keys = [f"__key_{number}" for number in range(len(operator.keys))]
+
+    def compared_rows(self) -> list[Rows]:
+        """Returns the inputs. Late rows are dropped and counted, late versions are counted."""
+        rows, versions = self.operator.inputs
+        time, begins = (f"own.{quote(name)}" for name in (self.operator.time, self.operator.version_time))
+        expires = later(f"cast({time} as timestamp)", 1)
+        packed = f"struct(own.*) as {ROW}"
+        found = Rows(
+            self.rows,
+            f"select {packed}, {time} as event_time, {expires} as expires_at\nfrom {rows.name} as own",
+            views_below(rows),
+        )
+        of_versions = Rows(
+            self.versions,
+            f"select {packed}, {begins} as event_time\nfrom {versions.name} as own",
+            views_below(versions),
+            expires=False,
+            forgets=True,
+        )
+        return [of_versions] if self.operator.in_order else [found, of_versions]
+
+    def steps(self) -> list[Step]:
+        """Returns the steps with the rows that are due, their keys, and the join of these with their versions."""
+        came, kept = self._new_rows(), self._stored(self.rows, self.operator.time)
+        waited = (
+            f"{came}\nunion all\nselect * from (\n{kept}\n) where not {_passed(_TIME, 'watermark_before')}"
+        )
+        due, first = (f"select * from (\n{rows}\n) where {_passed(_TIME)}" for rows in (waited, came))
+        named = ", ".join(f"{key} as {own}" for key, own in zip(self.operator.keys, self.keys, strict=True))
+        touched = (
+            f"select distinct {named} from (select {ROW}.* from {self.due}) as {quote(self.operator.alias)}"
+        )
+        new = self._came(self.versions, self.operator.version_time)
+        every = f"{new}\nunion all\n{self._stored(self.versions, self.operator.version_time)}"
+        return [
+            Step(self.due, due, persist=True, initial=first),
+            Step(self.touched, touched, persist=True),
+            Step(self.name, self._joined(every), persist=True, initial=self._joined(new)),
+        ]
+
+    def state_of_rows(self) -> StatePart:
+        """Returns the state table of the rows that wait."""
+        kept = self._stored(self.rows, self.operator.time)
+        items = f"{ROW} as {self._column(self.rows)}, {later(_TIME, 1)} as {DUE}"
+        return StatePart(
+            self.rows,
+            f"select {now(STEP)} as {STEP}, {items} from (\n{self._new_rows()}\n)",
+            f"select {NO_STEP}, {items} from (\n{kept}\n) where not {_passed(_TIME)}",
+            closes=DUE,
+        )
+
+    def state_of_versions(self) -> StatePart:
+        """Returns the state table of the versions that are valid at the watermark or later."""
+        versions = self._with_end(self._stored(self.versions, self.operator.version_time))
+        ends = f"cast({VALID_UNTIL} as timestamp)"
+        valid = f"{VALID_UNTIL} is null or not {_passed(ends)}"
+        item = f"{ROW} as {self._column(self.versions)}"
+        new = self._came(self.versions, self.operator.version_time)
+        return StatePart(
+            self.versions,
+            f"select {now(STEP)} as {STEP}, {item} from (\n{new}\n)",
+            f"select {NO_STEP}, {item} from (\n{versions}\n) where {valid}",
+            closes=None,
+        )
+
+    def _joined(self, versions: str) -> str:
+        """Returns the join of the rows that are due with the versions of their keys."""
+        on = " and ".join(
+            f"own.{ROW}.{quote(name)} = touched.{key}"
+            for name, key in zip(self.operator.version_key, self.keys, strict=True)
+        )
+        touched = (
+            f"select own.* from (\n{versions}\n) as own left semi join {self.touched} as touched on {on}"
+        )
+        valid = f"select {ROW}.*, {VALID_UNTIL} from (\n{self._with_end(touched)}\n)"
+        return over(self.operator.sql, [f"select {ROW}.* from {self.due}", valid])
+
+    def _with_end(self, versions: str) -> str:
+        """Returns versions with the time at which the next one of their key begins. Of versions of one time the
+        greatest row is the last."""
+        begins = f"{ROW}.{quote(self.operator.version_time)}"
+        by = ", ".join(f"{ROW}.{quote(name)}" for name in self.operator.version_key)
+        within = f"over (partition by {by} order by {begins}, {ROW})"
+        return f"select *, lead({begins}) {within} as {VALID_UNTIL} from (\n{versions}\n)"
+
+    def _new_rows(self) -> str:
+        source = self.rows
+        if self.operator.in_order:
+            source = f"(select struct(*) as {ROW} from {self.operator.inputs[0].name})"
+        return self._came(source, self.operator.time)
+
+    def _came(self, relation: str, time: str) -> str:
+        return f"select {ROW}, cast({ROW}.{quote(time)} as timestamp) as {_TIME} from {relation}"
+
+    def _stored(self, part: str, time: str) -> str:
+        kept = f"select {self._column(part)} as {ROW} from state where part = '{part}'"
+        return self._came(f"(\n{kept}\n)", time)
+
+    @staticmethod
+    def _column(part: str) -> str:
+        return quote(f"{part}_row")
+
+
+def _passed(time: str, watermark: str = "watermark_after") -> str:
+    """SQL predicate: only late rows can have this time or an earlier one."""
+    return f"not {lasts(later(time, 1), watermark)}"

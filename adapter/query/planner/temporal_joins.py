@@ -1,0 +1,215 @@
+"""Plans temporal joins: each row with the version of a key that was valid at the row's event time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from ..errors import NotMeant, QueryError
+from ..frontend import hints
+from ..frontend.hints import VersionsAsOf
+from ..normalize.static_sides import nest_first
+from ..plan import column_origins, untimed_rows
+from ..plan.hidden_items import hide_from_stars
+from ..plan.operator import Operator, UnboundedState
+from ..plan.operators.temporal_join import TemporalJoin
+from ..plan.relation import EVENT_TIME, Relation
+from ..sql.clauses import conjuncts, relations
+from ..sql.dialect import canonical, sql
+from ..sql.names import digest
+from ..sql.nodes import every
+from ..windows.expansion import VALID_UNTIL
+from .context import Planner
+from .from_items import FromItem
+from .inputs import with_inputs
+from .projections import short
+from .sources import plan_versions
+
+
+@dataclass(frozen=True)
+class _AsOf:
+    """A temporal join in FROM."""
+
+    rows: FromItem
+    item: FromItem
+    versions: VersionsAsOf
+
+
+def place_of(read: Sequence[FromItem]) -> int | None:
+    """Returns the index of the first relation in FROM that is read as of a time; None if there is none."""
+    return next((n for n, each in enumerate(read) if hints.versions_as_of(each.node) is not None), None)
+
+
+def plan_temporal_join(
+    planner: Planner, select: exp.Select, read: Sequence[FromItem], place: int, inner: Sequence[exp.Query]
+) -> Operator:
+    """Plans a SELECT that joins versions as of a time.
+
+    Args:
+        planner: planner of the tree.
+        select: SELECT without GROUP BY and OVER. If it joins more than one relation with versions, it is changed.
+        read: relations in FROM.
+        place: index of the versions.
+        inner: its subqueries over streams outside FROM.
+
+    Raises:
+        QueryError: it isn't supported over streams.
+    """
+    node = read[place].node
+    if len(read) > 2 or inner or select.args.get("laterals"):
+        count = place if place > 1 else 2
+        if place > 0 and nest_first(select, count):
+            (below, *_) = relations(select)
+            untimed_rows.counts_as(below.this, select)
+            return planner.select(select)
+        raise QueryError(
+            f"'{hints.quoted(select)}' has more than a temporal join, and doesn't say whose each column is: write the "
+            "relation's name before each, as in t.column, or put the join into a query of its own."
+        )
+    versions = hints.versions_as_of(node)
+    assert versions is not None
+    found = _AsOf(read[0], read[1], versions)
+    _check(found, select)
+    source = plan_versions(planner, versions.table)
+    template, inputs = with_inputs(planner, select, [found.rows, replace(found.item, operator=source)])
+    alias = found.item.alias
+    _add_validity(template, found)
+    hide_from_stars(template, [(alias, VALID_UNTIL)])
+    relation = found.rows.streamed.relation
+    outputs = column_origins.outputs(select, found.rows.alias)
+    time = versions.time.name.lower()
+    in_order = relation.event_time is None or relation.event_time.lower() != time
+    text = canonical(template)
+    made = TemporalJoin(
+        name=f"temporal_{digest(text, *(each.name for each in inputs))}",
+        inputs=inputs,
+        sql=sql(template),
+        relation=Relation(
+            together=outputs.carry({**relation.together, time: EVENT_TIME}),
+            keys=outputs.carry_keys(relation.keys),
+        ),
+        label=short(select),
+        alias=found.rows.alias,
+        time=time,
+        version_time=versions.version_time.name,
+        version_key=versions.key,
+        keys=_compared_with(found, select),
+        in_order=in_order,
+        growth=_growth(planner, found),
+    )
+    operator = planner.add(made)
+    return operator if in_order else planner.drops(operator, select, time, found.rows.alias)
+
+
+def _check(found: _AsOf, select: exp.Select) -> None:
+    """Raises unless the rows only come, with the event time at which versions are looked for.
+
+    Raises:
+        QueryError: they don't, or the join isn't INNER or LEFT.
+    """
+    of = hints.relation_name(found.versions.table)
+    join = found.item.join
+    side = "" if join is None else (join.side or "").upper()
+    kind = "" if join is None else (join.kind or "").upper()
+    if (
+        join is None
+        or side not in ("", "LEFT")
+        or kind not in ("", "INNER", "OUTER")
+        or join.args.get("using")
+    ):
+        raise QueryError(
+            f"as_of() over {of} has to be joined by JOIN … ON or LEFT JOIN … ON: each row of the other side looks for "
+            "its version."
+        )
+    rows = found.rows.operator
+    if rows is None:
+        raise QueryError(
+            f"as_of() over {of} is joined to a table that is no stream; read that as a stream: {{{{ stream(…) }}}}."
+        )
+    if rows.relation.changes:
+        raise QueryError(
+            f"as_of() over {of} is joined to an updating input, whose rows are retracted after they have got their "
+            "version; join the stream that it is made from."
+        )
+    time = found.versions.time
+    if not isinstance(time, exp.Column) or time.name.lower() not in _times(rows.relation):
+        known = rows.relation.event_time
+        instead = (
+            f"write as_of(…, '{found.rows.alias}.{known}')"
+            if known
+            else "give the stream dbt's config event_time"
+        )
+        raise QueryError(
+            f"as_of() over {of} looks for versions at {sql(time)}, which isn't the event time of the rows; {instead}."
+        )
+
+
+def _times(relation: Relation) -> set[str]:
+    """Returns the columns (lower case) with a time that the watermark has reached when rows with it arrive, or that
+    it is measured on."""
+    return {name.lower() for name, delay in relation.times.items() if not delay} - {*relation.delays}
+
+
+def _compared_with(found: _AsOf, select: exp.Select) -> tuple[str, ...]:
+    """Returns for each column of the key the expression over the rows that ON compares it with.
+
+    Raises:
+        QueryError: ON doesn't compare one.
+    """
+    alias, join = found.item.alias.lower(), found.item.join
+    assert join is not None
+    values: dict[str, str] = {}
+    for test in conjuncts(join.args.get("on")):
+        if not isinstance(test, exp.EQ):
+            continue
+        for one, other in ((test.this, test.expression), (test.expression, test.this)):
+            around = {column.table.lower() for column in every(other, exp.Column)}
+            if (
+                isinstance(one, exp.Column)
+                and one.table.lower() == alias
+                and around == {found.rows.alias.lower()}
+            ):
+                values.setdefault(one.name.lower(), sql(other))
+    missing = [name for name in found.versions.key if name.lower() not in values]
+    if missing:
+        raise QueryError(
+            f"as_of() over {hints.relation_name(found.versions.table)} has a version for each value of "
+            f"{', '.join(found.versions.key)}, and ON doesn't say which: add {found.item.alias}.{missing[0]} = …, with "
+            "a column of the other side."
+        )
+    return tuple(values[name.lower()] for name in found.versions.key)
+
+
+def _add_validity(template: exp.Select, found: _AsOf) -> None:
+    """Adds to ON that a version is valid at the row's time. Changes the tree."""
+    (join,) = template.args["joins"]
+    alias, time = found.item.alias, found.versions.time
+    begins = exp.column(found.versions.version_time.name, table=alias, quoted=True)
+    until = exp.column(VALID_UNTIL, table=alias, quoted=True)
+    is_last = exp.Is(this=until.copy(), expression=exp.null())
+    valid = exp.or_(is_last, exp.GT(this=until, expression=time.copy()))
+    on = join.args.get("on")
+    tests = [on] if on is not None else []
+    join.set("on", exp.and_(*tests, exp.LTE(this=begins, expression=time.copy()), valid, copy=True))
+
+
+def _growth(planner: Planner, found: _AsOf) -> UnboundedState | None:
+    """Returns what the state of versions grows with: their keys.
+
+    Raises:
+        NotMeant: the model has a TTL, by which versions don't expire.
+    """
+    key = found.versions.key
+    missing = sorted({name.lower() for name in key} - planner.domains)
+    if not missing:
+        return None
+    names = ", ".join(key)
+    if planner.ttl is not None:
+        raise NotMeant(
+            f"config 'state_ttl' forgets what was idle, but a version of {hints.relation_name(found.versions.table)} is "
+            "valid until the next one; leave it out, or give the model constant_domains: "
+            f"{sorted({*missing, *planner.domains})} if the set of their values doesn't grow."
+        )
+    return UnboundedState(f"a version for every value of {names}", frozenset(map(str.lower, key)))

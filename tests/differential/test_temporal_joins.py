@@ -1,0 +1,83 @@
+"""Temporal joins on DuckDB: a row is joined with the version that was valid at its time, as in batch."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.plan.operators.temporal_join import TemporalJoin
+from dbt.adapters.spark_streaming.query.windows.expansion import expand, expand_as_of
+from dbt.adapters.spark_streaming.query.windows.window_arguments import make
+from tests.differential import duck
+from tests.differential.outcome import EQUAL
+from tests.differential.tables import Row
+from tests.differential.two_streams import put, rows_of
+from tests.planned import tree_of
+from tests.thorough import mostly_thorough
+
+KNOWN = {"bids": Known("ts"), "asks": Known("ts", ("item",))}
+BIDS = "(select /*+ STREAM */ * from bids) as b"
+ASKS = expand_as_of("asks", "`b`.`ts`", "ts", ("item",))
+AT_END = expand_as_of("asks", "`b`.`window_time`", "ts", ("item",))
+TUMBLED = expand("bids", make("tumble", "ts", "10 minutes"))
+OWN = expand_as_of("bids", "`b`.`ts`", "ts", ("bidder", "item"))
+
+QUERIES = {
+    "left": f"""select b.ts, b.item, b.bidder, b.price as p, a.price as q, a.ts as since
+        from {BIDS} left join {ASKS} as a on a.item = b.item""",
+    "inner": f"select b.item, b.price as p, a.price as q from {BIDS} join {ASKS} as a on b.item = a.item",
+    "stars": f"select b.*, a.* except (item, ts, price), a.price as q from {BIDS} left join {ASKS} as a on a.item = b.item",
+    "other conditions": f"""select b.item, b.price as p, a.price as q
+        from {BIDS} left join {ASKS} as a on a.item = b.item and a.price < b.price and b.bidder > 1""",
+    "an expression": f"""select b.bidder, a.price as q
+        from {BIDS} join {ASKS} as a on a.item = case when b.bidder > 2 then 'a' else b.item end""",
+    "where": f"""select b.item, b.price as p, a.price as q from {BIDS} left join {ASKS} as a on a.item = b.item
+        where b.price > 20 and (a.price is null or a.price > 10)""",
+    "its own versions": f"""select b.ts, b.item, b.bidder, o.price as p
+        from {BIDS} left join {OWN} as o on o.item = b.item and o.bidder = b.bidder""",
+    "twice": f"""select b.item, b.price as p, a.price as q, o.price as r from {BIDS}
+        left join {ASKS} as a on a.item = b.item left join {OWN} as o on o.item = b.item and o.bidder = b.bidder""",
+    "grouped": f"""select b.item, count(*) as n, sum(b.price * a.price) as s
+        from {BIDS} join {ASKS} as a on a.item = b.item group by b.item""",
+    "ranked": f"""select * from (select b.item, b.bidder, b.ts, a.price as q, row_number() over (partition by b.item
+        order by a.price desc nulls last, b.ts, b.bidder, b.price) as place
+        from {BIDS} left join {ASKS} as a on a.item = b.item) where place <= 2""",
+    "over": f"""select item, ts, q, count(*) over (partition by item order by ts range between unbounded preceding
+        and current row) as n from (select b.item, b.ts, a.price as q from {BIDS} join {ASKS} as a on a.item = b.item)""",
+    "a filtered stream": f"""select b.item, b.price as p, a.price as q
+        from (select * from {BIDS} where price > 10) as b left join {ASKS} as a on a.item = b.item""",
+    "a union": f"""select b.item, a.price as q from {BIDS} join {ASKS} as a on a.item = b.item
+        union all select item, price from {BIDS}""",
+    "windows": f"""select b.window_time, b.item, b.n, a.price as q from (select window_start, window_end, window_time, item,
+        count(*) as n from {TUMBLED} group by window_start, window_end, window_time, item) as b
+        left join {AT_END} as a on a.item = b.item""",
+    "ends of windows": f"""select b.window_end, b.item, b.n, a.price as q from (select window_start, window_end, item,
+        count(*) as n from {TUMBLED} group by window_start, window_end, item) as b
+        left join {AT_END.replace("window_time", "window_end")} as a on a.item = b.item""",
+}
+_IN_CI = ["left", "other conditions", "twice", "grouped"]
+
+
+def _some_without_time(name: str) -> list[Row]:
+    return [(None, *row[1:]) if number % 40 == 39 else row for number, row in enumerate(rows_of(name))]
+
+
+@pytest.fixture(scope="module")
+def laboratory() -> duck.Laboratory:
+    """Two streams in six pieces, with NULLs, versions of one time, and rows up to 20 minutes ahead of others."""
+    made = duck.Laboratory()
+    put(made, _some_without_time)
+    return made
+
+
+@pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
+@pytest.mark.parametrize("cuts", mostly_thorough([1, 3, 6], [3]))
+def test_a_row_gets_the_version_of_its_time(laboratory: duck.Laboratory, name: str, cuts: int) -> None:
+    plan = tree_of(QUERIES[name], KNOWN, None, ("item", "bidder"))
+    assert any(isinstance(each, TemporalJoin) for each in plan.dataflow.operators)
+    program = generate.program(plan)
+    outcome = laboratory.stream(generate.batch(plan), program, cuts, timedelta(minutes=30))
+    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
