@@ -150,8 +150,11 @@ class StreamingMethods(metaclass=AdapterMeta):
             CompilationError: an argument is wrong, or the project doesn't say what the versions are.
         """
         with streaming.sentences():
-            known = streaming.known_of_streams(expansion.expand_stream(str(relation)), graph, model)
-            versions = as_of.make(str(relation), time, key, known.get(str(relation)))
+            # A unit test's own graph has nothing of what the project says of its sources.
+            whole = getattr(getattr(self, "_macro_resolver", None), "flat_graph", None) or graph
+            declared = as_of.declared(str(relation), whole)
+            known = streaming.known(graph if declared == str(relation) else whole, node=model)
+            versions = as_of.make(str(relation), time, key, known.get(declared))
             return expansion.expand_as_of(*versions)
 
     @available.parse(lambda *arguments, **named: "")

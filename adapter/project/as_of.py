@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -12,6 +12,9 @@ from ..query.errors import QueryError
 from ..query.frontend.streams import Known
 from ..query.sql.dialect import DIALECT
 from ..util.quoting import is_path, quote_path, shown_time
+
+_GIVEN = "__dbt__cte__"
+"""Prefix of the name of the rows that a dbt unit test gives for a relation."""
 
 
 class VersionsInFrom(NamedTuple):
@@ -54,6 +57,23 @@ def make(relation: str, time: object, key: object, known: Known | None) -> Versi
             "a column of its own in a model, and read that."
         )
     return VersionsInFrom(relation, _column(relation, time), found.event_time, _key(relation, key, found))
+
+
+def declared(relation: str, graph: Any) -> str:
+    """Returns the relation that the project declares in the place of the rows that a unit test gives.
+
+    >>> rates = {"source_name": "raw", "name": "rates", "relation_name": "`db`.`rates`"}
+    >>> declared("__dbt__cte__raw__rates", {"sources": {"source.shop.raw.rates": rates}})
+    '`db`.`rates`'
+    """
+    for group in ("sources", "nodes"):
+        for node in (graph or {}).get(group, {}).values():
+            names = [node.get("source_name"), node.get("name")]
+            if relation.strip("`") == f"{_GIVEN}{'__'.join(filter(None, names))}" and node.get(
+                "relation_name"
+            ):
+                return str(node["relation_name"])
+    return relation
 
 
 def _key(relation: str, key: object, known: Known) -> tuple[str, ...]:

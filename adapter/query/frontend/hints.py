@@ -127,6 +127,8 @@ class VersionsAsOf:
     """Columns that identify what a row is a version of."""
     version_time: exp.Column
     """Column with the time from which a version is valid."""
+    valid_until: exp.Column
+    """Column with the time at which the next version begins."""
     time: exp.Expr
     """The time at which a version is looked for, over the rows before it."""
 
@@ -138,10 +140,10 @@ def versions_as_of(node: exp.Expr) -> VersionsAsOf | None:
         return None
     for hint in _hints(select):
         if isinstance(hint, exp.Anonymous) and hint.name.lower() == windows.AS_OF:
-            begins = next(every(select.args["where"], exp.LTE))
+            begins, ends = (next(every(select.args["where"], kind)) for kind in (exp.LTE, exp.GT))
             (table,) = every(select, exp.Table)
             key = tuple(each.name for each in hint.expressions)
-            return VersionsAsOf(table, key, begins.this, begins.expression)
+            return VersionsAsOf(table, key, begins.this, ends.this, begins.expression)
     return None
 
 

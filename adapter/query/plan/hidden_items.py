@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from ..sql.clauses import hide_from_stars
 from ..sql.dialect import DIALECT, sql
 from .relation import GIVEN_BY, WEIGHT
 
@@ -37,13 +38,3 @@ def with_row(select: exp.Select, alias: str) -> exp.Select:
     column = exp.column(GIVEN_BY, table=alias, quoted=True)
     made.append("expressions", exp.alias_(column, GIVEN_BY, quoted=True))
     return made
-
-
-def hide_from_stars(select: exp.Select, columns: Sequence[tuple[str, str]]) -> None:
-    """Excludes columns, each given with its relation's alias, from the stars of a SELECT. Changes the tree."""
-    for item in list(select.expressions):
-        star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
-        if isinstance(star, exp.Star):
-            table = item.table.lower() if isinstance(item, exp.Column) else ""
-            hidden = [exp.to_identifier(name) for alias, name in columns if table in ("", alias.lower())]
-            star.set("except_", [*(star.args.get("except_") or ()), *hidden])

@@ -15,13 +15,13 @@ from ..normalize.rankings import ranks
 from ..plan import column_origins
 from ..plan import running as running_values
 from ..plan.frame_extent import ordered_by, reach
-from ..plan.hidden_items import hide_from_stars, with_weight
+from ..plan.hidden_items import with_weight
 from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.over_aggregate import OVER_LIFE, OverAggregate
 from ..plan.operators.top_n import TopN
 from ..plan.relation import EVENT_TIME, WEIGHT, Relation, comes_in_order
 from ..plan.state.buffered_rows import TopRows
-from ..sql.clauses import relations, shown_as
+from ..sql.clauses import hide_from_stars, relations, shown_as
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest
 from ..sql.nodes import every

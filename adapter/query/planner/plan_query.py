@@ -18,7 +18,15 @@ from ..errors import NotInStages, NotMeant, QueryError, Unbounded
 from ..frontend import hints, mini_batch, session_zone
 from ..frontend.streams import Known, Streams, is_printed
 from ..frontend.written_clauses import written_clauses
-from ..normalize import compared_types, conditions, event_clock, lateral_joins, on_change, plain_values
+from ..normalize import (
+    as_of_joins,
+    compared_types,
+    conditions,
+    event_clock,
+    lateral_joins,
+    on_change,
+    plain_values,
+)
 from ..normalize.names import ctes, natural_joins, own_names, qualified, result_names, same_names, stars
 from ..normalize.rankings import limits, qualify, rank_filters, ranks
 from ..plan import untimed_rows
@@ -499,6 +507,7 @@ def _plan_within_windows(
 
 def _with_ties_broken(tree: exp.Query) -> exp.Query:
     copy = tree.copy()
+    as_of_joins.write_as_joins(copy)
     for select in every(copy, exp.Select):
         break_ties(select)
     decide_extremes(copy)

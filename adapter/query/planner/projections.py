@@ -13,7 +13,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..normalize import conditions, event_clock
 from ..plan import column_origins
-from ..plan.hidden_items import hide_from_stars, with_row, with_weight
+from ..plan.hidden_items import with_row, with_weight
 from ..plan.operator import Operator, UnboundedState, in_order
 from ..plan.operators.late_rows import LateRows
 from ..plan.operators.local import Local
@@ -24,7 +24,7 @@ from ..plan.operators.temporal_filter import TemporalFilter
 from ..plan.relation import WEIGHT, Relation
 from ..plan.time_bounds import delay_of
 from ..sql import intervals
-from ..sql.clauses import filters, set_filters
+from ..sql.clauses import filters, hide_from_stars, set_filters
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest, unmarked
 from ..sql.nodes import every, standing_in

@@ -12,7 +12,7 @@ from ...util.quoting import quote
 from ..normalize import conditions
 from ..normalize.rankings.ranks import Top
 from ..plan import column_origins
-from ..plan.hidden_items import ROW_TIME, hide_from_stars, with_weight
+from ..plan.hidden_items import ROW_TIME, with_weight
 from ..plan.improving import listed_names, only_improves
 from ..plan.operator import Operator
 from ..plan.operators.group_aggregate import GroupAggregate
@@ -22,7 +22,7 @@ from ..plan.relation import WEIGHT, Relation
 from ..plan.state.group_state import identity_columns
 from ..plan.state.ranked_groups import ROW
 from ..plan.state.top_n_fields import BY, ID, ORDER
-from ..sql.clauses import relations, shown_as
+from ..sql.clauses import hide_from_stars, relations, shown_as
 from ..sql.dialect import canonical, function_name, parse, sql
 from ..sql.names import digest
 from ..sql.tie_breaking import fields_of, tie

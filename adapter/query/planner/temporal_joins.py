@@ -10,9 +10,9 @@ from sqlglot import exp
 from ..errors import NotMeant, QueryError
 from ..frontend import hints
 from ..frontend.hints import VersionsAsOf
+from ..normalize.as_of_joins import compare_times
 from ..normalize.static_sides import nest_first
 from ..plan import column_origins, untimed_rows
-from ..plan.hidden_items import hide_from_stars
 from ..plan.operator import Operator, UnboundedState
 from ..plan.operators.temporal_join import TemporalJoin
 from ..plan.relation import EVENT_TIME, Relation
@@ -20,7 +20,6 @@ from ..sql.clauses import conjuncts, relations
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest
 from ..sql.nodes import every
-from ..windows.expansion import VALID_UNTIL
 from .context import Planner
 from .from_items import FromItem
 from .inputs import with_inputs
@@ -74,9 +73,8 @@ def plan_temporal_join(
     _check(found, select)
     source = plan_versions(planner, versions.table)
     template, inputs = with_inputs(planner, select, [found.rows, replace(found.item, operator=source)])
-    alias = found.item.alias
-    _add_validity(template, found)
-    hide_from_stars(template, [(alias, VALID_UNTIL)])
+    (join,) = template.args["joins"]
+    compare_times(template, join, found.item.alias, versions)
     relation = found.rows.streamed.relation
     outputs = column_origins.outputs(select, found.rows.alias)
     time = versions.time.name.lower()
@@ -180,19 +178,6 @@ def _compared_with(found: _AsOf, select: exp.Select) -> tuple[str, ...]:
             "a column of the other side."
         )
     return tuple(values[name.lower()] for name in found.versions.key)
-
-
-def _add_validity(template: exp.Select, found: _AsOf) -> None:
-    """Adds to ON that a version is valid at the row's time. Changes the tree."""
-    (join,) = template.args["joins"]
-    alias, time = found.item.alias, found.versions.time
-    begins = exp.column(found.versions.version_time.name, table=alias, quoted=True)
-    until = exp.column(VALID_UNTIL, table=alias, quoted=True)
-    is_last = exp.Is(this=until.copy(), expression=exp.null())
-    valid = exp.or_(is_last, exp.GT(this=until, expression=time.copy()))
-    on = join.args.get("on")
-    tests = [on] if on is not None else []
-    join.set("on", exp.and_(*tests, exp.LTE(this=begins, expression=time.copy()), valid, copy=True))
 
 
 def _growth(planner: Planner, found: _AsOf) -> UnboundedState | None:

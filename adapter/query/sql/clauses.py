@@ -181,3 +181,13 @@ def shown_as(select: exp.Select, node: exp.Expr) -> str | None:
             if name not in left_out(item.this):
                 return name
     return None
+
+
+def hide_from_stars(select: exp.Select, columns: Sequence[tuple[str, str]]) -> None:
+    """Excludes columns, each given with its relation's alias, from the stars of a SELECT. Changes the tree."""
+    for item in list(select.expressions):
+        star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
+        if isinstance(star, exp.Star):
+            table = item.table.lower() if isinstance(item, exp.Column) else ""
+            hidden = [exp.to_identifier(name) for alias, name in columns if table in ("", alias.lower())]
+            star.set("except_", [*(star.args.get("except_") or ()), *hidden])

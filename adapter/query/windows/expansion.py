@@ -58,7 +58,7 @@ def expand_as_of(relation: str, time: str, version_time: str, key: Sequence[str]
           partition by `rows`.`currency` order by `rows`.`changed_at`, struct(`rows`.*)
         ) as __valid_until
         from (select /*+ STREAM */ * from rates) as `rows`
-        where `rows`.`changed_at` between timestamp'0001-01-01 00:00:00Z' and timestamp'9999-12-31 23:59:59.999999Z'
+        where `rows`.`changed_at` between timestamp'0001-01-01T00:00:00.000000Z' and timestamp'9999-12-31T23:59:59.999999Z'
       ) as versions
       where versions.`changed_at` <= `o`.`at` and (versions.__valid_until is null or versions.__valid_until > `o`.`at`)
     )
