@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jinja2 import Environment
 
-from dbt.adapters.spark_streaming.project import stream_config, streaming
+from dbt.adapters.spark_streaming.project import as_of, stream_config, streaming
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.rewrites import rewriting
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments, windows
@@ -27,6 +27,7 @@ KNOWN = {
     "raw.customers": Known("changed_at", ("customer_id",)),
     "crm.customers": Known(lookup=True),
     "example.routes": Known(None, ("origin", "dest"), changes=True),
+    "raw.rates": Known("changed_at", ("currency",)),
 }
 """What the guides say of the relations in them."""
 
@@ -61,6 +62,9 @@ def compiled(block: str) -> tuple[str, dict[str, Any]]:
         .render(
             **macros,
             stream=expansion.expand_stream,
+            as_of=lambda relation, time: expansion.expand_as_of(
+                *as_of.make(relation, time, None, KNOWN[relation])
+            ),
             config=lambda **given: config.update(given) or "",
             ref=lambda *names: f"example.{names[-1]}",
             source=lambda schema, name: f"{schema}.{name}",

@@ -62,6 +62,7 @@ _KINDS = {
     "OuterIntervalJoin": "a join of streams",
     "OverAggregate": "an OVER without windows",
     "TemporalFilter": "a temporal filter",
+    "TemporalJoin": "a temporal join",
 }
 _OF_STATE = (
     *rewrite_configs.NAMES,

@@ -24,6 +24,11 @@ class FromItem:
     operator: Operator | None
 
     @property
+    def changes(self) -> bool:
+        """Whether it has other rows in later micro-batches: it reads a stream, or versions as of a time."""
+        return self.operator is not None or hints.versions_as_of(self.node) is not None
+
+    @property
     def streamed(self) -> Operator:
         """Returns the operator of the only relation in FROM.
 

@@ -75,7 +75,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
         if not any(map(hints.is_stand_in, tests[0].walk())):
             return plan_temporal_filter(planner, select, tests[0])
         _check_judged(tests[0], streams[0])
-    check_joins([From(e.alias, e.node, "rows" if e.operator else "static", {}, e.join) for e in read])
+    check_joins([From(e.alias, e.node, "rows" if e.changes else "static", {}, e.join) for e in read])
     of_windows = next(hints.windows_under(select), None) is not None
     if grouped and not (inner or of_windows) and (asked := subqueries_below.of_tables(select)):
         if subqueries_below.put(select, asked):

@@ -1,0 +1,97 @@
+"""What a temporal join is planned as, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.plan.operators.changelog_normalize import ChangelogNormalize
+from dbt.adapters.spark_streaming.query.plan.operators.source import Source
+from dbt.adapters.spark_streaming.query.plan.operators.temporal_join import TemporalJoin
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows.expansion import expand_as_of
+
+KNOWN = {
+    "orders": Known("at"),
+    "rates": Known("since", ("currency",)),
+    "changing": Known("at", ("id",), changes=True),
+}
+ORDERS = "(select /*+ STREAM */ * from orders) as o"
+
+
+def rates(time: str = "`o`.`at`") -> str:
+    return expand_as_of("rates", time, "since", ("currency",))
+
+
+def query(
+    on: str = "r.currency = o.currency", join: str = "join", of: str = ORDERS, time: str = "`o`.`at`"
+) -> str:
+    return f"select o.id, r.rate from {of} {join} {rates(time)} as r on {on}"
+
+
+def joins(text: str) -> list[TemporalJoin]:
+    found = plan_query.plan(text, KNOWN, None, ("currency", "id"))
+    return [each for each in found.dataflow.operators if isinstance(each, TemporalJoin)]
+
+
+def test_the_versions_are_all_rows_of_a_source_whose_rows_replace_each_other() -> None:
+    last = "(select /*+ STREAM */ * from rates) as l"
+    found = plan_query.plan(
+        f"{query()} union all select l.currency, l.rate from {last}", KNOWN, None, ("currency",)
+    )
+    (join,) = (each for each in found.dataflow.operators if isinstance(each, TemporalJoin))
+    assert isinstance(join.inputs[1], Source) and join.inputs[1].relation.event_time == "since"
+    (latest,) = (each for each in found.dataflow.operators if isinstance(each, ChangelogNormalize))
+    assert latest.inputs[0].name != join.inputs[1].name
+
+
+def test_its_rows_come_once_and_in_order() -> None:
+    (join,) = joins(query().replace("o.id", "o.id, o.at"))
+    assert not join.relation.changes and dict(join.relation.together) == {"at": "event_time"}
+    assert join.keys == ("o.currency",) and not join.in_order
+
+
+def test_a_second_join_reads_the_rows_in_order() -> None:
+    first, second = joins(
+        f"select o.id, r.rate, s.rate as other from {ORDERS} join {rates()} as r on r.currency = o.currency "
+        f"left join {rates()} as s on s.currency = o.to_currency"
+    )
+    assert not first.in_order and second.in_order
+
+
+def test_names_do_not_matter_to_the_operator() -> None:
+    other = query().replace(" o.", " p.").replace("as o", "as p").replace("`o`", "`p`")
+    assert joins(query())[0].version_key == joins(other)[0].version_key == ("currency",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (query("r.rate > 1"), "ON doesn't say which: add r.currency = …"),
+        (query("r.currency = upper(r.currency)"), "ON doesn't say which"),
+        (query("r.currency < o.currency"), "ON doesn't say which"),
+        (query(join="full join"), "JOIN … ON or LEFT JOIN … ON"),
+        (query(join="right join"), "JOIN … ON or LEFT JOIN … ON"),
+        (query(time="`o`.`paid_at`"), "which isn't the event time of the rows; write as_of(…, 'o.at')"),
+        (query(of="orders as o"), "a table that is no stream"),
+        (query(of="(select /*+ STREAM */ * from changing) as o"), "joined to an updating input"),
+        (
+            f"select o.id, rate from {ORDERS}, {rates()} as r, {rates()} as s where r.currency = currency",
+            "write the",
+        ),
+    ],
+)
+def test_what_is_refused_says_what_to_write(text: str, message: str) -> None:
+    with pytest.raises(QueryError, match="") as refused:
+        joins(text)
+    assert message in str(refused.value)
+
+
+def test_the_key_bounds_the_state() -> None:
+    with pytest.raises(QueryError) as refused:
+        plan_query.plan(query(), KNOWN)
+    assert "a version for every value of currency" in str(refused.value)
+    with pytest.raises(QueryError) as refused:
+        plan_query.plan(query(), KNOWN, ttl=60_000_000)
+    assert "constant_domains: ['currency']" in str(refused.value)
