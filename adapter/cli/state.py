@@ -97,8 +97,8 @@ def _diff_as_json(name: str, found: Verdict) -> dict[str, Any]:
         "kept": evolution.kept,
         "new": evolution.new,
         "removed": evolution.removed,
-        "made_anew": evolution.remade,
-        "shortened": evolution.shortened,
+        "made_anew": evolution.rebuilt,
+        "shortened": evolution.limited_rankings,
         "state": {
             "add": change.added if change else {},
             "drop": [*change.drop, *change.lost] if change else [],

@@ -11,7 +11,7 @@ from typing import Any
 from dbt.adapters.spark_streaming.query.program import Program, called
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
-from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import carried_on
+from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import migrated_signature
 from dbt.adapters.spark_streaming.stream.evolution.migration import migration
 from tests.differential.duck import Clock, Laboratory, Streamed, translated
 from tests.differential.tables import Row
@@ -99,12 +99,14 @@ class Evolving:
         has, wants = self._columns(self.made), self._columns(made)
         kept = set().union(
             *(
-                columns.keys() - found.begun_in.get(part, set())
+                columns.keys() - found.new_columns_in.get(part, set())
                 for part, columns in wants.items()
-                if part not in found.gone_parts and part not in found.begun_parts
+                if part not in found.dropped_parts and part not in found.new_parts
             )
         )
-        change, problems = migration(found, _together(has), _together(wants), kept if found.sweeps else ())
+        change, problems = migration(
+            found, _together(has), _together(wants), kept if found.drops_other_parts else ()
+        )
         if problems:
             self.why = "; ".join(problems)
             return REFUSED
@@ -127,10 +129,12 @@ class Evolving:
             for row in self.made.target
         ]
         made._show_state()
-        self.signature = carried_on(self.signature, new, change.left, change.drop, found.replayed, found.come)
+        self.signature = migrated_signature(
+            self.signature, new, change.leftovers, change.drop, found.rebuilt_from, found.new_keys
+        )
         self.made, self.program = made, program
-        if found.remade:
-            self._remake(found.replayed or ())
+        if found.rebuilt:
+            self._remake(found.rebuilt_from or ())
         return said
 
     def _remake(self, replayed: Sequence[str]) -> None:

@@ -162,7 +162,7 @@ def test_what_goes_on_as_the_same_is_the_same(laboratory: duck.Laboratory, name:
             said = edited.edit(other)
         except (duckdb.Error, duck.Untranslated, Unlike):
             continue
-        if said != REFUSED and found.remade and not found.new:
+        if said != REFUSED and found.rebuilt and not found.new:
             # All that there is, is made anew.
             edited.take(EDIT, PIECES)
             edited.made.flush()

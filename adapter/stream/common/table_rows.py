@@ -27,7 +27,7 @@ class Columns:
         schema: StructType,
         passes_over: bool = False,
         rebuild: str = "",
-        apart: Mapping[str, Mapping[str, str]] | None = None,
+        mapping: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         """Reads the columns of a table.
 
@@ -35,9 +35,9 @@ class Columns:
             schema: the table's schema.
             passes_over: whether to drop columns of a query that the table lacks, instead of an error.
             rebuild: the command that rebuilds the table, for messages.
-            apart: by state table, the table's names of columns that the query names differently.
+            mapping: by state table, the table's names of columns that the query names differently.
         """
-        self._passes_over, self._rebuild, self._apart = passes_over, rebuild, apart or {}
+        self._passes_over, self._rebuild, self._mapping = passes_over, rebuild, mapping or {}
         self.names = list(schema.names)
         self._types = {field.name.lower(): type_text(field.dataType) for field in schema.fields}
         self._fields = {field.name.lower(): _fields(field.dataType) for field in schema.fields}
@@ -85,7 +85,7 @@ class Columns:
     def _make(
         self, rows: DataFrame, query: str, part: str | None, check: Callable[[str, str, str], None] | None
     ) -> str:
-        names = self._apart.get(part or "", {})
+        names = self._mapping.get(part or "", {})
         have = {names.get(field.name.lower(), field.name.lower()): field for field in rows.schema.fields}
         unknown = have.keys() - self._types.keys()
         if unknown and not self._passes_over:

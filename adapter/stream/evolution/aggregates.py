@@ -30,7 +30,7 @@ def compare_aggregates(
     >>> def of(*names): return AggregateState(metrics={each: MetricState(each, (each,)) for each in names})
     >>> found = Evolution()
     >>> compare_aggregates(found, "stage_1", of("a", "b"), of("c", "a"), False)
-    >>> found.kept, found.new, found.removed, found.refused, found.dropped, found.begun
+    >>> found.kept, found.new, found.removed, found.refused, found.dropped_columns, found.new_columns
     (['a'], ['c'], ['b'], [], {'stage_1': {'b'}}, {'stage_1': {'c'}})
     """
     gone = {key: metric for key, metric in old.metrics.items() if key not in new.metrics}
@@ -39,7 +39,7 @@ def compare_aggregates(
     found.kept += [new.metrics[key].sql for key in kept]
     found.removed += [metric.sql for metric in gone.values()]
     found.new += [metric.sql for metric in come.values()]
-    found.come[name] = {*come}
+    found.new_keys[name] = {*come}
     found.refused += _requalified(gone, come)
     for key in kept:
         _compare_metric(found, old.metrics[key], new.metrics[key], same_rows)
@@ -90,8 +90,8 @@ def _has_same_rows(old: MetricState, new: MetricState) -> bool:
 
 def _compare_distinct_sets(found: Evolution, old: AggregateState, new: AggregateState) -> None:
     before, after = old.distinct_sets, new.distinct_sets
-    found.gone_parts += [each.part for key, each in before.items() if key not in after]
-    found.begun_parts |= {each.part for key, each in after.items() if key not in before}
+    found.dropped_parts += [each.part for key, each in before.items() if key not in after]
+    found.new_parts |= {each.part for key, each in after.items() if key not in before}
     for key in [key for key in before if key in after]:
         if before[key].part != after[key].part:
             found.refused.append(f"how the distinct values of {key} are called")
@@ -104,9 +104,11 @@ def _compare_columns(found: Evolution, name: str, old: AggregateState, new: Aggr
     kept += [new.distinct_sets[key].columns for key in new.distinct_sets if key in old.distinct_sets]
     own = {column for columns in kept for column in columns}
     begun = new.columns - own
-    found.own |= own
-    found.dropped[name] = {column for column in old.columns if found.renamed.get(column, column) not in own}
-    found.begun[name] = begun
+    found.kept_columns |= own
+    found.dropped_columns[name] = {
+        column for column in old.columns if found.renamed.get(column, column) not in own
+    }
+    found.new_columns[name] = begun
     if stale := begun & {*old.leftovers}:
         found.refused.append(
             f"its state still holds what {', '.join(sorted(stale))} was before it was removed, for something else in the "

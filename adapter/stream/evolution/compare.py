@@ -35,7 +35,7 @@ def evolution(old: Signature, new: Signature, same_rows: bool = False) -> Evolut
 
 def differences(old: Signature, new: Signature) -> list[str]:
     """Returns the differences between two signatures in words; empty if they are equivalent."""
-    return evolution(old, new).words
+    return evolution(old, new).differences
 
 
 def _evolution(old: Signature, new: Signature, same_rows: bool) -> Evolution:
@@ -77,10 +77,10 @@ def _compare_all_stages(
             continue
         compare_stages(found, before[name], after[name], same_rows, is_edited)
         aggregates = after[name].aggregates
-        if found.sweeps:
+        if found.drops_other_parts:
             sets = () if aggregates is None else aggregates.distinct_sets.values()
             parts = {*(f"{name}_{kind}" for kind in KINDS), *(each.part for each in sets)}
-            found.begun_in |= {part: found.begun.get(name, set()) for part in parts}
+            found.new_columns_in |= {part: found.new_columns.get(name, set()) for part in parts}
 
 
 def _other_tables(old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]) -> Iterator[str]:

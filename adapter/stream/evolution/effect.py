@@ -33,7 +33,7 @@ class Evolution:
     """SQL of the aggregates that are kept."""
     new: list[str] = field(default_factory=list)
     """SQL of the new aggregates, which start with the next row."""
-    come: dict[str, set[str]] = field(default_factory=dict)
+    new_keys: dict[str, set[str]] = field(default_factory=dict)
     """Keys in the signature of the new aggregates, by stage."""
     removed: list[str] = field(default_factory=list)
     """SQL of the removed aggregates."""
@@ -41,64 +41,67 @@ class Evolution:
     """Reasons why the state can't be used by the new query; empty if it can."""
     renamed: dict[str, str] = field(default_factory=dict)
     """New names of the state columns that are kept, by their old names."""
-    own: set[str] = field(default_factory=set)
+    kept_columns: set[str] = field(default_factory=set)
     """New names of the columns of kept aggregates."""
-    dropped: dict[str, set[str]] = field(default_factory=dict)
+    dropped_columns: dict[str, set[str]] = field(default_factory=dict)
     """Columns of removed aggregates, by stage. Another stage may have a column of the same name."""
-    begun: dict[str, set[str]] = field(default_factory=dict)
+    new_columns: dict[str, set[str]] = field(default_factory=dict)
     """Columns of new aggregates, by stage."""
-    gone_parts: list[str] = field(default_factory=list)
+    dropped_parts: list[str] = field(default_factory=list)
     """State tables whose rows are deleted."""
-    remade: list[str] = field(default_factory=list)
+    rebuilt: list[str] = field(default_factory=list)
     """Parts of the result that are rebuilt from the rest of the state, in words."""
-    shortened: list[str] = field(default_factory=list)
+    limited_rankings: list[str] = field(default_factory=list)
     """Rankings that keep fewer rows than before, in words."""
-    reshaped: list[str] = field(default_factory=list)
+    changed_output: list[str] = field(default_factory=list)
     """Output whose columns change, in words. The table must contain the output of the last micro-batch before."""
-    of_rows: set[str] = field(default_factory=set)
+    buffered_columns: set[str] = field(default_factory=set)
     """State columns that hold the complete rows of windows, unranked. Fields of these rows may become unnecessary."""
-    sweeps: bool = False
-    """Whether only the state tables that aren't in `gone_parts` are kept."""
-    begun_parts: set[str] = field(default_factory=set)
+    drops_other_parts: bool = False
+    """Whether only the state tables that aren't in `dropped_parts` are kept."""
+    new_parts: set[str] = field(default_factory=set)
     """State tables that are added."""
-    begun_in: dict[str, set[str]] = field(default_factory=dict)
-    """Columns of new aggregates in each kept state table, if `sweeps`."""
+    new_columns_in: dict[str, set[str]] = field(default_factory=dict)
+    """Columns of new aggregates in each kept state table, if `drops_other_parts`."""
     is_of_package: bool = False
     """Whether the query is unchanged, but this version of the package stores its state differently."""
-    replayed: list[str] | None = None
+    rebuilt_from: list[str] | None = None
     """Groups and rankings from which the operators above are rebuilt; None if no operator is rebuilt."""
 
     @property
     def is_migration(self) -> bool:
         """Whether the state has to be changed."""
         renamed = any(was != now for was, now in self.renamed.items())
-        return bool(self.new or self.removed or self.remade or self.shortened or self.reshaped) or renamed
+        return (
+            bool(self.new or self.removed or self.rebuilt or self.limited_rankings or self.changed_output)
+            or renamed
+        )
 
     @property
-    def words(self) -> list[str]:
+    def differences(self) -> list[str]:
         """All differences, in words."""
         found = [*self.refused]
         found += [f"the aggregate {text} is gone" for text in self.removed]
         found += [f"the aggregate {text} is new" for text in self.new]
-        found += [f"{what} is another one" for what in [*self.remade, *self.shortened]]
-        found += [f"{what} has other columns" for what in self.reshaped]
+        found += [f"{what} is another one" for what in [*self.rebuilt, *self.limited_rankings]]
+        found += [f"{what} has other columns" for what in self.changed_output]
         return list(dict.fromkeys(found))
 
     @property
     def sentence(self) -> str:
         """The effects of a migration, for the log."""
-        return self.told("new from here on")
+        return self.describe("new from here on")
 
-    def told(self, new: str) -> str:
+    def describe(self, new: str) -> str:
         """Returns the effects of a migration in words. `new` is the text before the list of new aggregates."""
         kept = f"{len(self.kept)} aggregates are kept" if len(self.kept) != 1 else f"{self.kept[0]} is kept"
         told = [
             *([kept] if self.kept or self.new or self.removed else []),
             *([f"{new}: {', '.join(self.new)}"] if self.new else []),
             *([f"removed: {', '.join(self.removed)}"] if self.removed else []),
-            *(f"{what} is rebuilt" for what in self.remade),
-            *self.shortened,
-            *(f"{what} has other columns" for what in self.reshaped),
+            *(f"{what} is rebuilt" for what in self.rebuilt),
+            *self.limited_rankings,
+            *(f"{what} has other columns" for what in self.changed_output),
         ]
         return "; ".join(told)
 
@@ -117,9 +120,9 @@ class Evolution:
             self.refused.append(MORE_ROWS.format(has, had))
         elif has < had and may_have_expired:
             # Rows of closed windows, and of rankings that may have expired, are not changed.
-            self.shortened.append(f"the ranking of {has} rows instead of {had}")
+            self.limited_rankings.append(f"the ranking of {has} rows instead of {had}")
         elif has < had:
-            self.remade.append(f"the ranking, of {has} rows instead of {had},")
+            self.rebuilt.append(f"the ranking, of {has} rows instead of {had},")
 
 
 def changed_in(words: Sequence[str]) -> str:

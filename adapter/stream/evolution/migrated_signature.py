@@ -8,12 +8,12 @@ from dataclasses import replace
 from ...query.state_signature import AggregateState, Signature
 
 
-def carried_on(
+def migrated_signature(
     old: Signature,
     new: Signature,
-    left: Mapping[str, Collection[str]],
+    leftovers: Mapping[str, Collection[str]],
     dropped: Collection[str] = (),
-    replayed: Sequence[str] | None = None,
+    rebuilt_from: Sequence[str] | None = None,
     from_now: Mapping[str, Collection[str]] | None = None,
 ) -> Signature:
     """Returns the signature of a state after its migration to another query.
@@ -21,9 +21,9 @@ def carried_on(
     Args:
         old: signature of the state before.
         new: signature of the query.
-        left: by stage, columns that still hold values of removed aggregates, because another stage uses the column.
+        leftovers: by stage, columns that still hold values of removed aggregates, because another stage uses the column.
         dropped: columns that are dropped from the state.
-        replayed: groups from which the operators above are to be rebuilt; None to keep those of `old`.
+        rebuilt_from: groups from which the operators above are to be rebuilt; None to keep those of `old`.
         from_now: by stage, new aggregates that don't include the rows before them.
     """
     before = old.aggregates
@@ -38,8 +38,8 @@ def carried_on(
                 key: replace(metric, from_now=True) if key in restarted else metric
                 for key, metric in aggregates.metrics.items()
             },
-            leftovers=tuple(sorted(({*had.leftovers} - {*dropped}) | {*left.get(name, ())})),
+            leftovers=tuple(sorted(({*had.leftovers} - {*dropped}) | {*leftovers.get(name, ())})),
         )
 
     found = new.with_aggregates(noted)
-    return replace(found, rebuilt_from=old.rebuilt_from if replayed is None else tuple(replayed))
+    return replace(found, rebuilt_from=old.rebuilt_from if rebuilt_from is None else tuple(rebuilt_from))

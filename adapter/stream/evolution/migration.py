@@ -26,7 +26,7 @@ class Migration:
     """Types of new columns, by name."""
     parts: tuple[str, ...]
     """State tables whose rows are deleted."""
-    left: Mapping[str, set[str]]
+    leftovers: Mapping[str, set[str]]
     """Columns, by stage, with values of removed aggregates that are kept because another stage uses the column."""
     widen: Mapping[str, tuple[Wider, ...]] = field(default_factory=dict)
     """Fields that are added to kept STRUCT columns, by path of the column."""
@@ -34,13 +34,13 @@ class Migration:
     """Fields that are dropped from kept STRUCT columns, by column."""
     promote: Mapping[str, str] = field(default_factory=dict)
     """New, wider types (`is_promotion`) of columns, by path. Existing values stay the same."""
-    begun: tuple[str, ...] = ()
+    new_parts: tuple[str, ...] = ()
     """State tables to add. If one existed earlier, its old rows are stale."""
 
     @property
     def emptied(self) -> tuple[str, ...]:
         """State tables whose existing rows are deleted."""
-        return (*self.parts, *(part for part in self.begun if part not in self.parts))
+        return (*self.parts, *(part for part in self.new_parts if part not in self.parts))
 
     @property
     def lost(self) -> list[str]:
@@ -61,7 +61,7 @@ def widened(wider: Widening) -> Migration:
         rename={},
         add={},
         parts=(),
-        left={},
+        leftovers={},
         **_in_table(wider),
     )
 
@@ -87,28 +87,31 @@ def migration(
         found: the effect of the edited query on the state.
         has: the state's columns and their types.
         wants: the columns and types that the query needs.
-        kept: columns of the kept state tables, if `found.sweeps`.
+        kept: columns of the kept state tables, if `found.drops_other_parts`.
         later: columns that were added to sources since, in lower case, with their types: kept rows have NULL there.
 
-    >>> found = Evolution(renamed={"a": "a"}, own={"a"}, dropped={"stage_1": {"b"}}, begun={"stage_1": {"c"}})
+    >>> found = Evolution(
+    ...     renamed={"a": "a"}, kept_columns={"a"}, dropped_columns={"stage_1": {"b"}}, new_columns={"stage_1": {"c"}}
+    ... )
     >>> migration(found, {"part": "string", "a": "int", "b": "int"}, {"part": "string", "a": "bigint", "c": "int"})[0]
-    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), left={}, widen={}, narrow={}, promote={'a': 'bigint'}, \
-begun=())
+    Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), leftovers={}, widen={}, narrow={}, \
+promote={'a': 'bigint'}, new_parts=())
     """
     problems = []
-    begun = set(wants) - {*kept} if found.sweeps else set().union(*found.begun.values())
+    begun = set(wants) - {*kept} if found.drops_other_parts else set().union(*found.new_columns.values())
     rename = {was: now for was, now in found.renamed.items() if was != now}
     # A column is dropped unless a kept entry uses it, such as a key or an aggregate of another stage.
     stays = {
         name
         for name in has
-        if rename.get(name, name) in found.own or (rename.get(name, name) in wants and name not in begun)
+        if rename.get(name, name) in found.kept_columns
+        or (rename.get(name, name) in wants and name not in begun)
     }
-    dropped = set(has) if found.sweeps else set().union(*found.dropped.values())
+    dropped = set(has) if found.drops_other_parts else set().union(*found.dropped_columns.values())
     drop = tuple(name for name in has if name in dropped - stays)
     for was, now in rename.items():
         taken = now in has and now not in drop and now not in rename
-        used = was in wants and was not in rename.values() and (was not in begun or was in found.own)
+        used = was in wants and was not in rename.values() and (was not in begun or was in found.kept_columns)
         if taken or used:
             problems.append(
                 f"the column {was} of its state would be called {now}, and something else has one of the names"
@@ -121,13 +124,13 @@ begun=())
             continue
         if more := _wider(name, there[name], kind, later or {}):
             wider |= more
-        elif name in found.of_rows and (gone := _without(there[name], kind)):
+        elif name in found.buffered_columns and (gone := _without(there[name], kind)):
             narrow[name] = gone
         else:
             problems.append(f"{name} of its state is a {there[name].upper()} and would be a {kind.upper()}")
-    left = {stage: columns & stays for stage, columns in found.dropped.items() if columns & stays}
+    left = {stage: columns & stays for stage, columns in found.dropped_columns.items() if columns & stays}
     for stage, columns in left.items():
-        if stale := columns & found.begun.get(stage, set()):
+        if stale := columns & found.new_columns.get(stage, set()):
             problems.append(
                 f"{', '.join(sorted(stale))} of its state would start empty, and something else still uses it"
             )
@@ -135,9 +138,9 @@ begun=())
         drop=drop,
         rename=rename,
         add={name: kind for name, kind in wants.items() if name not in there},
-        parts=tuple(found.gone_parts),
-        begun=tuple(sorted(found.begun_parts)),
-        left=left,
+        parts=tuple(found.dropped_parts),
+        new_parts=tuple(sorted(found.new_parts)),
+        leftovers=left,
         narrow=narrow,
         **_in_table(wider),
     )

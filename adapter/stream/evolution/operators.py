@@ -39,7 +39,7 @@ def compare_operators(found: Evolution, trees: Trees) -> None:
         of_same = trees.groups_of_same_rows()
         for name in trees.groups:
             had, has = was.groups[name].aggregates, now.groups[name].aggregates
-            found.refused += group_effect(had, has, name, name in of_same).words
+            found.refused += group_effect(had, has, name, name in of_same).differences
         return
     if _compare_final_ranking(found, trees, is_same=_is_same_but_rankings(was, now)):
         return
@@ -115,8 +115,8 @@ def _compare_final_ranking(found: Evolution, trees: Trees, is_same: bool) -> boo
         return False
     may_have_expired = now.has_ttl or not now.can_rebuild
     found.limit_ranking(was.rankings[root], now.rankings[root], may_have_expired)
-    if found.remade:
-        found.replayed = [*now.parts[root]]
+    if found.rebuilt:
+        found.rebuilt_from = [*now.parts[root]]
     return True
 
 
@@ -147,10 +147,10 @@ def _compare_same_rows(found: Evolution, trees: Trees) -> bool:
     for name, had in before.items():
         compare_aggregates(found, name, had, now.groups[name].aggregates, name in of_same)
     if is_reshaped:
-        found.reshaped.append("its output")
+        found.changed_output.append("its output")
         for part in sorted(outputs):
-            found.gone_parts.append(part)
-            found.dropped[part] = found.begun[part] = {f"{part}_row"}
+            found.dropped_parts.append(part)
+            found.dropped_columns[part] = found.new_columns[part] = {f"{part}_row"}
     return True
 
 
@@ -197,19 +197,19 @@ def _rebuild(found: Evolution, trees: Trees) -> None:
         return
     of_groups = starts & trees.now.groups.keys()
     made_of = [*(["groups"] if of_groups else []), *(["rankings"] if starts - of_groups else [])]
-    found.replayed = sorted(starts)
-    found.remade.append(f"what is computed of its {' and '.join(made_of)}")
+    found.rebuilt_from = sorted(starts)
+    found.rebuilt.append(f"what is computed of its {' and '.join(made_of)}")
     of_same = trees.groups_of_same_rows()
     for name in sorted(of_groups):
         has = trees.now.groups[name]
         compare_aggregates(found, name, trees.distinguished(name), has.aggregates, name in of_same)
-        found.begun_in |= {part: found.begun[name] for part in trees.now.parts[has.operator]}
+        found.new_columns_in |= {part: found.new_columns[name] for part in trees.now.parts[has.operator]}
     lost, made = (_metrics_of_one(trees, tree) for tree in (trees.was, trees.now))
     found.removed += [text for text in lost if text not in made]
     gone = (trees.was.all_parts | trees.was.output_parts) - _kept_parts(trees, starts)
-    found.gone_parts += sorted(gone - {*found.gone_parts})
-    found.begun_parts |= trees.now.all_parts - trees.was.all_parts
-    found.sweeps = True
+    found.dropped_parts += sorted(gone - {*found.dropped_parts})
+    found.new_parts |= trees.now.all_parts - trees.was.all_parts
+    found.drops_other_parts = True
 
 
 def _problems(trees: Trees) -> dict[str, list[str]]:

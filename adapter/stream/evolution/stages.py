@@ -51,7 +51,7 @@ def compare_stages(
         found.refused.append(STREAMS)
     if old.buffer is not None and new.buffer is not None:
         if old.buffer.top is None and new.buffer.top is None:
-            found.of_rows.add(new.buffer.column)
+            found.buffered_columns.add(new.buffer.column)
         _compare_top(found, old.buffer.top, new.buffer.top, is_edited)
     if old.aggregates is None or new.aggregates is None or old.aggregates.keys != new.aggregates.keys:
         return  # with other keys no aggregate can be kept
@@ -83,7 +83,7 @@ def _compare_top(found: Evolution, old: TopState | None, new: TopState | None, i
             found.refused.append(RANKING)
     elif old is None:
         if is_edited:
-            found.shortened.append(f"the ranking of {new.rows} rows instead of all rows")
+            found.limited_rankings.append(f"the ranking of {new.rows} rows instead of all rows")
     elif (old.function, old.partition, old.order) != (new.function, new.partition, new.order):
         found.refused.append(RANKING)
     else:

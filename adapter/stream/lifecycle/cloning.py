@@ -29,7 +29,7 @@ from ..iceberg.table import IcebergTable, load
 from ..progress.position import Position, read_position
 from ..progress.report import BatchMetrics, caught_up, report, write_progress
 from ..progress.watermark import to_text
-from ..run.evolve import signed
+from ..run.evolve import with_signature
 from ..run.lock import locked
 from ..run.recovery import Found, query_problem, settings_problem, unfinished
 from ..run.saving import present, tables_of
@@ -254,7 +254,7 @@ def _check_query(
     if STATE not in original.tables:
         return None
     known = read_signature(model, original.tables[STATE][1].properties, f"the state of {original.what}")
-    signature = signed(spark, model, program, known).signature
+    signature = with_signature(spark, model, program, known).signature
     becomes = evolution(known, signature, model.keep_state)
     if problem := query_problem(model, becomes, known, signature) or settings_problem(known, signature):
         raise StreamError(

@@ -187,15 +187,15 @@ class _Edit:
             flush=flush,
             folded=not self.has_steps,
             before=position.after if self.has_steps else position.before,
-            remade=False,
+            is_rebuild=False,
         )
         self._last = position.number
         empty = spark.createDataFrame([], read_streams(spark, context.model, context.program.inputs).schema)
         step = MicroBatch(context, spark, position, session_defaults(spark))
-        self._apart = context.state.apart
+        self._mapping = context.state.mapping
         self._own = {
             name: {self._called(name, column).lower() for column in columns}
-            for name, columns in step.layout(empty).called.items()
+            for name, columns in step.layout(empty).physical_names.items()
         }
         context.state.show(spark)
 
@@ -282,7 +282,7 @@ class _Edit:
 
     def _called(self, part: str, column: str) -> str:
         """Returns the physical name of a column of a state table."""
-        return self._apart.get(part, {}).get(column.lower(), column)
+        return self._mapping.get(part, {}).get(column.lower(), column)
 
     def _refused(self, why: str) -> StreamError:
         return StreamError(
@@ -428,7 +428,7 @@ class _Edit:
 
     def _aggregates(self) -> Mapping[str, AggregateState]:
         """Returns the aggregates of each stage and group, with physical column names."""
-        return as_in_table(self._context.program.signature, self._apart).aggregates
+        return as_in_table(self._context.program.signature, self._mapping).aggregates
 
     @staticmethod
     def _values(aggregates: AggregateState) -> set[str]:

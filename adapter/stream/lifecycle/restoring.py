@@ -23,7 +23,7 @@ from ..iceberg.branches import gone_files, has_schema, held, put_back, table_sna
 from ..iceberg.table import IcebergTable, load
 from ..progress.position import Position, read_position
 from ..progress.report import BatchMetrics, report, write_progress
-from ..run.evolve import signed
+from ..run.evolve import with_signature
 from ..run.lock import locked
 from ..run.recovery import query_problem, settings_problem
 from ..run.saving import remove, save_before, tables_of
@@ -221,7 +221,7 @@ def _check_query(spark: SparkSession, model: StreamModel, program: Program, save
     if was is None:
         return None
     known = read_signature(model, was.properties, f"the state of its savepoint '{saved.name}'")
-    signature = signed(spark, model, program, known).signature
+    signature = with_signature(spark, model, program, known).signature
     found = evolution(known, signature, model.keep_state)
     if problem := query_problem(model, found, known, signature) or settings_problem(known, signature):
         raise _other_query(model, saved, problem)

@@ -189,7 +189,7 @@ def _is_cut_short(
         return True
     if state is not None and state.batch < checkpoint.done:
         return True
-    return position is not None and (position.cut is not None or position.to_remake)
+    return position is not None and (position.cut is not None or position.needs_rebuild)
 
 
 def _check_edited(spark: SparkSession, model: StreamModel, program: Program) -> None:

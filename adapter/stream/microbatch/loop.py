@@ -155,7 +155,7 @@ class Batches:
         state = self._context.state
         if not self._context.program.keeps_state or not state.exists:
             return False
-        known = KnownColumns(state.types(spark), state.apart, lambda part: ())
+        known = KnownColumns(state.types(spark), state.mapping, lambda part: ())
         step = MicroBatch(self._context, spark, self.position, self._asked)
         try:
             layout = step.layout(spark.createDataFrame([], rows.schema), known)
@@ -184,7 +184,7 @@ class Batches:
         with self._told_of_widened(), self._step(spark, self.position) as step:
             step.emit()
 
-    def remake(self, spark: SparkSession, nothing: DataFrame) -> None:
+    def rebuild(self, spark: SparkSession, nothing: DataFrame) -> None:
         """Rebuilds results that an edited query needs, in an extra micro-batch without input.
 
         Args:

@@ -438,7 +438,7 @@ class MicroBatch:
     def _seen(self, part: StatePart, text: str) -> str:
         """SQL for a state table's rows, computed while the view of the state shows only what its text reads. Column
         names can differ in type between state tables, so a text run together with others would see theirs."""
-        if not self._context.state.apart:
+        if not self._context.state.mapping:
             return text
         self._context.state.show_to(self._spark, part.reads)
         name = f"{part.name}__written"

@@ -93,9 +93,9 @@ class Position:
     """Keys in these requests."""
     signature: str = ""
     """A digest of the parts of the query that the state depends on."""
-    to_remake: bool = False
+    needs_rebuild: bool = False
     """Whether the query was edited since, so that its rankings have to be rebuilt before the next input."""
-    remade: bool = False
+    is_rebuild: bool = False
     """Whether the step rebuilt the rankings."""
     growth: Mapping[str, Growth] = field(default_factory=dict)
     """Growth of each part of the state, up to the previous commit."""
@@ -126,8 +126,8 @@ class Position:
             flush=self.flush + 1 if batch == self.batch else 0,
             folded=False,
             before=self.after,
-            to_remake=False,
-            remade=self.to_remake,
+            needs_rebuild=False,
+            is_rebuild=self.needs_rebuild,
         )
 
     def properties(self) -> dict[str, str]:
@@ -152,8 +152,8 @@ class Position:
             "lookup-requests": str(self.lookup_requests) if self.lookup_requests else None,
             "lookup-keys": str(self.lookup_keys) if self.lookup_keys else None,
             "signature": self.signature,
-            "to-remake": "true" if self.to_remake else None,
-            "remade": "true" if self.remade else None,
+            "to-remake": "true" if self.needs_rebuild else None,
+            "remade": "true" if self.is_rebuild else None,
             "growth": growth_to_text(self.growth),
         }
         return {PREFIX + name: text for name, text in found.items() if text is not None}
@@ -187,8 +187,8 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
         lookup_requests=int(text("lookup-requests") or 0),
         lookup_keys=int(text("lookup-keys") or 0),
         signature=text("signature"),
-        to_remake=text("to-remake") == "true",
-        remade=text("remade") == "true",
+        needs_rebuild=text("to-remake") == "true",
+        is_rebuild=text("remade") == "true",
         growth=growth_from_text(text("growth")),
     )
 

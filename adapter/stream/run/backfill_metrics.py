@@ -87,7 +87,7 @@ def _problem(context: RunContext, found: Evolution, had: Signature, position: Po
     by_clock = program.signature.tree is not None and any(_CLOCK in step.sql for step in level.ingest)
     if by_clock or any(rows.by_clock for rows in level.rows):
         return "which rows there are depends on the watermark when they came (current_timestamp())"
-    if context.state.apart:
+    if context.state.mapping:
         return "a column of its state is of several types"
     stages = _stages(context, found, had)
     if is_tree and not all(map(_counts_rows, stages)):
@@ -130,7 +130,7 @@ class _Stage:
     """State table with its partial aggregates; empty if there is none."""
     new: AggregateState
     """Aggregates of the new signature."""
-    come: frozenset[str]
+    new_keys: frozenset[str]
     """Keys of its new aggregates."""
     goes_on: frozenset[str]
     """Keys of the kept aggregates that include all rows so far."""
@@ -141,11 +141,13 @@ class _Stage:
         return {column.lower() for column in self.new.columns}
 
     @property
-    def begun(self) -> set[str]:
+    def new_columns(self) -> set[str]:
         """Columns that only its new aggregates have, in lower case."""
         metrics = self.new.metrics
-        kept = {column.lower() for key in metrics if key not in self.come for column in metrics[key].columns}
-        return {column.lower() for key in self.come for column in metrics[key].columns} - kept
+        kept = {
+            column.lower() for key in metrics if key not in self.new_keys for column in metrics[key].columns
+        }
+        return {column.lower() for key in self.new_keys for column in metrics[key].columns} - kept
 
     @property
     def of_metrics(self) -> set[str]:
@@ -157,7 +159,7 @@ def _stages(context: RunContext, found: Evolution, had: Signature) -> list[_Stag
     before, now = had.aggregates, context.program.signature.aggregates
     parts = {part.name for part in context.program.parts}
     made = []
-    for name, keys in found.come.items():
+    for name, keys in found.new_keys.items():
         if not keys:
             continue
         come, metrics = frozenset(keys), before[name].metrics
@@ -206,14 +208,14 @@ class NewMetrics(MicroBatch):
         self._at = position.before if unfinished else position.after
         self.then = position
         """The epoch of the state after the rows computed here are added."""
-        if self._has_steps and not change.found.remade:
+        if self._has_steps and not change.found.rebuilt:
             # A separate epoch, which emits all groups with new values.
             self.then = replace(
                 position,
                 flush=position.flush + 1,
                 folded=False,
                 before=self._at,
-                remade=False,
+                is_rebuild=False,
             )
         self._is_step = self.then is not position
 
@@ -319,7 +321,7 @@ class NewMetrics(MicroBatch):
 
     def _parts_of(self, stage: _Stage) -> list[str]:
         """Returns the state tables with columns of a stage's new aggregates."""
-        names = {stage.new.metrics[key].distinct_set for key in stage.come}
+        names = {stage.new.metrics[key].distinct_set for key in stage.new_keys}
         return [
             stage.main,
             *sorted({stage.new.distinct_sets[name].part for name in names if name is not None}),
@@ -404,7 +406,7 @@ class NewMetrics(MicroBatch):
                 )
             elif name.lower() in carried:
                 items.append(f"own.{quoted(name)}")
-            elif name.lower() not in stage.of_metrics - stage.begun:
+            elif name.lower() not in stage.of_metrics - stage.new_columns:
                 items.append(f"past.{quoted(name)}")
         listed = [
             *map(quoted, by),
@@ -414,7 +416,7 @@ class NewMetrics(MicroBatch):
         there = f"select {', '.join(listed) or '1 as __there'} from {_present(stage.main)} {grouped}"
         seen = ""
         if part != stage.main:
-            flags = [quoted(name) for name in columns if name.lower() in stage.begun & stage.of_metrics]
+            flags = [quoted(name) for name in columns if name.lower() in stage.new_columns & stage.of_metrics]
             seen = f"\nwhere coalesce({', '.join(f'string({flag})' for flag in flags)}) is not null"
         on = _same(by)
         return (

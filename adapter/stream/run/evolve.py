@@ -21,7 +21,7 @@ from ..common.session import session_defaults, set_shuffle_partitions, working_s
 from ..evolution.compare import evolution
 from ..evolution.effect import Evolution, changed_in
 from ..evolution.match_parts import names_of
-from ..evolution.migrated_signature import carried_on
+from ..evolution.migrated_signature import migrated_signature
 from ..evolution.migration import Migration, migration
 from ..evolution.output_schema import alterations, check_columns
 from ..iceberg.table import stored_types
@@ -32,7 +32,7 @@ from ..sink.append import AppendSink
 from ..sources.added_columns import later_columns
 from ..sources.readers import read_streams
 from ..sources.upstream import check_sources
-from ..state.column_mapping import Called, TwoTypesError, as_in_table, is_of
+from ..state.column_mapping import ColumnMapping, TwoTypesError, as_in_table, belongs_to
 from ..state.schema import KnownColumns, Layout
 from ..state.table import StateTable, digest, read_signature
 from ..storage.checkpoint import read_checkpoint
@@ -72,7 +72,7 @@ class Verdict:
     """Savepoint from before the last edit whose state has more of this query's aggregates."""
 
 
-def signed(
+def with_signature(
     spark: SparkSession, model: StreamModel, program: Program, had: Signature | None = None
 ) -> Program:
     """Returns a program with its complete signature.
@@ -107,7 +107,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     session = working_session(spark)
     state = StateTable(session, model)
     position, had = (state.position(), state.signature()) if program.keeps_state else (None, None)
-    asked_for, program = program, signed(session, model, program, had)
+    asked_for, program = program, with_signature(session, model, program, had)
     has = None
     if session.catalog.tableExists(model.target):
         fields = session.table(model.target).schema.fields
@@ -126,8 +126,8 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
             sink = AppendSink(session, model)
             context = RunContext(model, program, state, sink, Lookups(model))
             # `_is_open` is needed only if the output is reshaped.
-            open_step = bool(found.reshaped) and _is_open(model, sink, position)
-            change = prepare(session, context, had, position, open_step)
+            open_step = bool(found.changed_output) and _is_open(model, sink, position)
+            change = plan_change(session, context, had, position, open_step)
     except StreamError as error:
         refused = _sentence(model, error)
     undo = _before(session, model, asked_for, found) if refused is not None or found.new else None
@@ -161,7 +161,7 @@ def _before(spark: SparkSession, model: StreamModel, program: Program, found: Ev
     if saved is None or state is None:
         return None
     known = read_signature(model, state.properties, f"the state of its savepoint '{saved.name}'")
-    wants = signed(spark, model, program, known).signature
+    wants = with_signature(spark, model, program, known).signature
     before = evolution(known, wants, model.keep_state)
     if query_problem(model, before, known, wants) or settings_problem(known, wants):
         return None
@@ -182,7 +182,7 @@ def _sentence(model: StreamModel, error: StreamError) -> str:
     return error.msg.removeprefix(f"Model {model.name}: ")
 
 
-def prepare(
+def plan_change(
     spark: SparkSession, context: RunContext, had: Signature, position: Position, open_step: bool
 ) -> StateChange | None:
     """Plans the change of a state for the program, without changing anything. Returns None if there is nothing to change.
@@ -202,7 +202,7 @@ def prepare(
         signature = replace(signature, columns=had.columns)
     found = evolution(had, signature, model.keep_state)
     if not found.is_migration:
-        signature = carried_on(had, signature, {})
+        signature = migrated_signature(had, signature, {})
         later = _later(spark, context, position, had, signature)
         if signature == had and not later:
             return None
@@ -226,18 +226,19 @@ def prepare(
                 f"Model {model.name}: {changed_in([*changed_fields(migration)])}. To continue its state with it: {how}."
             )
         if migration.widen or migration.narrow or migration.promote:
-            return StateChange(found, migration, signature, layout.apart, layout.schema)
+            return StateChange(found, migration, signature, layout.mapping, layout.schema)
         return StateChange(found, None, signature) if signature != had else None
     if model.columns is None:
         raise StreamError(
-            f"Model {model.name}: {changed_in(found.words)}. `dbt run --select {model.name}` continues its state with it."
+            f"Model {model.name}: {changed_in(found.differences)}. `dbt run --select {model.name}` continues its "
+            "state with it."
         )
     is_cut = position.cut is not None
     # A rebuild emits all rows of the result, including the output of an interrupted epoch.
-    lost = bool(found.reshaped) and open_step and not position.to_remake
-    if (found.remade and is_cut) or (found.reshaped and (is_cut or lost)):
+    lost = bool(found.changed_output) and open_step and not position.needs_rebuild
+    if (found.rebuilt and is_cut) or (found.changed_output and (is_cut or lost)):
         raise StreamError(
-            f"Model {model.name}: {changed_in(found.words)}, and a run was interrupted in its last micro-batch. Put "
+            f"Model {model.name}: {changed_in(found.differences)}, and a run was interrupted in its last micro-batch. Put "
             f"the query back and run it, then change it; or rebuild it: {model.rebuild}."
         )
     # Problems that would stop the run are reported before anything is changed.
@@ -247,22 +248,27 @@ def prepare(
     migration, layout = _planned(
         spark=spark, context=context, found=found, position=position, had=had, signature=signature
     )
-    from_now = {} if backfills else found.come
-    on = carried_on(
+    from_now = {} if backfills else found.new_keys
+    on = migrated_signature(
         old=had,
         new=signature,
-        left=migration.left,
+        leftovers=migration.leftovers,
         dropped=migration.drop,
-        replayed=found.replayed,
+        rebuilt_from=found.rebuilt_from,
         from_now=from_now,
     )
     return StateChange(
-        found=found, migration=migration, signature=on, apart=layout.apart, schema=layout.schema, history=read
+        found=found,
+        migration=migration,
+        signature=on,
+        mapping=layout.mapping,
+        schema=layout.schema,
+        history=read,
     )
 
 
 @contextmanager
-def of_history(
+def backfilled_metrics(
     spark: SparkSession,
     context: RunContext,
     change: StateChange | None,
@@ -300,7 +306,7 @@ def of_history(
         set_shuffle_partitions(spark, session_defaults(spark))
 
 
-def go_on(
+def migrate_state(
     spark: SparkSession,
     context: RunContext,
     change: StateChange,
@@ -331,11 +337,11 @@ def go_on(
         context.state.sign(change.signature, inputs)
         return position
     assert inputs is not None
-    position = replace(position, to_remake=position.to_remake or bool(change.found.remade))
+    position = replace(position, needs_rebuild=position.needs_rebuild or bool(change.found.rebuilt))
     rows = None if added is None else added.rows
-    context.state.migrate(change.migration, change.signature, position, inputs, change.apart, rows)
+    context.state.migrate(change.migration, change.signature, position, inputs, change.mapping, rows)
     logger.info(
-        f"Model {context.model.name}: its state continues with the changed query ({change.told}). To undo this: "
+        f"Model {context.model.name}: its state continues with the changed query ({change.describe}). To undo this: "
         f"`dbt-stream state undo {context.model.name}`."
     )
     return position
@@ -376,19 +382,19 @@ def _planned(
     step = MicroBatch(context, spark, position, session_defaults(spark))
     has = state.types(spark)
     try:
-        layout = step.layout(rows, KnownColumns(has, state.apart, partial(begins, found)))
+        layout = step.layout(rows, KnownColumns(has, state.mapping, partial(begins, found)))
     except TwoTypesError as problem:
         raise StreamError(f"Model {model.name}: {problem} To rebuild it: {model.rebuild}.") from problem
-    if state.apart or layout.apart:
+    if state.mapping or layout.mapping:
         # Compare again with physical column names, because several columns have one logical name.
-        was, now = as_in_table(had, state.apart), as_in_table(signature, layout.apart)
+        was, now = as_in_table(had, state.mapping), as_in_table(signature, layout.mapping)
         found = evolution(was, now, model.keep_state)
         if found.refused:
             raise StreamError(
                 f"Model {model.name}: {changed_in(found.refused)}. To rebuild it: {model.rebuild}."
             )
     wants = stored_types(spark, {field.name: type_text(field.dataType) for field in layout.schema.fields})
-    own = _kept(found, layout.called) if found.sweeps else set()
+    own = _kept(found, layout.physical_names) if found.drops_other_parts else set()
     change, problems = migration(found, has, wants, own, later)
     if problems:
         raise StreamError(f"Model {model.name}: {changed_in(problems)}. To rebuild it: {model.rebuild}.")
@@ -397,15 +403,17 @@ def _planned(
 
 def begins(found: Evolution, part: str) -> Collection[str] | None:
     """Returns the columns of a state table that are new or renamed, or None if the whole state table is new."""
-    if part in found.gone_parts or part in found.begun_parts:
+    if part in found.dropped_parts or part in found.new_parts:
         return None
-    begun = {*found.begun_in.get(part, ())}.union(
-        *(columns for stage, columns in found.begun.items() if is_of(part, stage))
+    begun = {*found.new_columns_in.get(part, ())}.union(
+        *(columns for stage, columns in found.new_columns.items() if belongs_to(part, stage))
     )
     return begun | {now for was, now in found.renamed.items() if was != now}
 
 
-def _kept(found: Evolution, called: Called) -> set[str]:
+def _kept(found: Evolution, called: ColumnMapping) -> set[str]:
     """Returns the columns of the kept state tables, without the new ones."""
-    parts = called.keys() - {*found.gone_parts} - found.begun_parts
-    return {"part"}.union(*({*called[part].values()} - found.begun_in.get(part, set()) for part in parts))
+    parts = called.keys() - {*found.dropped_parts} - found.new_parts
+    return {"part"}.union(
+        *({*called[part].values()} - found.new_columns_in.get(part, set()) for part in parts)
+    )

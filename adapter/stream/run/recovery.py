@@ -264,13 +264,13 @@ def query_problem(model: StreamModel, found: Evolution, known: Signature, signat
         if model.keep_state or evolution(known, signature, same_rows=True).refused:
             return said
         return f"{said} To keep the state, where rows that fail are left out or put right by the change: {model.keep}."
-    if moved := _row_key_problem(model, known, signature, bool(found.remade)):
+    if moved := _row_key_problem(model, known, signature, bool(found.rebuilt)):
         return moved
     if found.is_migration and model.is_beside:
-        return f"{changed_in(found.words)}, and the new version of a model that is being deployed is of one query."
+        return f"{changed_in(found.differences)}, and the new version of a model that is being deployed is of one query."
     if found.is_migration and model.on_state_change == FAIL:
         return (
-            f"{changed_in(found.words)}, and its config on_state_change is 'fail'. To continue the state with the "
+            f"{changed_in(found.differences)}, and its config on_state_change is 'fail'. To continue the state with the "
             "changed query, leave on_state_change out."
         )
     return None

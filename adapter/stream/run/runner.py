@@ -58,7 +58,7 @@ from ..storage.checkpoint import clear_beginning, last_snapshot, read_checkpoint
 from ..storage.deployments import check_settled
 from ..storage.savepoints import CHANGELOG, MIGRATION, STATE, check_whole
 from ..storage.source_order import in_first_order, note_order, noted_sources
-from .evolve import go_on, of_history, prepare, signed
+from .evolve import backfilled_metrics, migrate_state, plan_change, with_signature
 from .lock import locked
 from .recovery import Found, check, progress_of, unfinished
 from .saving import forget_all, save_before
@@ -535,7 +535,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     check_whole(model)
     check_names(session, model, program.keeps_state)
     state = StateTable(session, model)
-    program = signed(session, model, program, state.signature() if program.keeps_state else None)
+    program = with_signature(session, model, program, state.signature() if program.keeps_state else None)
     upsert = program.upsert
     sink = UpsertSink(session, model, upsert) if upsert else AppendSink(session, model)
     found = replace(
@@ -559,10 +559,10 @@ def _evolve(session: SparkSession, context: RunContext, found: Found) -> Found:
     model, sink = context.model, context.sink
     change = None
     if found.state is not None and found.signature is not None:
-        change = prepare(session, context, found.signature, found.state, unfinished(found))
+        change = plan_change(session, context, found.signature, found.state, unfinished(found))
     has = {field.name: type_text(field.dataType) for field in session.table(model.target).schema.fields}
     add, drop = alterations(model, list(has))
-    with of_history(
+    with backfilled_metrics(
         spark=session,
         context=context,
         change=change,
@@ -576,7 +576,7 @@ def _evolve(session: SparkSession, context: RunContext, found: Found) -> Found:
         sink.change_columns(session, add, ())
         sink.widen_columns(session, widenings(model, has))
         if change is not None and found.state is not None:
-            found = replace(found, state=go_on(session, context, change, found.state, added))
+            found = replace(found, state=migrate_state(session, context, change, found.state, added))
     sink.change_columns(session, {}, drop)
     return replace(found, target=sink.position())
 
@@ -611,16 +611,16 @@ def _finished(session: SparkSession, context: RunContext, found: Found) -> Batch
         checkpoint.planned if checkpoint is not None and checkpoint.planned != checkpoint.done else None
     )
     batches = Batches(session, context, position, query_id, cut_short)
-    if batches.position.to_remake:
+    if batches.position.needs_rebuild:
         # A rebuild emits all rows of the result, including the output of an interrupted epoch.
-        batches = Batches(session, _remaking(session, context), position, query_id)
+        batches = Batches(session, _rebuilding(session, context), position, query_id)
         nothing = session.createDataFrame([], read_streams(session, model, program.inputs).schema)
         with around("batch.remake", model.name):
-            batches.remake(session, nothing)
+            batches.rebuild(session, nothing)
     elif program.keeps_state and unfinished(found):
-        is_rebuild = batches.position.remade
+        is_rebuild = batches.position.is_rebuild
         if is_rebuild:
-            batches = Batches(session, _remaking(session, context), position, query_id)
+            batches = Batches(session, _rebuilding(session, context), position, query_id)
         with around("batch.finish", model.name):
             batches.finish(session)
         if not is_rebuild:
@@ -639,14 +639,14 @@ def _sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
     return sink
 
 
-def _remaking(session: SparkSession, context: RunContext) -> RunContext:
+def _rebuilding(session: SparkSession, context: RunContext) -> RunContext:
     """Returns the context with the program that rebuilds operators from the groups and rankings in the state's
     signature."""
     assert context.program.remake is not None
     signature = context.state.signature()
-    replayed = None if signature is None else signature.rebuilt_from
+    rebuilt_from = None if signature is None else signature.rebuilt_from
     try:
-        made = context.program.remake(replayed or ())
+        made = context.program.remake(rebuilt_from or ())
     except QueryError as problem:
         raise StreamError(f"Model {context.model.name}: {problem}") from problem
     program = replace(made, signature=context.program.signature)

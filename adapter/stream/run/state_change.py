@@ -10,7 +10,7 @@ from ...query.state_signature import Signature
 from ..evolution.effect import Evolution
 from ..evolution.migration import Migration
 from ..sources.replay import History
-from ..state.column_mapping import Called
+from ..state.column_mapping import ColumnMapping
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -25,7 +25,7 @@ class StateChange:
     """Migration of the state; None if only its signature changes."""
     signature: Signature
     """Signature of the state afterwards."""
-    apart: Called = field(default_factory=dict)
+    mapping: ColumnMapping = field(default_factory=dict)
     """Physical names of state columns that differ from the logical ones afterwards, by state table."""
     schema: StructType | None = None
     """Schema of the state afterwards."""
@@ -33,13 +33,13 @@ class StateChange:
     """History from which new aggregates are computed; None if they start with the next row."""
 
     @property
-    def told(self) -> str:
+    def describe(self) -> str:
         """The change in words, for the log."""
         if not self.found.is_migration and self.migration is not None:
             return "; ".join(changed_fields(self.migration))
         if self.history is None:
             return self.found.sentence
-        return self.found.told(f"computed from {self.history.size}")
+        return self.found.describe(f"computed from {self.history.size}")
 
 
 def changed_fields(migration: Migration) -> Iterator[str]:

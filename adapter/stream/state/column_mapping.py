@@ -19,7 +19,7 @@ from ...query.program import EXPIRES_AT, STEP
 from ...query.state_signature import AggregateState, Signature
 from ...util.metadata_columns import METADATA_COLUMNS
 
-Called: TypeAlias = Mapping[str, Mapping[str, str]]
+ColumnMapping: TypeAlias = Mapping[str, Mapping[str, str]]
 """State table → logical column in lower case → physical column."""
 
 
@@ -32,10 +32,10 @@ _PROTOCOL = {STEP: "bigint", "since": "bigint", EXPIRES_AT: "timestamp"}
 _WORD = re.compile(r"[a-z][a-z0-9_(),]{0,30}\Z")
 
 
-def called(
+def physical_names(
     wants: Mapping[str, Mapping[str, str | None]],
     together: Iterable[Collection[str]] = (),
-    goes_on: Called | None = None,
+    goes_on: ColumnMapping | None = None,
     has: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, str]]:
     """Returns the physical names of the columns of state tables.
@@ -49,11 +49,11 @@ def called(
     Raises:
         TwoTypesError: a name has two types in one text, or a continued column would change its type.
 
-    >>> called({"a": {"k": "date", "n": "int"}, "b": {"k": "timestamp", "n": "int"}})
+    >>> physical_names({"a": {"k": "date", "n": "int"}, "b": {"k": "timestamp", "n": "int"}})
     {'a': {'k': 'k__date', 'n': 'n'}, 'b': {'k': 'k__timestamp', 'n': 'n'}}
-    >>> called({"a": {"_file": "string"}})
+    >>> physical_names({"a": {"_file": "string"}})
     {'a': {'_file': '_file__string'}}
-    >>> called({"a": {"k": "date"}, "b": {"k": "int"}}, goes_on={"a": {"k": "k"}}, has={"k": "date"})
+    >>> physical_names({"a": {"k": "date"}, "b": {"k": "int"}}, goes_on={"a": {"k": "k"}}, has={"k": "date"})
     {'a': {'k': 'k'}, 'b': {'k': 'k__int'}}
     """
     types = {name.lower(): kind.lower() for name, kind in (has or {}).items()}
@@ -123,7 +123,7 @@ def _after_type(name: str, kind: str, taken: Collection[str]) -> str:
 
 
 def _check(
-    wants: Mapping[str, Mapping[str, str | None]], found: Called, together: Iterable[Collection[str]]
+    wants: Mapping[str, Mapping[str, str | None]], found: ColumnMapping, together: Iterable[Collection[str]]
 ) -> None:
     for parts in together:
         seen: dict[str, str] = {}
@@ -140,7 +140,10 @@ def _check(
 
 
 def _check_types(
-    wants: Mapping[str, Mapping[str, str | None]], found: Called, goes_on: Called, has: Mapping[str, str]
+    wants: Mapping[str, Mapping[str, str | None]],
+    found: ColumnMapping,
+    goes_on: ColumnMapping,
+    has: Mapping[str, str],
 ) -> None:
     for part, columns in goes_on.items():
         for name, column in columns.items():
@@ -151,7 +154,7 @@ def _check_types(
                 )
 
 
-def apart(columns: Called) -> dict[str, dict[str, str]]:
+def renamed_columns(columns: ColumnMapping) -> dict[str, dict[str, str]]:
     """Returns the columns whose physical names differ."""
     found = {
         part: {name: column for name, column in of_part.items() if column.lower() != name}
@@ -160,7 +163,7 @@ def apart(columns: Called) -> dict[str, dict[str, str]]:
     return {part: of_part for part, of_part in found.items() if of_part}
 
 
-def seen_by(names: Iterable[str], apart: Called, parts: Collection[str]) -> list[tuple[str, str]]:
+def seen_by(names: Iterable[str], mapping: ColumnMapping, parts: Collection[str]) -> list[tuple[str, str]]:
     """Returns (physical name, visible name) of the columns that a text sees which reads these state tables.
 
     A name with several types is hidden unless one of these state tables has it: it would be ambiguous.
@@ -172,11 +175,11 @@ def seen_by(names: Iterable[str], apart: Called, parts: Collection[str]) -> list
     >>> seen_by(["part", "k", "k__date", "n"], {"b": {"k": "k__date"}}, [])
     [('part', 'part'), ('n', 'n')]
     """
-    shown = {column: name for part in parts for name, column in apart.get(part, {}).items()}
-    hidden = {column for of_part in apart.values() for column in of_part.values()} - shown.keys()
+    shown = {column: name for part in parts for name, column in mapping.get(part, {}).items()}
+    hidden = {column for of_part in mapping.values() for column in of_part.values()} - shown.keys()
     hidden |= {*shown.values()}
     if not parts:
-        hidden |= {name for of_part in apart.values() for name in of_part}
+        hidden |= {name for of_part in mapping.values() for name in of_part}
     return [
         (name, shown.get(name.lower(), name))
         for name in names
@@ -184,20 +187,20 @@ def seen_by(names: Iterable[str], apart: Called, parts: Collection[str]) -> list
     ]
 
 
-def as_in_table(signature: Signature, apart: Called, keys: bool = False) -> Signature:
+def as_in_table(signature: Signature, mapping: ColumnMapping, keys: bool = False) -> Signature:
     """Returns a signature whose aggregates and distinct values use physical column names.
 
     Args:
         signature: signature of a program or a state.
-        apart: the columns whose physical names differ.
+        mapping: the columns whose physical names differ.
         keys: whether keys use physical names, too.
     """
 
     def renamed(stage: str, aggregates: AggregateState) -> AggregateState:
         own = {
             column: there
-            for part, columns in apart.items()
-            if is_of(part, stage)
+            for part, columns in mapping.items()
+            if belongs_to(part, stage)
             for column, there in columns.items()
         }
 
@@ -217,9 +220,9 @@ def as_in_table(signature: Signature, apart: Called, keys: bool = False) -> Sign
             },
         )
 
-    return signature.with_aggregates(renamed) if apart else signature
+    return signature.with_aggregates(renamed) if mapping else signature
 
 
-def is_of(part: str, stage: str) -> bool:
+def belongs_to(part: str, stage: str) -> bool:
     """Whether a state table belongs to a stage, or to a GROUP BY among operators."""
     return part.startswith(f"{stage}_")

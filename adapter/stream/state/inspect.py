@@ -97,7 +97,7 @@ def inspect(
         f"from {model.state}.partitions order by 1"
     ).collect()
     types = state.types(session)
-    what = _KNOWN | dict(_descriptions(as_in_table(signature, state.apart, keys=True)))
+    what = _KNOWN | dict(_descriptions(as_in_table(signature, state.mapping, keys=True)))
     columns = [ColumnOfState(name, kind, what.get(name, "")) for name, kind in types.items()]
     asked = keys or {}
     for name in asked:

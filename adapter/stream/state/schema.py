@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...util.types import type_text
-from .column_mapping import Called, apart, called
+from .column_mapping import ColumnMapping, physical_names, renamed_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField, StructType
@@ -19,13 +19,13 @@ class Layout:
 
     schema: StructType
     """Columns of the Iceberg table, ``part`` first."""
-    called: Called
+    physical_names: ColumnMapping
     """State table → logical column in lower case → physical column."""
 
     @property
-    def apart(self) -> Called:
+    def mapping(self) -> ColumnMapping:
         """State table → logical column → physical column, where the names differ because the name has several types."""
-        return apart(self.called)
+        return renamed_columns(self.physical_names)
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,19 @@ class KnownColumns:
 
     types: Mapping[str, str]
     """Physical column → type."""
-    apart: Called
+    mapping: ColumnMapping
     """Physical columns that differ from the logical ones, as in `Layout`."""
     begins: Callable[[str], Collection[str] | None]
     """Returns the new columns of a state table; None if all are new."""
 
-    def goes_on(self, parts: Mapping[str, Collection[str]]) -> Called:
+    def goes_on(self, parts: Mapping[str, Collection[str]]) -> ColumnMapping:
         """Physical names of the columns that continue from the existing state."""
         there = {name.lower() for name in self.types}
         found: dict[str, dict[str, str]] = {}
         for part, names in parts.items():
             begun = self.begins(part)
             if begun is not None:
-                columns = {name: self.apart.get(part, {}).get(name, name) for name in names}
+                columns = {name: self.mapping.get(part, {}).get(name, name) for name in names}
                 new = {name.lower() for name in begun}
                 found[part] = {n: column for n, column in columns.items() if n not in new and column in there}
         return found
@@ -73,7 +73,7 @@ def layout_of(
         part: {each.name.lower(): each.name.lower() for each in schema.fields}
         for part, schema in parts.items()
     }
-    if not is_plain(parts.values()) or (known is not None and known.apart):
+    if not is_plain(parts.values()) or (known is not None and known.mapping):
         texts = {
             part: {each.name.lower(): _text(each.dataType) for each in schema.fields}
             for part, schema in parts.items()
@@ -85,7 +85,7 @@ def layout_of(
             for part, columns in texts.items()
         }
         goes_on = known.goes_on(names) if known is not None else None
-        names = called(wants, together, goes_on, known.types if known is not None else None)
+        names = physical_names(wants, together, goes_on, known.types if known is not None else None)
     schema = schema_of([_renamed(schema, names[part]) for part, schema in parts.items()])
     spelled = {name.lower(): name for name in schema.names}
     return Layout(

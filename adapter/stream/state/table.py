@@ -47,7 +47,7 @@ from ..progress.position import (
 )
 from ..progress.state_metrics import PartFigures, Size, by_part, written
 from ..storage.savepoints import STATE
-from .column_mapping import Called, seen_by
+from .column_mapping import ColumnMapping, seen_by
 from .schema import Layout
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class StateTable:
         self._model = model
         self._table = owned(spark, model, STATE)
         self._columns: Columns | None = None
-        self._known_apart: Called | None = None
+        self._known_mapping: ColumnMapping | None = None
         self._relation = ""
         self._growth: dict[str, Growth] = {}
         self._shown: tuple[object, ...] | None = None
@@ -199,7 +199,7 @@ class StateTable:
             },
             _SIGNATURE: _text(signature),
             _VERSION: str(VERSION),
-            **(_noted(layout.apart) if layout.apart else {}),
+            **(_noted(layout.mapping) if layout.mapping else {}),
             **({} if inputs is None else {_INPUTS: inputs.json()}),
         }
         self._make(spark, schema, properties)
@@ -236,7 +236,7 @@ class StateTable:
         description = f"({columns}) using iceberg partitioned by (part) tblproperties ({listed})"
         table = commit.create(spark, "state.create", self._model, STATE, description)
         self._table = table
-        self._columns = self._shown = self._known_apart = None
+        self._columns = self._shown = self._known_mapping = None
         return table
 
     def take_back(self, spark: SparkSession, position: Position) -> None:
@@ -252,12 +252,12 @@ class StateTable:
         self._shown = None
 
     @property
-    def apart(self) -> Called:
+    def mapping(self) -> ColumnMapping:
         """State table → logical column → physical column, where the names differ because the name has several types."""
-        if self._known_apart is None:
+        if self._known_mapping is None:
             noted = None if self._table is None else self._table.property(_APART)
-            self._known_apart = json.loads(noted or "{}")
-        return self._known_apart
+            self._known_mapping = json.loads(noted or "{}")
+        return self._known_mapping
 
     def types(self, spark: SparkSession) -> dict[str, str]:
         """Physical columns of the state and their types, as in CREATE TABLE."""
@@ -270,7 +270,7 @@ class StateTable:
         signature: Signature,
         position: Position,
         inputs: StructType,
-        apart: Called,
+        mapping: ColumnMapping,
         added: Callable[[StructType], DataFrame] | None = None,
     ) -> None:
         """Migrates the state to another query, in one commit.
@@ -280,7 +280,7 @@ class StateTable:
             signature: signature of the new query.
             position: the last position, which stays the same.
             inputs: columns of a micro-batch of the new query.
-            apart: physical columns of the new query that differ from the logical ones.
+            mapping: physical columns of the new query that differ from the logical ones.
             added: returns rows to add, for a table of the new schema; None to add none.
 
         Raises:
@@ -291,7 +291,7 @@ class StateTable:
         settings = {
             _SIGNATURE: _text(signature),
             **self._with_inputs(inputs),
-            **(_noted(apart) if apart or self.apart else {}),
+            **(_noted(mapping) if mapping or self.mapping else {}),
             **{
                 f"write.metadata.metrics.column.{name}": "full"
                 for name, kind in change.add.items()
@@ -303,7 +303,7 @@ class StateTable:
         commit.migrate("state.migrate", self._model, self._table, made, properties)
         if added is not None:
             self._grow_by(self._table.last_summary(), position)
-        self._columns = self._shown = self._known_apart = None
+        self._columns = self._shown = self._known_mapping = None
 
     def input_schema(self) -> StructType:
         """The columns of a micro-batch, as recorded in the table."""
@@ -333,9 +333,9 @@ class StateTable:
     def show_to(self, spark: SparkSession, parts: Collection[str]) -> None:
         """Registers the view ``state`` for a text that reads these state tables, with their columns where a name has
         several types."""
-        if not self.apart or not self._relation:
+        if not self.mapping or not self._relation:
             return
-        names = seen_by(self._columns_of(spark).names, self.apart, parts)
+        names = seen_by(self._columns_of(spark).names, self.mapping, parts)
         columns = ", ".join(f"{quoted(column)} as {quoted(name)}" for column, name in names)
         register_view(sql(spark, f"select {columns} from (\n{self._relation}\n)"), "state")
         self._shown = None
@@ -357,7 +357,7 @@ class StateTable:
     def _columns_of(self, spark: SparkSession) -> Columns:
         if self._columns is None:
             self._columns = Columns(
-                spark.table(self._model.state).schema, rebuild=self._model.rebuild, apart=self.apart
+                spark.table(self._model.state).schema, rebuild=self._model.rebuild, mapping=self.mapping
             )
         return self._columns
 
@@ -423,7 +423,7 @@ class StateTable:
             return None
         # One query per state table: Iceberg answers it from metadata, without reading a row.
         of_parts = {
-            part: self.apart.get(part, {}).get(column, column) for part, (column, _) in closing.items()
+            part: self.mapping.get(part, {}).get(column, column) for part, (column, _) in closing.items()
         }
         united = "\nunion all\n".join(
             f"select {literal(part)} as part, unix_micros(max({column})) as last from {self._model.state} "
@@ -441,7 +441,7 @@ class StateTable:
         """Drops the table."""
         with around("state.drop", self._model.name):
             drop(spark, self._model, STATE)
-        self._table = self._columns = self._known_apart = None
+        self._table = self._columns = self._known_mapping = None
 
     def is_small(self, part: str) -> bool:
         """Whether reading all rows of a state table costs no more than finding some of them."""
@@ -652,9 +652,9 @@ def read_signature(model: StreamModel, properties: Mapping[str, str], what: str 
     )
 
 
-def _noted(apart: Called) -> dict[str, str]:
+def _noted(mapping: ColumnMapping) -> dict[str, str]:
     """The property that records the physical columns."""
-    return {_APART: json.dumps(apart, sort_keys=True)}
+    return {_APART: json.dumps(mapping, sort_keys=True)}
 
 
 def _text(signature: Signature) -> str:

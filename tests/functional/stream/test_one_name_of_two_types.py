@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.state_signature import VERSION
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.iceberg.table import load
 from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore, undo
@@ -60,7 +61,7 @@ class Model(Edited):
         table = load(self.spark, self.model.state)
         assert table is not None
         found: dict[str, dict[str, str]] = json.loads(table.property("stream.columns") or "{}")
-        assert (table.property("stream.version") == "3") == bool(found)
+        assert table.property("stream.version") == str(VERSION)
         return found
 
     def of(self, name: str) -> dict[str, str]:

@@ -25,7 +25,7 @@ from dbt.adapters.spark_streaming.query.windows import emission, expansion, wind
 from dbt.adapters.spark_streaming.stream.evolution import compare
 from dbt.adapters.spark_streaming.stream.evolution.effect import Evolution
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
-from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import carried_on
+from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import migrated_signature
 from dbt.adapters.spark_streaming.stream.evolution.migration import Migration, migration
 
 DOMAINS = ("item", "u", "v", "bidder", "page", "k", "a", "b", "c")
@@ -140,11 +140,11 @@ def groups(items: str, alias: str = "", ttl: int | None = 60_000_000) -> Noted:
     ],
 )
 def test_what_changed(now: Noted, said: list[str]) -> None:
-    assert evolution(signature(), now).words == said
+    assert evolution(signature(), now).differences == said
 
 
 def test_another_stream() -> None:
-    assert "the streams it reads" in evolution(signature(), signature(relation="raw.ask")).words
+    assert "the streams it reads" in evolution(signature(), signature(relation="raw.ask")).differences
 
 
 def test_a_stage_more() -> None:
@@ -180,9 +180,9 @@ def test_aggregates_come_go_and_change_places(kind: str) -> None:
         ["MAX(price)", "SUM(v)"],
         ["AVG(price)"],
     )
-    assert found.begun["stage_1"] == {"max_price", "sum_v"}
-    assert found.dropped["stage_1"] == {"avg_price_sum", "avg_price_n"}
-    assert found.own == {"min_price", "count_all"} and found.is_migration
+    assert found.new_columns["stage_1"] == {"max_price", "sum_v"}
+    assert found.dropped_columns["stage_1"] == {"avg_price_sum", "avg_price_n"}
+    assert found.kept_columns == {"min_price", "count_all"} and found.is_migration
 
 
 def test_a_function_changed_under_the_same_name_is_another_aggregate() -> None:
@@ -195,7 +195,7 @@ def test_what_is_above_the_state_changes_nothing() -> None:
         "sum(price) / count(*) as mean, count(*) as n, sum(price) as s", having="having count(*) > 3"
     )
     found = evolution(signature(), now)
-    assert not found.words and not found.is_migration
+    assert not found.differences and not found.is_migration
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_aliases_and_formatting_change_nothing(now: Noted) -> None:
     if now.stage.source != old.stage.source:
         old = signature(relation="src", before="with src as (select * from raw.bid)")
     found = evolution(old, now)
-    assert not found.words and not found.is_migration
+    assert not found.differences and not found.is_migration
 
 
 def test_a_column_that_is_handed_up_for_a_new_aggregate() -> None:
@@ -405,7 +405,7 @@ def test_the_order_of_conditions_is_no_matter(of: str, was: str, now: str, is_sa
     ttl = None if of == "tumble" else 60_000_000
     old = made(text, ttl=ttl)
     found = evolution(old, made(text.replace(was, now), ttl=ttl))
-    assert (not found.words) == is_same
+    assert (not found.differences) == is_same
     # Another change beside it isn't overlooked.
     other = evolution(old, made(text.replace(was, now).replace("v + 1", "v + 2"), ttl=ttl))
     assert other.refused or (other.new and not other.kept)
@@ -452,7 +452,7 @@ def test_where_two_relations_are_read_their_names_tell_columns_apart() -> None:
         return signature(items, where="", alias=alias)
 
     old = of("sum(b.v) as s")
-    assert not evolution(old, of("sum(x.v) as s", "x", "y")).words
+    assert not evolution(old, of("sum(x.v) as s", "x", "y")).differences
     found = evolution(old, of("sum(d.v) as s"))
     assert found.refused == [
         "SUM(d.v) was written SUM(b.v), and several relations are read, so it may be another column; write it as it was"
@@ -483,7 +483,7 @@ def test_comments_change_nothing() -> None:
         "sum(/* all */ price) as s -- total\n, count(*) /* n */ as n",
     )
     found = evolution(old, new)
-    assert not found.words and not found.is_migration
+    assert not found.differences and not found.is_migration
 
 
 def test_a_text_that_nobody_edited() -> None:
@@ -513,12 +513,12 @@ def test_distinct_sets_and_what_counts_in_them(kind: str) -> None:
         ),
     )
     assert found.refused == [] and found.kept == ["COUNT(DISTINCT u)"]
-    assert found.removed == ["COUNT(DISTINCT w)"] and found.gone_parts == ["stage_1_distinct_w"]
-    assert f"count_distinct_u_{column}" in found.own and "u" in found.own
+    assert found.removed == ["COUNT(DISTINCT w)"] and found.dropped_parts == ["stage_1_distinct_w"]
+    assert f"count_distinct_u_{column}" in found.kept_columns and "u" in found.kept_columns
     for name in ("count_distinct_u_where_a", "sum_distinct_u", "count_distinct_x"):
-        assert f"{name}_{column}" in found.begun["stage_1"]
-    assert {"w", f"count_distinct_w_{column}"} <= found.dropped["stage_1"]
-    assert "x" in found.begun["stage_1"]
+        assert f"{name}_{column}" in found.new_columns["stage_1"]
+    assert {"w", f"count_distinct_w_{column}"} <= found.dropped_columns["stage_1"]
+    assert "x" in found.new_columns["stage_1"]
 
 
 def test_the_order_of_filters_is_no_matter() -> None:
@@ -552,7 +552,7 @@ def test_groups() -> None:
     old = groups("count(*) as n, sum(price) as s")
     found = evolution(old, groups("sum(b.price) as s, avg(price) as a, count(distinct u) as d", alias="as b"))
     assert (found.refused, found.kept, found.removed) == ([], ["SUM(b.price)"], ["COUNT(*)"])
-    assert evolution(old, groups("count(*) as n, sum(price) as s", ttl=120_000_000)).words == []
+    assert evolution(old, groups("count(*) as n, sum(price) as s", ttl=120_000_000)).differences == []
     assert "whether there is a state_ttl" in evolution(old, groups("count(*) as n", ttl=None)).refused
 
 
@@ -605,7 +605,7 @@ def test_what_a_ranking_keeps(now: Noted, said: list[str]) -> None:
 
 def test_a_relation_that_is_named_before_columns_of_a_ranking() -> None:
     old = ranking(source=f"{STREAM} as b")
-    assert not evolution(old, ranking("b.item, b.v, u as z", "b.v desc", source=f"{STREAM} as b")).words
+    assert not evolution(old, ranking("b.item, b.v, u as z", "b.v desc", source=f"{STREAM} as b")).differences
 
 
 def test_the_first_row_by_another_column() -> None:
@@ -686,13 +686,13 @@ def test_one_name_of_two_aggregates_below() -> None:
     ):
         for upper in ("sum(n) as s", "collect_list(n) as s"):
             assert said in evolution(of(f"{one} as n", upper), of(f"{other} as n", upper)).refused
-        assert evolution(ranked(one), ranked(other)).remade == ["what is computed of its groups"]
+        assert evolution(ranked(one), ranked(other)).rebuilt == ["what is computed of its groups"]
     assert said in evolution(of("count(*) as n"), of("count(*) as n, explode(array(1, 2)) as e")).refused
 
 
 def test_a_ranking_of_fewer_and_of_more_rows() -> None:
     fewer = evolution(ranking(last=3), ranking(last=2))
-    assert (fewer.remade, fewer.refused, fewer.gone_parts) == (
+    assert (fewer.rebuilt, fewer.refused, fewer.dropped_parts) == (
         ["the ranking, of 2 rows instead of 3,"],
         [],
         [],
@@ -714,8 +714,8 @@ def test_a_ranking_of_groups() -> None:
     old = of("count(*) as n")
     for new in (of("count(*) as n, sum(v) as s"), of("count(*) as n", "n"), of("count(*) as n", last=5)):
         found = evolution(old, new)
-        assert (found.remade, found.refused) == (["what is computed of its groups"], [])
-        (gone,) = found.gone_parts
+        assert (found.rebuilt, found.refused) == (["what is computed of its groups"], [])
+        (gone,) = found.dropped_parts
         assert gone.startswith("top_") and gone.endswith("_members")
         assert found.kept == ["COUNT(*)"]
     assert not evolution(old, of("count(*) as n")).is_migration
@@ -729,13 +729,13 @@ def test_what_is_above_a_ranking_changes_nothing() -> None:
         rank = "row_number() over (partition by item order by v) as place"
         return made(f"select {items} from (select item, v, {rank} from {STREAM}) where place <= 3")
 
-    assert not evolution(of("*"), of("item, place, v + 1 as more")).words
+    assert not evolution(of("*"), of("item, place, v + 1 as more")).differences
 
     def within(text: str) -> Noted:
         rank = "row_number() over (partition by item order by v) as place"
         return made(text.format(f"(select * from (select item, v, {rank} from {STREAM}) where place <= 3)"))
 
-    assert not evolution(within("select * from {}"), within("select * from {} where place <= 2")).words
+    assert not evolution(within("select * from {}"), within("select * from {} where place <= 2")).differences
 
 
 def test_what_a_ranking_keeps_may_be_put_right() -> None:
@@ -754,7 +754,7 @@ def test_what_is_kept_of_a_stream() -> None:
     assert evolution(of("item, v"), of("item, w as v")).refused == [
         f"{OPERATORS}; with state_ttl they aren't rebuilt"
     ]
-    assert not evolution(of("item, v"), of("ITEM, v as v", "b")).words
+    assert not evolution(of("item, v"), of("ITEM, v as v", "b")).differences
 
 
 @pytest.mark.parametrize(
@@ -838,17 +838,17 @@ def test_columns_that_change_their_names() -> None:
 def test_what_is_left_goes_with_its_column() -> None:
     new = stages(stage_1={})
     old = new.with_aggregates(lambda _, each: replace(each, leftovers=("sum_v", "max_v")))
-    assert left_in(carried_on(old, new, {}, ["sum_v"]), "stage_1") == ["max_v"]
+    assert left_in(migrated_signature(old, new, {}, ["sum_v"]), "stage_1") == ["max_v"]
 
 
 def test_a_column_that_another_stage_has_too() -> None:
     old, new = stages(s={"a": ["x"]}, t={"b": ["x"]}), stages(s={}, t={"b": ["x"]})
     made = migrated(old, new, ["x"], ["x"])
-    assert (made.drop, made.add, made.left) == ((), {}, {"s": {"x"}})
-    left = carried_on(old, new, made.left)
+    assert (made.drop, made.add, made.leftovers) == ((), {}, {"s": {"x"}})
+    left = migrated_signature(old, new, made.leftovers)
     assert left_in(left, "s") == ["x"]
-    assert not evolution(left, new).words
-    assert left_in(carried_on(left, new, {}), "s") == ["x"]
+    assert not evolution(left, new).differences
+    assert left_in(migrated_signature(left, new, {}), "s") == ["x"]
     assert evolution(left, old).refused == [
         "its state still holds what x was before it was removed, for something else in the query has a column of that name"
     ]
@@ -859,7 +859,7 @@ def test_a_column_that_another_stage_has_too() -> None:
     ]
     # One stage begins what another goes on with.
     made = migrated(stages(s={}, t={"b": ["x"]}), stages(s={"a": ["x"]}, t={"b": ["x"]}), ["x"], ["x"])
-    assert (made.drop, made.add, made.left) == ((), {}, {})
+    assert (made.drop, made.add, made.leftovers) == ((), {}, {})
 
 
 def test_a_name_that_is_not_free() -> None:
@@ -886,10 +886,10 @@ def test_all_rows_of_windows_are_enough_for_a_ranking() -> None:
         return made(f"select * from (select *, {rank} from {rows}) {where}")
 
     passed_on = of("where r <= 3", f"(select * from (select * from {window}))")
-    assert evolution(of("where r <= 3"), passed_on).words == [], "a SELECT * hands on all rows"
+    assert evolution(of("where r <= 3"), passed_on).differences == [], "a SELECT * hands on all rows"
     assert evolution(of(), of("where r <= 3")).refused == []
     assert evolution(of("where r <= 3"), of()).refused == ["the ranking"]
-    (told,) = evolution(of(), of("where r <= 3")).shortened
+    (told,) = evolution(of(), of("where r <= 3")).limited_rankings
     assert told == "the ranking of 3 rows instead of all rows"
 
 
@@ -915,7 +915,7 @@ def test_windows_are_found_again_in_another_order() -> None:
     old, new = joined("raw.bid", "raw.ask"), joined("raw.ask", "raw.bid")
     names = names_of(old.signature, new)
     assert names == {"stage_1": "stage_2", "stage_2": "stage_1"}
-    assert evolution(old.signature, called(new, names).signature).words == []
+    assert evolution(old.signature, called(new, names).signature).differences == []
 
 
 def test_what_its_author_calls_like_a_stage_stays_what_it_is() -> None:

@@ -68,7 +68,7 @@ OTHER = "the lookup table erp.d, in the place of crm.d"
 def test_a_table_of_the_same_name_elsewhere_is_another(query: Any) -> None:
     was, now = signed(query(of("crm.d"))), signed(query(of("erp.d")))
     assert OTHER in evolution(was, now).refused
-    assert not evolution(was, signed(query(of("crm.d")))).words
+    assert not evolution(was, signed(query(of("crm.d")))).differences
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -103,7 +103,7 @@ def test_what_stands_above_the_state_may_change() -> None:
     texts = [f"select o.k, o.n, d.name from ({windowed}) as o {of(table)}" for table in ("crm.d", "erp.d")]
     was, now = map(signed, texts)
     assert not was.lookups
-    assert not evolution(was, now).words
+    assert not evolution(was, now).differences
 
 
 def test_who_keeps_a_state_for_other_rows_says_so_of_a_table_too() -> None:

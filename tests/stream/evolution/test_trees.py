@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.query.windows import expansion, window_argumen
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.evolution.effect import Evolution
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
-from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import carried_on
+from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import migrated_signature
 from tests.planned import tree_of
 
 STREAM = expansion.expand_stream("events")
@@ -38,7 +38,7 @@ def edited(*texts: str, **more: Any) -> Evolution:
         new = signed(text, **more)
         found = evolution(state, new)
         if not found.refused:
-            state = carried_on(state, new, {}, (), found.replayed)
+            state = migrated_signature(state, new, {}, (), found.rebuilt_from)
     return found
 
 
@@ -68,8 +68,8 @@ def test_edited_again_and_again() -> None:
     # Below what was replayed first.
     by_parity = of_groups("group by n % 2", "n % 2 as n, count(*) as c")
     found = edited(having(1), having(2), by_parity)
-    assert (found.refused, len(found.replayed or ())) == ([], 1)
-    assert found.replayed != edited(having(1), having(2)).replayed
+    assert (found.refused, len(found.rebuilt_from or ())) == ([], 1)
+    assert found.rebuilt_from != edited(having(1), having(2)).rebuilt_from
     assert not edited(having(1), by_parity).refused
 
 
@@ -88,9 +88,9 @@ def test_of_one_name() -> None:
     lower = "count(*) filter (where x > 1) as n"
     found = edited(of_groups(lower=lower), of_groups(lower=lower.replace(">", "<")))
     assert found.refused == []
-    ((name, columns),) = found.begun.items()
-    assert columns == {"count_all_where_x_1"} == found.dropped[name]
-    assert found.own == set()
+    ((name, columns),) = found.new_columns.items()
+    assert columns == {"count_all_where_x_1"} == found.dropped_columns[name]
+    assert found.kept_columns == set()
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_refused(old: str, new: str) -> None:
 )
 def test_rows_that_nothing_tells_apart_are_made_anew(old: str, new: str) -> None:
     found = edited(old, new)
-    assert (found.refused, found.remade) == ([], ["what is computed of its groups"])
+    assert (found.refused, found.rebuilt) == ([], ["what is computed of its groups"])
 
 
 def test_with_state_ttl() -> None:
@@ -303,17 +303,17 @@ def test_aggregates_of_windows_below_a_group() -> None:
     assert (found.refused, found.new, found.removed) == ([], ["MAX(v)"], ["SUM(x)"])
     assert sorted(found.kept) == ["COUNT(*)", "MAX(n)"]
     # What stands on the group is what it was: nothing is made anew.
-    assert (found.replayed, found.gone_parts, found.reshaped) == (None, [], [])
+    assert (found.rebuilt_from, found.dropped_parts, found.changed_output) == (None, [], [])
     # One of the group, of a column that comes.
     found = becomes(old, over_windows("max(v) as x, count(*) as n", "max(n) as m, max(x) as most"))
     assert (found.refused, sorted(found.new)) == ([], ["MAX(v)", "MAX(x)"])
     # What comes out is read from the groups: the state has no copy of it.
-    assert (found.reshaped, found.gone_parts) == ([], [])
+    assert (found.changed_output, found.dropped_parts) == ([], [])
     # Under the same name it is of something else.
     found = becomes(old, over_windows("count(v) as n"))
     assert sorted(found.new) == ["COUNT(v)", "MAX(n)"]
     assert sorted(found.removed) == ["COUNT(*)", "MAX(n)", "SUM(x)"]
-    assert found.begun.keys() == found.dropped.keys()
+    assert found.new_columns.keys() == found.dropped_columns.keys()
 
 
 def test_distinct_values_of_other_columns_below_are_refused() -> None:
@@ -388,4 +388,4 @@ def test_a_name_that_both_have_is_of_the_same() -> None:
     if had.fingerprints.parts:
         others = {part: "something else" for part in had.fingerprints.parts}
         new = replace(new, fingerprints=replace(new.fingerprints, parts={**new.fingerprints.parts, **others}))
-        assert OPERATORS in evolution(had, new).refused or evolution(had, new).remade
+        assert OPERATORS in evolution(had, new).refused or evolution(had, new).rebuilt

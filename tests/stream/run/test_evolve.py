@@ -28,7 +28,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch, had: Signature, signature: Signatu
     program, state = SimpleNamespace(signature=signature, upsert=None), SimpleNamespace(types=lambda _: {})
     work: Any = SimpleNamespace(model=MODEL, program=program, state=state)
     none: Any = None
-    return evolve.prepare(none, work, had, Position("curves", "q1", batch=7, rows_out=100), False)
+    return evolve.plan_change(none, work, had, Position("curves", "q1", batch=7, rows_out=100), False)
 
 
 def test_the_types_of_kept_rows_are_looked_at_after_any_edit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def verdict(
     monkeypatch.setattr(evolve, "StateTable", lambda *_: state)
     for name in ("AppendSink", "Lookups", "RunContext"):
         monkeypatch.setattr(evolve, name, lambda *_: None)
-    monkeypatch.setattr(evolve, "prepare", lambda *_: None)
+    monkeypatch.setattr(evolve, "plan_change", lambda *_: None)
     return evolve.verdict(session, model, program)
 
 

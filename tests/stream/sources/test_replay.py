@@ -20,7 +20,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
-from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import carried_on
+from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import migrated_signature
 from dbt.adapters.spark_streaming.stream.progress.position import Cut, Position
 from dbt.adapters.spark_streaming.stream.run.backfill_metrics import check_new_metrics
 from dbt.adapters.spark_streaming.stream.sources.replay import history
@@ -43,12 +43,12 @@ def said(tmp_path: Any, old: Program, new: Program, cut: Cut | None = None, mark
     had = old.signature
     if marked:
         ((name, aggregates),) = had.aggregates.items()
-        had = carried_on(had, had, {}, from_now={name: list(aggregates.metrics)})
+        had = migrated_signature(had, had, {}, from_now={name: list(aggregates.metrics)})
     found = evolution(had, new.signature)
     assert found.new and not found.refused
     kafka = StreamSource("raw.bid", "", "kafka")
     work: Any = SimpleNamespace(
-        model=model(tmp_path, kafka), program=new, state=SimpleNamespace(apart={}), sink=None, lookups=None
+        model=model(tmp_path, kafka), program=new, state=SimpleNamespace(mapping={}), sink=None, lookups=None
     )
     none: Any = None
     with pytest.raises(StreamError) as refused:
@@ -148,9 +148,9 @@ def test_what_lacks_rows_is_noted_for_good() -> None:
         )
     )
     found = evolution(one, two)
-    now = carried_on(one, two, {}, from_now=found.come)
+    now = migrated_signature(one, two, {}, from_now=found.new_keys)
     assert not evolution(now, two).is_migration
-    last = carried_on(carried_on(now, two, {}), three, {})
+    last = migrated_signature(migrated_signature(now, two, {}), three, {})
 
     def metrics(signature: Signature) -> Iterable[MetricState]:
         (aggregates,) = signature.aggregates.values()
@@ -159,7 +159,7 @@ def test_what_lacks_rows_is_noted_for_good() -> None:
     marks = {metric.sql: metric.from_now for metric in metrics(last)}
     assert marks == {"COUNT(*)": False, "SUM(price)": True, "MAX(price)": False}
     # It is forgotten with the aggregate.
-    back = carried_on(carried_on(now, one, {}), two, {})
+    back = migrated_signature(migrated_signature(now, one, {}), two, {})
     assert not any(metric.from_now for metric in metrics(back))
 
 

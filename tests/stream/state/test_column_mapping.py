@@ -21,9 +21,9 @@ from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.run.evolve import begins
 from dbt.adapters.spark_streaming.stream.state.column_mapping import (
     TwoTypesError,
-    apart,
     as_in_table,
-    called,
+    physical_names,
+    renamed_columns,
     seen_by,
 )
 from dbt.adapters.spark_streaming.stream.state.schema import KnownColumns
@@ -42,20 +42,24 @@ def test_the_order_of_parts_is_no_matter() -> None:
         "c": {"step": "step", "k": "k__date", "n": "n"},
     }
     for parts in itertools.permutations(_WANTS):
-        assert called({part: _WANTS[part] for part in parts}) == expected
-    assert apart(expected) == {"a": {"k": "k__timestamp"}, "b": {"k": "k__date"}, "c": {"k": "k__date"}}
+        assert physical_names({part: _WANTS[part] for part in parts}) == expected
+    assert renamed_columns(expected) == {
+        "a": {"k": "k__timestamp"},
+        "b": {"k": "k__date"},
+        "c": {"k": "k__date"},
+    }
 
 
 def test_what_goes_on_keeps_its_column() -> None:
     has = {"part": "string", "step": "bigint", "k": "timestamp", "n": "bigint"}
     goes_on = {"a": {"step": "step", "k": "k", "n": "n"}}
-    found = called(_WANTS, goes_on=goes_on, has=has)
+    found = physical_names(_WANTS, goes_on=goes_on, has=has)
     assert found["a"] == {"step": "step", "k": "k", "n": "n"}
     assert found["b"]["k"] == found["c"]["k"] == "k__date"
     # And so does what is the only one left; what comes has the column of its type, or another one than that.
     has = {"part": "string", "step": "bigint", "k__date": "date"}
     wants: dict[str, dict[str, str | None]] = {"b": {"k": "date"}, "d": {"k": "date"}, "e": {"k": "int"}}
-    found = called(wants, goes_on={"b": {"k": "k__date"}}, has=has)
+    found = physical_names(wants, goes_on={"b": {"k": "k__date"}}, has=has)
     assert found == {"b": {"k": "k__date"}, "d": {"k": "k__date"}, "e": {"k": "k__int"}}
 
 
@@ -64,7 +68,7 @@ def test_a_part_that_wants_another_type_is_refused() -> None:
     wants: dict[str, dict[str, str | None]] = {"b": {"k": "date"}, "a": {"k": "bigint"}}
     for parts in (["a"], ["a", "b"], ["b", "a"]):
         with pytest.raises(TwoTypesError, match=r"k of its state \(k of a\) is a DATE and would be a BIGINT"):
-            called(
+            physical_names(
                 {part: wants[part] for part in parts},
                 goes_on={part: {"k": "k"} for part in parts},
                 has={"k": "date"},
@@ -77,16 +81,16 @@ def test_null_is_of_the_type_that_is_read_with_it() -> None:
         "b": {"k": "timestamp"},
         "b_2": {"k": None},
     }
-    found = called(wants, [("b", "b_2"), ("a",)])
+    found = physical_names(wants, [("b", "b_2"), ("a",)])
     assert found["b_2"] == {"k": "k__timestamp"}
-    assert called({"a": {"k": None}}) == {"a": {"k": "k"}}
+    assert physical_names({"a": {"k": None}}) == {"a": {"k": "k"}}
 
 
 def test_two_types_in_one_text() -> None:
     with pytest.raises(
         ValueError, match=r"something called k, one as (DATE|INT) and the other as (DATE|INT)"
     ):
-        called({"a": {"k": "date"}, "b": {"k": "int"}}, [("a", "b")])
+        physical_names({"a": {"k": "date"}, "b": {"k": "int"}}, [("a", "b")])
 
 
 @pytest.mark.parametrize(
@@ -99,12 +103,12 @@ def test_two_types_in_one_text() -> None:
     ],
 )
 def test_names_of_types(kind: str, name: str) -> None:
-    found = called({"a": {"k": kind}, "b": {"k": "int"}})["a"]["k"]
+    found = physical_names({"a": {"k": kind}, "b": {"k": "int"}})["a"]["k"]
     assert found.startswith(name) and found.replace("_", "").isalnum() and len(found) < 40
 
 
 def test_types_that_begin_alike() -> None:
-    found = called({"a": {"k": "array<int>"}, "b": {"k": "array<date>"}})
+    found = physical_names({"a": {"k": "array<int>"}, "b": {"k": "array<date>"}})
     assert found["a"] != found["b"]
 
 
@@ -113,13 +117,13 @@ def test_a_name_that_is_taken() -> None:
         "a": {"k": "date", "k__date": "int"},
         "b": {"k": "int", "k__int": "int"},
     }
-    found = called(wants)
+    found = physical_names(wants)
     columns = [found["a"]["k"], found["b"]["k"], "k__date", "k__int"]
     assert len({*columns}) == 4 and found["a"]["k__date"] == "k__date" and found["b"]["k__int"] == "k__int"
 
 
 def test_columns_of_the_protocol_have_their_names() -> None:
-    found = called({"a": {"step": "bigint"}, "b": {"step": "string"}})
+    found = physical_names({"a": {"step": "bigint"}, "b": {"step": "string"}})
     assert found == {"a": {"step": "step"}, "b": {"step": "step__string"}}
 
 
@@ -166,4 +170,7 @@ def test_a_part_that_comes_has_no_column_yet() -> None:
     goes_on = known.goes_on(wants)
     assert goes_on == {"stage_1_groups": {"k": "k__int"}, "stage_2_groups": {"k": "k"}}
     together = [("stage_1_groups", "stage_1_distinct_v")]
-    assert called(wants, together, goes_on, known.types)["stage_1_distinct_v"] == {"k": "k__int", "v": "v"}
+    assert physical_names(wants, together, goes_on, known.types)["stage_1_distinct_v"] == {
+        "k": "k__int",
+        "v": "v",
+    }
