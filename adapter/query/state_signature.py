@@ -114,7 +114,7 @@ class StageOutput:
 
     text: str = ""
     columns: Mapping[str, str] | None = None
-    """SQL of each column; None if added and removed columns can't be told from other changes."""
+    """SQL of each column; None if added and removed columns can't be distinguished from other changes."""
     rows: str = ""
     """SQL of the rows without their columns, where `columns` are known."""
 

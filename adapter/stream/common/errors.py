@@ -78,7 +78,7 @@ def sentences(model: StreamModel) -> Iterator[None]:
 
 
 def chain(problem: BaseException | None, with_hidden: bool = True) -> Iterator[BaseException]:
-    """Yields an exception and its causes, outermost first. A `Cause` is replaced by the exception that it stands for.
+    """Yields an exception and its causes, outermost first. A `Cause` is replaced by the exception that it wraps.
 
     Args:
         problem: the exception.
