@@ -202,32 +202,7 @@ def plan_change(
         signature = replace(signature, columns=had.columns)
     found = evolution(had, signature, model.keep_state)
     if not found.is_migration:
-        signature = migrated_signature(had, signature, {})
-        later = _later(spark, context, position, had, signature)
-        if signature == had and not later:
-            return None
-        # The columns of stored rows are known only from the types in the table.
-        migration, layout = _planned(
-            spark=spark,
-            context=context,
-            found=found,
-            position=position,
-            had=had,
-            signature=signature,
-            later=later,
-        )
-        if migration.narrow and (model.columns is None or model.on_state_change == FAIL):
-            how = (
-                "leave its config on_state_change out"
-                if model.columns
-                else f"`dbt run --select {model.name}`"
-            )
-            raise StreamError(
-                f"Model {model.name}: {changed_in([*changed_fields(migration)])}. To continue its state with it: {how}."
-            )
-        if migration.widen or migration.narrow or migration.promote:
-            return StateChange(found, migration, signature, layout.mapping, layout.schema)
-        return StateChange(found, None, signature) if signature != had else None
+        return _change_of_rows(spark, context, found, had, signature, position)
     if model.columns is None:
         raise StreamError(
             f"Model {model.name}: {changed_in(found.differences)}. `dbt run --select {model.name}` continues its "
@@ -265,6 +240,40 @@ def plan_change(
         schema=layout.schema,
         history=read,
     )
+
+
+def _change_of_rows(
+    spark: SparkSession,
+    context: RunContext,
+    found: Evolution,
+    had: Signature,
+    new: Signature,
+    position: Position,
+) -> StateChange | None:
+    """Plans the change of a state whose aggregates and operators stay: its signature, and the types and fields of stored
+    rows."""
+    model, signature = context.model, migrated_signature(had, new, {})
+    later = _later(spark, context, position, had, signature)
+    if signature == had and not later:
+        return None
+    # The columns of stored rows are known only from the types in the table.
+    migration, layout = _planned(
+        spark=spark,
+        context=context,
+        found=found,
+        position=position,
+        had=had,
+        signature=signature,
+        later=later,
+    )
+    if migration.narrow and (model.columns is None or model.on_state_change == FAIL):
+        how = "leave its config on_state_change out" if model.columns else f"`dbt run --select {model.name}`"
+        raise StreamError(
+            f"Model {model.name}: {changed_in([*changed_fields(migration)])}. To continue its state with it: {how}."
+        )
+    if migration.widen or migration.narrow or migration.promote:
+        return StateChange(found, migration, signature, layout.mapping, layout.schema)
+    return StateChange(found, None, signature) if signature != had else None
 
 
 @contextmanager
