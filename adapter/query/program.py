@@ -321,7 +321,7 @@ class Upsert:
 
     @property
     def row_key(self) -> RowKey:
-        """How rows are matched, for the signature of a state."""
+        """The key by which rows are matched, for the signature of a state."""
         names = None if self.key is None else sorted(name.lower() for name in self.key)
         return RowKey(
             columns=None if names is None else {name: self.carried.get(name, name) for name in names},

@@ -23,7 +23,7 @@ class MetricState:
     columns: tuple[str, ...] = ()
     """Its state columns."""
     storage: tuple[str, ...] = ()
-    """How its value is stored: the functions of its columns, and the type of a sum."""
+    """Storage of its value: the functions of its columns, and the type of a sum."""
     rows: str = ""
     """Digest of its input rows. The order of conditions doesn't matter."""
     over: tuple[str, ...] = ()
@@ -206,7 +206,7 @@ class ResultTimes:
 
 @dataclass(frozen=True)
 class RowKey:
-    """How output rows find the table rows that they replace."""
+    """Row key of the table, by which output rows replace existing ones."""
 
     columns: Mapping[str, str] | None = None
     """Origin of each column of the key; None if nothing identifies a row."""
