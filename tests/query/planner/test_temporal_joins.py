@@ -1,4 +1,4 @@
-"""What a temporal join is planned as, and what is refused."""
+"""Event-time temporal joins: which rows are versions, and what is refused."""
 
 from __future__ import annotations
 
@@ -46,25 +46,6 @@ def test_the_versions_are_all_rows_of_a_source_whose_rows_replace_each_other() -
     assert latest.inputs[0].name != join.inputs[1].name
 
 
-def test_its_rows_come_once_and_in_order() -> None:
-    (join,) = joins(query().replace("o.id", "o.id, o.at"))
-    assert not join.relation.changes and dict(join.relation.together) == {"at": "event_time"}
-    assert join.keys == ("o.currency",) and not join.in_order
-
-
-def test_a_second_join_reads_the_rows_in_order() -> None:
-    first, second = joins(
-        f"select o.id, r.rate, s.rate as other from {ORDERS} join {rates()} as r on r.currency = o.currency "
-        f"left join {rates()} as s on s.currency = o.to_currency"
-    )
-    assert not first.in_order and second.in_order
-
-
-def test_names_do_not_matter_to_the_operator() -> None:
-    other = query().replace(" o.", " p.").replace("as o", "as p").replace("`o`", "`p`")
-    assert joins(query())[0].version_key == joins(other)[0].version_key == ("currency",)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -86,12 +67,3 @@ def test_what_is_refused_says_what_to_write(text: str, message: str) -> None:
     with pytest.raises(QueryError, match="") as refused:
         joins(text)
     assert message in str(refused.value)
-
-
-def test_the_key_bounds_the_state() -> None:
-    with pytest.raises(QueryError) as refused:
-        plan_query.plan(query(), KNOWN)
-    assert "a version for every value of currency" in str(refused.value)
-    with pytest.raises(QueryError) as refused:
-        plan_query.plan(query(), KNOWN, ttl=60_000_000)
-    assert "constant_domains: ['currency']" in str(refused.value)
