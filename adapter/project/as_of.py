@@ -53,8 +53,8 @@ def make(relation: str, time: object, key: object, known: Known | None) -> Versi
         )
     if is_path(found.event_time):
         raise QueryError(
-            f"as_of() over {relation}: its event_time {shown_time(found.event_time)} is a field of a column; select it as "
-            "a column of its own in a model, and read that."
+            f"as_of() over {relation}: its event_time {shown_time(found.event_time)} is a field of a column; select it "
+            "as a separate column in a model, and read that."
         )
     return VersionsInFrom(relation, _column(relation, time), found.event_time, _key(relation, key, found))
 

@@ -169,8 +169,7 @@ def test_columns_that_only_a_session_knows(explained: Any) -> None:
     text = f"select a.x from {BIDS} as a where exists (select 1 from {ASKS} as b where y = z)"
     found = explained(text, state_ttl="7 days")
     assert (
-        "Nothing here says of which relation, or of which type, y, z are; a run asks Spark, and may find a cheaper plan "
-        "than this."
+        "The relation or type of y, z is unknown here; a run asks Spark, and may find a cheaper plan than this."
     ) in found
 
 

@@ -64,8 +64,8 @@ def plan_temporal_join(
             untimed_rows.counts_as(below.this, select)
             return planner.select(select)
         raise QueryError(
-            f"'{hints.quoted(select)}' has more than a temporal join, and doesn't say whose each column is: write the "
-            "relation's name before each, as in t.column, or put the join into a query of its own."
+            f"'{hints.quoted(select)}' has more than a temporal join, and doesn't say which relation each column "
+            "belongs to: write the relation's name before each, as in t.column, or put the join into a separate query."
         )
     versions = hints.versions_as_of(node)
     assert versions is not None
