@@ -202,7 +202,7 @@ def test_what_can_not_be_cloned(spark: Any, root: Path) -> None:
     stream.run()
     arguments = (spark, model, stream.program, stream.model)
     assert "there is no savepoint 'x' of it" in refused(check, *arguments, "x")
-    assert "is going on" in refused(_while_locked, stream, model)
+    assert "is in progress" in refused(_while_locked, stream, model)
     # Of another query: as `state diff` says it.
     other = generate.program(plan_of(GROUPS.replace("k,", "v as k,").replace("by k", "by v")))
     said = refused(check, spark, model, other, stream.model, None)
