@@ -20,8 +20,8 @@ from dbt.adapters.spark_streaming.sources.file_options import (
 )
 from dbt.adapters.spark_streaming.sources.messages import advice, in_batch
 from dbt.adapters.spark_streaming.sources.stream_source import KAFKA, DeclaredSource, at_project, sources_in
-from dbt.adapters.spark_streaming.sources.unreadable import FORMATS, Records
-from dbt.adapters.spark_streaming.util.quoting import literal
+from dbt.adapters.spark_streaming.sources.unreadable import FORMATS, LINE, Records
+from dbt.adapters.spark_streaming.util.quoting import literal, quote
 from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
 from dbt.adapters.spark_streaming.util.types import type_text
 
@@ -106,6 +106,14 @@ def _make(session: Any, source: DeclaredSource) -> None:
     raw = replace(source, relation=f"{source.relation.removesuffix('`')}__records`")
     if source.format != KAFKA:
         raw = replace(raw, options=records.reading, schema=records.schema)
+    if records.are_texts and source.format != KAFKA:
+        found = session.read.format("text").options(**records.reading).load().schema.fields[1:]
+        declared = dict(records.fields)
+        folders = {field.name: declared.get(field.name, type_text(field.dataType)) for field in found}
+        columns = ", ".join(f"{quote(name)} {kind}" for name, kind in {LINE: "string", **folders}.items())
+        raw = replace(raw, format="text", schema=columns)
+        more = [(name, kind) for name, kind in folders.items() if name not in declared]
+        records = replace(records, fields=[*records.fields, *more], folders=[*folders])
     _make_one(session, raw, "table", partial(create_table, raw))
     _make_one(session, source, "view", partial(create_view, source, raw.relation, records))
 
@@ -175,9 +183,8 @@ def create_table(source: DeclaredSource, made_by: str) -> str:
 def create_view(source: DeclaredSource, raw: str, records: Records, made_by: str) -> str:
     """Returns the statement that creates the view of a source's rows, parsed from the records of the table `raw`."""
     inner = raw
-    if source.format == KAFKA:
-        first, then = map(", ".join, records.of_messages())
-        inner = f"(select {then} from (select {first} from {raw}))"
+    for columns in records.parsing():
+        inner = f"(select {', '.join(columns)} from {inner})"
     return f"create view if not exists {source.relation} {_ours(made_by)} as {records.rows(inner)}"
 
 

@@ -5,6 +5,9 @@ record that they can't parse. They also return the text of such a record in a co
 text is parsed again with string columns, which shows the columns and values concerned. A good record costs a NULL
 check of that column.
 
+A JSON record is read as text and parsed here, from files as from messages: Spark's reader ignores what follows a
+record, so its text is checked too.
+
 All functions return SQL text, for streams and for batch alike.
 """
 
@@ -12,11 +15,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..util.quoting import literal
 from ..util.quoting import quote as quoted
+from . import json_texts
+from .exact_values import RAW as _RAW
+from .exact_values import ExactValues
+from .misread_values import DOUBLE, FLOAT, KINDS, TINYINT, cast_text, guessed, is_misread
 
 WARN, FAIL, DROP, KEEP_RAW = "warn", "fail", "drop", "keep_raw"
 ON_ERROR = (WARN, FAIL, DROP, KEEP_RAW)
@@ -33,7 +40,10 @@ whose `DROPPED` isn't NULL are dropped after counting."""
 WHOLE = "(whole record)"
 """Key for a record that can't be parsed at all, or has another number of fields."""
 
-_RAW = "__raw_record"
+LINE = "__line"
+"""The column of files that are read as text."""
+
+_RECORD, _IS_WHOLE = "__text", "__is_whole"
 _QUOTE = literal("'")
 _OPTION = "columnnameofcorruptrecord"
 _SPARKS = "_corrupt_record"
@@ -78,6 +88,8 @@ class Records:
     """SQL for the location of a record."""
     folders: Sequence[str] = ()
     """Columns from folder names, which records don't have."""
+    are_messages: bool = False
+    """Whether the records are values of Kafka's messages."""
 
     @classmethod
     def of(
@@ -97,7 +109,7 @@ class Records:
         True
         """
         if format == "kafka":
-            return cls(source, "json", fields, on_error, place="__place")
+            return cls(source, "json", fields, on_error, place="__place", are_messages=True)
         if format not in FORMATS or "singlevariantcolumn" in map(str.lower, options):
             return None
         return cls(source, format, fields, on_error, options)
@@ -130,12 +142,54 @@ class Records:
     @property
     def schema(self) -> str:
         """The columns to read with, as DDL. Spark adds the columns of folder names at the end."""
-        return _ddl({**self._types, self.raw: "string"})
+        return _ddl({**self._types, **dict.fromkeys(self._cast, "string"), self.raw: "string"})
+
+    @cached_property
+    def _cast(self) -> dict[str, str]:
+        """The columns of CSV that are read as STRING and cast here, where their texts can be compared."""
+        wanted = {*guessed(self.options), DOUBLE, FLOAT} if self.format == "csv" else ()
+        return {name: kind for name, kind in self._types.items() if kind in wanted}
+
+    @property
+    def are_texts(self) -> bool:
+        """Whether records are read as texts, which `parsing` converts to the columns of `schema`."""
+        return self._text is not None
+
+    @cached_property
+    def _text(self) -> str | None:
+        """SQL for a record's text, over the columns of the text reader; None if the record isn't read as text."""
+        if self.format != "json":
+            return None
+        if self.are_messages:
+            return "cast(value as string)"
+        said = {name.lower(): value for name, value in self.options.items()}
+        is_file = said.get("multiline", "false").lower() == "true"
+        encoding = said.get("encoding", said.get("charset"))
+        return json_texts.decoded(LINE, encoding, said.get("linesep"), is_file)
+
+    @property
+    def _unread(self) -> str:
+        """The column with the text of a record that isn't read as it is; NULL for others."""
+        return _RECORD if self.are_texts else quoted(self.raw)
+
+    def of_columns(self, wanted: Sequence[str] | None) -> Records:
+        """Returns the records without unneeded columns, which Spark then doesn't parse.
+
+        Args:
+            wanted: the columns that are read; None for all.
+        """
+        if not self.are_texts or self.on_error != WARN or wanted is None or self.raw in wanted:
+            return self
+        some = [field for field in self.fields if field[0] in wanted]
+        return replace(self, fields=some) if {name for name, _ in some} - {*self.folders} else self
 
     @property
     def reading(self) -> dict[str, str]:
         """The options to read with."""
         found = {name: value for name, value in self.options.items() if name.lower() not in ("mode", _OPTION)}
+        if self.are_texts:
+            whole = next((value for name, value in found.items() if name.lower() == "multiline"), "false")
+            return {**found, "wholetext": whole}
         # With column pruning, Spark doesn't report a record with too many or too few fields.
         pruning = {"columnPruning": "false"} if self.format == "csv" else {}
         return {**found, **pruning, "columnNameOfCorruptRecord": self.raw}
@@ -143,7 +197,7 @@ class Records:
     @property
     def differs(self) -> bool:
         """Whether rows differ from what Spark reads, because they depend on which records are unreadable."""
-        return self.on_error != WARN or self._is_own
+        return bool(self.parsing()) or self.on_error != WARN or self._is_own
 
     # What a query over the records selects.
 
@@ -161,16 +215,23 @@ class Records:
         some = " or ".join(f"__b.{quoted(name)} is not null" for name in checked) or "false"
         values = ", ".join(f"{literal(name)}, __b.{quoted(name)}" for name in checked)
         # Spark parses only the columns that a query names, so errors in others go unnoticed.
-        record = f"coalesce({quoted(self.raw)}, to_json(struct({', '.join(map(quoted, types))})))"
+        record = f"coalesce({self._unread}, to_json(struct({', '.join(map(quoted, types))})))"
         # Lambda parameters name expressions that would otherwise be repeated in the SQL.
+        if not checked and self.are_texts:
+            only = f"named_struct({literal(WHOLE)}, {record})"
+            return f"case when {self._unread} is not null then {only} end"
         first = f"transform(array(try_element_at({self._as_texts(types)}, 1)), __e -> named_struct({bad}))"
         whole = (
             f"named_struct({', '.join(filter(None, [values, literal(WHOLE)]))}, if({some}, null, {record}))"
         )
-        second = (
-            whole if self.format != "json" else f"if({some} or not {self._are_many(types)}, {whole}, null)"
-        )
-        return f"case when {quoted(self.raw)} is not null then transform({first}, __b -> {second})[0] end"
+        if not self.are_texts and self.format == "json":
+            whole = f"if({some} or not {self._are_many(types)}, {whole}, null)"
+        found = f"transform({first}, __b -> {whole})[0]"
+        if self.are_texts:
+            nothing = "".join(f"{literal(name)}, cast(null as string), " for name in checked)
+            only = f"named_struct({nothing}{literal(WHOLE)}, {record})"
+            found = f"if({_IS_WHOLE}, {only}, {found})"
+        return f"case when {self._unread} is not null then {found} end"
 
     def select(self, wanted: Sequence[str] | None, unreadable: str) -> list[str]:
         """The columns of a row, each as SQL.
@@ -199,7 +260,7 @@ class Records:
         Args:
             records: a relation with the columns of `schema`.
         """
-        if not self.differs:
+        if self.on_error == WARN and not self._is_own:
             return f"select {', '.join(map(quoted, self.names))} from {records}"
         condition, columns = self.condition(UNREADABLE), ", ".join(self.select(None, UNREADABLE))
         where = f" where {condition}" if condition else ""
@@ -238,12 +299,21 @@ class Records:
 
     def _as_texts(self, types: Mapping[str, str]) -> str:
         """SQL for an array of structs of texts: the record, or the rows of a JSON array that may be the row at hand."""
-        raw = quoted(self.raw)
+        raw = self._unread
         if self.format == "csv":
             # CSV fields are matched by position.
             return f"array(from_csv({raw}, {literal(_ddl(dict.fromkeys(self._types, 'string')))}, {self._map()}))"
         if self.format == "xml":
             return f"array(from_xml({raw}, {literal(_ddl(dict.fromkeys(types, 'string')))}, {self._map()}))"
+        if self.are_texts:
+            texts = f"from_json({raw}, {literal(_ddl(dict.fromkeys(types, 'string')))}, {self._map()})"
+            parsed = "null"
+            if any(
+                _NESTED.match(k) and self._exact.is_misread(n, "", "") != "false" for n, k in types.items()
+            ):
+                parsed = self._parsed(raw)
+            exact = self._exact.texts(raw) if any(self._exact.text(n, "") for n in types) else "null"
+            return f"array(named_struct('texts', {texts}, 'parsed', {parsed}, 'exact', {exact}))"
         texts, row = self._array(dict.fromkeys(types, "string")), ", ".join(map(quoted, types))
         pairs = f"zip_with({texts}, {self._array(types)}, (__t, __r) -> named_struct('t', __t, 'r', to_json(__r)))"
         same = f"filter({pairs}, __p -> __p.r <=> to_json(struct({row})))"
@@ -259,7 +329,11 @@ class Records:
 
     def _bad(self, name: str, kind: str) -> str:
         """SQL for a value's text if it is unreadable; else NULL."""
-        text = f"__e.{quoted(name)}"
+        text, other = f"__e.{quoted(name)}", "false"
+        if self.are_texts:
+            text, other = f"__e.texts.{quoted(name)}", self._exact.is_misread(name, "__e.parsed", "__e.exact")
+            exact = None if _NESTED.match(kind) else self._exact.text(name, "__e.exact")
+            text = text if exact is None else f"coalesce({exact}, {text})"
         if not _NESTED.match(kind):
             return f"if({quoted(name)} is null, {text}, null)"
         # In a nested value, the unreadable part is NULL and other parts aren't.
@@ -269,7 +343,7 @@ class Records:
             return f"if({again}.{_RAW} is not null, {text}, null)"
         json = rf"""concat('{{"x":', {text}, '}}')"""
         again = f"from_json({json}, {literal(_ddl({'x': kind, **read}))}, {self._map(_RAW)})"
-        return f"if({quoted(name)} is null or {again}.{_RAW} is not null, {text}, null)"
+        return f"if({quoted(name)} is null or {again}.{_RAW} is not null or {other}, {text}, null)"
 
     def _map(self, raw: str | None = None) -> str:
         """Spark's options as an argument of its SQL functions."""
@@ -282,23 +356,145 @@ class Records:
         options |= {"mode": "PERMISSIVE"} | ({"columnNameOfCorruptRecord": raw} if raw else {})
         return f"map({', '.join(f'{literal(name)}, {literal(value)}' for name, value in options.items())})"
 
-    # Messages, whose values are texts.
+    def parsing(self) -> list[list[str]]:
+        """Returns SELECT lists, each over the one before, over what is read with `schema` or as text. The last one gives
+        the columns of `schema` with their own types, those of folders, and those for `found`."""
+        if self.are_texts:
+            return self._parsing_json()
+        return self._casting() if self.format == "csv" else []
 
-    def of_messages(self) -> tuple[list[str], list[str]]:
-        """Returns two SELECT lists, the second over the first, that give Kafka's messages the columns of `schema`.
+    # CSV, whose values are cast.
 
-        A message without a value is a tombstone, which isn't unreadable.
-        """
-        raw, value = quoted(self.raw), "cast(value as string)"
-        first = [
-            f"from_json({value}, {literal(self.schema)}, {self._map(self.raw)}) as __message",
-            f"{value} as __value",
-            f"{_OF_A_MESSAGE} as __place",
+    def _casting(self) -> list[list[str]]:
+        """Returns the SELECT lists for CSV. A record with a misread value is unreadable, as one that Spark can't read."""
+        compared = {name: kind for name, kind in self._types.items() if kind in KINDS and kind != TINYINT}
+        if not compared:
+            return []
+        raw, others = quoted(self.raw), [*map(quoted, (name for name in self._types if name not in compared))]
+        texts, folders = [*map(quoted, self._types)], [*map(quoted, self.folders)]
+        values = {
+            name: cast_text(kind, quoted(name), self.options) if name in self._cast else quoted(name)
+            for name, kind in compared.items()
+        }
+        known = guessed(self.options)
+        misread = {
+            name: is_misread(kind, _typed(name), quoted(name) if name in self._cast else "''", known)
+            for name, kind in compared.items()
+        }
+        empty = literal(next((v for n, v in self.options.items() if n.lower() == "nullvalue"), ""))
+        unread = [
+            f"{quoted(name)} <> {empty} and {_right(name)} is null"
+            if name in self._cast
+            else f"{quoted(name)} is not null and {_right(name)} is null"
+            for name in compared
         ]
-        names = [f"__message.{quoted(name)} as {quoted(name)}" for name in self._types]
-        # The JSON reader returns NULL and no raw record for an empty text.
-        unread = f"coalesce(__message.{raw}, if(__message is null, __value, null)) as {raw}"
-        return first, [*names, unread, "__place"]
+        # Spark gives the text of a record only where it can't read it itself.
+        written = f"to_csv(struct({', '.join(texts)}), {self._map()})"
+        return [
+            ["*", *(f"{value} as {_typed(name)}" for name, value in values.items())],
+            ["*", *(f"if({misread[name]}, null, {_typed(name)}) as {_right(name)}" for name in compared)],
+            [
+                *others,
+                *(f"{_right(name)} as {quoted(name)}" for name in compared),
+                f"coalesce({raw}, case when {' or '.join(unread)} then {written} end) as {raw}",
+                *folders,
+            ],
+        ]
+
+    # JSON, from texts.
+
+    def _parsing_json(self) -> list[list[str]]:
+        """Returns the SELECT lists for files that are read as text, and for Kafka's messages.
+
+        A message without a value is a tombstone, which isn't unreadable. A blank line isn't a record.
+        """
+        assert self._text is not None
+        unread = f"array({self._row(f'cast(null as {self._struct})', '__value', '__value')})"
+        row = f"array({self._row('__parsed.record', '__parsed.text', '__parsed.text', '__parsed.own')})"
+        message = self._parsed("__value")
+        if self.are_messages:
+            # The JSON parser returns NULL for an empty text.
+            rows = f"if(__message is not null and not __more or __value is null, {row}, {unread})"
+            passed = ["__place"]
+        else:
+            blank = rf"if(__value rlike '\\S', {unread}, slice({unread}, 1, 0))"
+            rows = (
+                f"case when {json_texts.is_array('__value')} then if(__more, {unread}, {self._elements(unread)}) "
+                f"when __message is null then {blank} when __more then {unread} else {row} end"
+            )
+            message = f"if({json_texts.is_array('__value')}, null, {message})"
+            passed = [*map(quoted, self.folders)]
+        return [
+            [f"{self._text} as __value", *([f"{_OF_A_MESSAGE} as __place"] if self.are_messages else passed)],
+            [
+                f"{message} as __message",
+                f"{json_texts.is_more('__value', self._map())} as __more",
+                "__value",
+                *passed,
+            ],
+            ["*", f"{self._checked('__message', '__value')} as __parsed"],
+            # Spark doesn't compute the result of `explode` again for each column or condition that uses it.
+            [f"explode({rows}) as __row", *passed],
+            [
+                *(
+                    f"{self._exact.whole(name, f'__row.record.{quoted(name)}', '__row.own')} as {quoted(name)}"
+                    for name in self._types
+                ),
+                f"__row.raw as {quoted(self.raw)}",
+                f"__row.text as {_RECORD}",
+                f"__row.record is null as {_IS_WHOLE}",
+                *passed,
+            ],
+        ]
+
+    def _parsed(self, text: str) -> str:
+        return f"from_json({text}, {literal(self.schema)}, {self._map(self.raw)})"
+
+    @property
+    def _struct(self) -> str:
+        """The type of a parsed record."""
+        types = {**self._types, self.raw: "string"}
+        return f"struct<{','.join(f'{quoted(name)}:{kind}' for name, kind in types.items())}>"
+
+    @cached_property
+    def _exact(self) -> ExactValues:
+        return ExactValues(self._types, self._map(), self._map(_RAW), guessed(self.options))
+
+    def _checked(self, record: str, text: str) -> str:
+        """SQL for a parsed record with corrected values, its text, and the text again if something is unreadable."""
+        exact, raw = self._exact, f"{record}.{quoted(self.raw)}"
+        own = f"if({exact.are_whole(record)}, {text}, null)"
+        row = f"named_struct('record', {record}, 'text', {raw}, 'own', {own})"
+        may_differ = exact.may_differ(record, text)
+        if may_differ == "false":
+            return row
+        corrected = (
+            f"named_struct('record', named_struct({exact.corrected(record, '__v')}, {literal(self.raw)}, {raw}), "
+            f"'text', if({raw} is not null or {exact.are_misread(record, '__v')}, {text}, null), 'own', {own})"
+        )
+        return f"if({may_differ}, transform(array({exact.texts(text)}), __v -> {corrected})[0], {row})"
+
+    def _row(self, record: str, text: str, raw: str, own: str = "cast(null as string)") -> str:
+        """SQL for the row of a record, whose own text is only needed where it is read."""
+        return f"named_struct('record', {record}, 'text', {text}, 'raw', {raw}, 'own', {own})"
+
+    def _elements(self, unread: str) -> str:
+        """SQL for the rows of an array of records. All of them have the text of the array if one is unreadable."""
+        texts = json_texts.elements("__value", self._map())
+        parsed = f"transform({texts}, __t -> named_struct('record', {self._parsed('__t')}, 'text', __t))"
+        checked = f"transform({parsed}, __p -> {self._checked('__p.record', '__p.text')})"
+        row = self._row("__c.record", "__c.text", "if(__some, __value, null)", "__c.own")
+        some = "exists(__cs, __c -> __c.text is not null)"
+        rows = f"transform(array({some}), __some -> transform(__cs, __c -> {row}))[0]"
+        return f"coalesce(transform(array({checked}), __cs -> {rows})[0], {unread})"
+
+
+def _typed(name: str) -> str:
+    return quoted(f"__typed_{name}")
+
+
+def _right(name: str) -> str:
+    return quoted(f"__right_{name}")
 
 
 def _ddl(types: Mapping[str, str]) -> str:

@@ -25,7 +25,7 @@ from ..evolution.output_schema import fits
 from ..iceberg.table import IcebergTable
 from .file_names import check_folder
 from .initial_offset import SnapshotRead, reading_options
-from .records import read_files, read_messages, records_of, rows_of
+from .records import columns_of, read_files, records_of, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,7 +144,7 @@ def _read(
     read = _read_table if source.is_table else _read_files if source.is_files else _read_kafka
     found, records = read(spark, model, source)
     if stream.event_time is not None and stream.needs_time:
-        _check_event_time(model, stream, found)
+        _check_event_time(model, stream, columns_of(found, records))
     return as_rows(stream, found, records, counted=True)
 
 
@@ -227,12 +227,12 @@ def _read_files(
             )
     check_folder(spark, model, source, model.sources.index(source))
 
-    def read(options: Mapping[str, str], schema: StructType | str) -> DataFrame:
+    def read(format: str, options: Mapping[str, str], schema: StructType | str) -> DataFrame:
         if "maxfileage" not in {name.lower() for name in options}:
             options = {**options, "maxFileAge": _ANY_AGE}
         return (
-            spark.readStream.format(source.format)
-            .options(**with_checked_header(source.format, options))
+            spark.readStream.format(format)
+            .options(**with_checked_header(format, options))
             .schema(schema)
             .load(source.location)
         )
@@ -286,16 +286,16 @@ def of_messages(source: StreamSource, messages: DataFrame) -> tuple[DataFrame, R
         return messages, None
     records = records_of(messages.sparkSession, source, source.schema)
     assert records is not None
-    return read_messages(messages, records), records
+    return messages, records
 
 
-def _check_event_time(model: StreamModel, stream: StreamInput, rows: DataFrame) -> None:
+def _check_event_time(model: StreamModel, stream: StreamInput, columns: StructType) -> None:
     name = shown_time(stream.event_time or "")
-    found = _field(stream, rows.schema)
+    found = _field(stream, columns)
     if found is None:
         raise StreamError(
             f"Model {model.name}: its stream {stream.relation} has no column {name}, which is "
-            f"to be its event time. It has {', '.join(name for name in rows.columns if not name.startswith('__'))}."
+            f"to be its event time. It has {', '.join(name for name in columns.names if not name.startswith('__'))}."
         )
     if not is_time(found.dataType):
         kind = found.dataType.simpleString()

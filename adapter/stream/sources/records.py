@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...sources.unreadable import DROP, DROPPED, UNREADABLE, Records
+from ...sources.unreadable import DROP, DROPPED, LINE, UNREADABLE, Records
+from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.model import StreamSource
 
@@ -29,7 +30,7 @@ def records_of(spark: SparkSession, source: StreamSource, schema: StructType | s
 
 
 def read_files(
-    read: Callable[[Mapping[str, str], StructType | str], DataFrame],
+    read: Callable[[str, Mapping[str, str], StructType | str], DataFrame],
     records: Records | None,
     source: StreamSource,
     schema: StructType | str,
@@ -37,26 +38,27 @@ def read_files(
     """Reads the records of files, and returns them with the SQL that converts them to rows.
 
     Args:
-        read: reads files with options and columns.
+        read: reads files in a format, with options and columns.
         records: the result of `records_of`.
         source: the source.
         schema: its columns.
     """
     if records is None:
-        return read(source.options, schema), None
-    found = read(records.reading, records.schema)
-    folders = found.columns[found.columns.index(records.raw) + 1 :]
+        return read(source.format, source.options, schema), None
+    texts, reading = records.are_texts, records.reading
+    format, last = ("text", LINE) if texts else (source.format, records.raw)
+    found = read(format, reading, _TEXT if texts else records.schema)
+    folders = found.columns[found.columns.index(last) + 1 :]
     if not folders:
         return found, records
-    known = {name for name, _ in records.fields}
+    known = {name: kind for name, kind in records.fields}
+    if texts and (declared := {name: kind for name, kind in known.items() if name in folders}):
+        found = read(format, reading, ", ".join([_TEXT, *(f"{quoted(n)} {k}" for n, k in declared.items())]))
     more = [(name, type_text(found.schema[name].dataType)) for name in folders if name not in known]
     return found, replace(records, fields=[*records.fields, *more], folders=folders)
 
 
-def read_messages(messages: DataFrame, records: Records) -> DataFrame:
-    """Reads the records in Kafka's messages."""
-    first, then = records.of_messages()
-    return messages.selectExpr(*first).selectExpr(*then)
+_TEXT = f"{LINE} string"
 
 
 def rows_of(found: DataFrame, records: Records, wanted: Sequence[str] | None, counted: bool) -> DataFrame:
@@ -69,11 +71,28 @@ def rows_of(found: DataFrame, records: Records, wanted: Sequence[str] | None, co
         counted: whether rows keep a column with their unreadable values, to be counted.
     """
     hidden = DROPPED if records.on_error == DROP else UNREADABLE
+    records = records.of_columns(wanted)
+    for selected in records.parsing():
+        found = found.selectExpr(*selected)
     rows = found.selectExpr("*", f"{records.found(wanted)} as {hidden}")
     condition = records.condition(hidden)
     if condition is not None and not (counted and hidden == DROPPED):
         rows = rows.where(condition)
     return rows.selectExpr(*records.select(wanted, hidden), *([hidden] if counted else []))
+
+
+def columns_of(found: DataFrame, records: Records | None) -> StructType:
+    """Returns the columns of the rows that records convert to.
+
+    Args:
+        found: the records.
+        records: SQL that converts them; None if `found` has rows.
+    """
+    if records is None:
+        return found.schema
+    types = dict(records.fields)
+    names = [(name, types.get(name, "string")) for name in records.names]
+    return found.sparkSession.createDataFrame([], ", ".join(f"{quoted(n)} {k}" for n, k in names)).schema
 
 
 def readable(rows: DataFrame) -> DataFrame:

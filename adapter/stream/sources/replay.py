@@ -253,13 +253,11 @@ def _rows(spark: SparkSession, model: StreamModel, read: _Read) -> tuple[DataFra
         return of_messages(source, spark.read.format("kafka").options(**options).load())
     schema = schema_of_files(spark, model, source)
 
-    def reading(options: Mapping[str, str], schema: StructType | str) -> DataFrame:
+    def reading(format: str, options: Mapping[str, str], schema: StructType | str) -> DataFrame:
         if not read.files:
-            nothing = spark.readStream.format(source.format).schema(schema).load(source.location)
+            nothing = spark.readStream.format(format).schema(schema).load(source.location)
             return spark.createDataFrame([], nothing.schema)
-        reader = spark.read.format(source.format).options(
-            **without_limits(with_checked_header(source.format, options))
-        )
+        reader = spark.read.format(format).options(**without_limits(with_checked_header(format, options)))
         if "*" not in source.location:
             # Folder names give columns, as in the stream; but not with patterns.
             reader = reader.option("basePath", source.location)

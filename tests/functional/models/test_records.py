@@ -46,6 +46,183 @@ def source(name: str, folder: Path, format: str, schema: str, more: str = "", op
 """
 
 
+BEHIND = """
+{"id": 1, "v": 1}{"id": 2, "v": 10}{"id": 3, "v": 100}
+{"id": 4, "v": 1000} oops
+{"id": 5, "v": 1},
+{"id": 6, "v": 1}}
+{"id": 7, "v": 1}]}
+[{"id": 8, "v": 1}, {"id": 9, "v": 2}] x
+[{"id": 10, "v": 1}, {"id": 11, "v": 2}]
+{"id": 12, "v": 1, "m": {"a": 1}} {
+{"id": 13, "v": 1, "m": {"a": "} {", "b": [{"c": {"d": 1}}]}}
+"""
+WHOLE = "(whole record)"
+
+
+class TestWhatStandsBehindARecord:
+    """Spark's parser stops where the first value of a text ends."""
+
+    @pytest.fixture(scope="class")
+    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        folder = tmp_path_factory.mktemp("behind")
+        for name, texts in {
+            "lines": [BEHIND],
+            "whole": [
+                '{"id": 1}\n{"id": 2}\n',
+                '{\n"id": 3\n}\n{"id": 4}',
+                '[{"id": 5}]\n[{"id": 6}]',
+                '\ufeff[{"id": 7},\n{"id": 8}]\n',
+            ],
+        }.items():
+            (folder / name / "day=2025-01-02").mkdir(parents=True)
+            for number, text in enumerate(texts):
+                (folder / name / "day=2025-01-02" / f"{number}.json").write_text(text)
+        return folder
+
+    @pytest.fixture(scope="class")
+    def models(self, folder: Path) -> dict[str, str]:
+        lines, whole, columns = folder / "lines", folder / "whole", "id bigint, v bigint, day string"
+        declared = [
+            source("warned", lines, "json", columns),
+            source("failed", lines, "json", columns, "on_error: fail"),
+            source("dropped", lines, "json", columns, "on_error: drop"),
+            source("kept", lines, "json", columns, "on_error: keep_raw"),
+            source("whole", whole, "json", columns, "", ", multiLine: true"),
+            source("whole_failed", whole, "json", columns, "on_error: fail", ", multiLine: true"),
+        ]
+        stream = (
+            "{{ config(materialized='streaming_table') }} select * from {{ stream(source('raw', 'NAME')) }}"
+        )
+        table = "{{ config(materialized='table') }} select * from {{ source('raw', 'NAME') }}"
+        names = ("warned", "failed", "dropped", "kept", "whole", "whole_failed")
+        models = {f"{name}_s.sql": stream.replace("NAME", name) for name in names}
+        models |= {f"{name}_t.sql": table.replace("NAME", name) for name in names}
+        return {**models, "sources.yml": "sources:\n  - name: raw\n    tables:" + "".join(declared)}
+
+    def test_it_counts(self, project: Any) -> None:
+        results = {result.node.name: result for result in run_dbt(["run"], expect_pass=False)}
+
+        def rows(name: str, columns: str) -> list[tuple[Any, ...]]:
+            return sorted(
+                map(
+                    tuple, project.run_sql(f"select {columns} from {project.test_schema}.{name}", fetch="all")
+                )
+            )
+
+        for name, count in {"warned": 7, "dropped": 7, "kept": 7, "whole": 3}.items():
+            found = results[f"{name}_s"].adapter_response["unreadable"]
+            assert found == {f"raw.{name}": {"rows": count, "columns": {WHOLE: count}}}
+            assert rows(f"{name}_s", "string(struct(*))") == rows(f"{name}_t", "string(struct(*))")
+        assert rows("warned_s", "coalesce(id, 0), day") == [(0, "2025-01-02")] * 7 + [
+            (number, "2025-01-02") for number in (10, 11, 13)
+        ]
+        assert rows("dropped_s", "id") == [(10,), (11,), (13,)]
+        assert ('{"id": 4, "v": 1000} oops',) in rows("kept_s", "coalesce(_raw_record, '')")
+        assert rows("whole_s", "coalesce(id, 0)") == [(0,), (0,), (0,), (7,), (8,)]
+        for name in ("failed", "whole_failed"):
+            for kind in ("s", "t"):
+                assert f"Source raw.{name}: the record '{{" in results[f"{name}_{kind}"].message
+
+
+MISREAD_JSON = """
+{"id": 1, "t": "10:15:00", "d": "2024-05-06", "x": 1.5, "f": 1, "s": 2.50}
+{"id": 2, "t": "2024-05-06 10:15:00", "d": "2024-05-06T25:99", "x": 1e999, "f": 1e39, "s": {"a": 1.10,  "b": 2}}
+{"id": 3, "t": "2024-05-06T10:15:00Z", "d": "2024-05-06 00:00:00", "x": "Infinity", "f": -INF, "s": "10:15"}
+{"id": 4, "t": 1700000000000, "d": "20000", "x": 1, "f": 1, "n": [{"t": "T10:15", "d": "365"}, {"d": "2024-05-06"}]}
+{"id": 5, "t": 1700000000, "d": "2024-5-6", "s": 0.1234567890123456789, "n": [{"t": "2024-05-06", "d": "2024-05-06"}]}
+"""
+MISREAD_CSV = """
+1,10:15:00,2024-05-06,1.5,1,x
+2,2024-05-06 10:15:00,2024-05-06T25:99,1e999,1e39,x
+3,2024-05-06T10:15:00Z,2024-05-06 00:00:00,Infinity,-Inf,"10:15"
+4,T10:15,20000,1,1,"a,b"
+5,2024-05-06,2024-5-6,,,
+6,soon,2024-05-06,much,1,x
+"""
+OF_MISREAD = "id bigint, t timestamp, d date, x double, f float, s string"
+
+
+class TestMisreadValues:
+    """Values that Spark's parsers accept with another meaning than the text has."""
+
+    @pytest.fixture(scope="class")
+    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        folder = tmp_path_factory.mktemp("misread")
+        for name, text in {"json": MISREAD_JSON, "csv": MISREAD_CSV}.items():
+            (folder / name).mkdir()
+            (folder / name / f"part.{name}").write_text(text.lstrip())
+        return folder
+
+    @pytest.fixture(scope="class")
+    def models(self, folder: Path) -> dict[str, str]:
+        columns = f"{OF_MISREAD}, n array<struct<t: timestamp, d: date>>"
+        declared = [
+            source("as_json", folder / "json", "json", columns),
+            source("json_failed", folder / "json", "json", columns, "on_error: fail"),
+            source("json_kept", folder / "json", "json", columns, "on_error: keep_raw"),
+            source("as_csv", folder / "csv", "csv", OF_MISREAD),
+            source("csv_dropped", folder / "csv", "csv", OF_MISREAD, "on_error: drop"),
+            source("csv_kept", folder / "csv", "csv", OF_MISREAD, "on_error: keep_raw"),
+        ]
+        models = {}
+        for name in ("as_json", "json_failed", "json_kept", "as_csv", "csv_dropped", "csv_kept"):
+            models[f"{name}_s.sql"] = (
+                "{{ config(materialized='streaming_table') }} "
+                f"select * from {{{{ stream(source('raw', '{name}')) }}}}"
+            )
+            models[f"{name}_t.sql"] = (
+                f"{{{{ config(materialized='table') }}}} select * from {{{{ source('raw', '{name}') }}}}"
+            )
+        return {**models, "sources.yml": "sources:\n  - name: raw\n    tables:" + "".join(declared)}
+
+    def test_they_are_unreadable(self, project: Any) -> None:
+        results = {result.node.name: result for result in run_dbt(["run"], expect_pass=False)}
+
+        def rows(name: str, columns: str) -> list[tuple[Any, ...]]:
+            found = project.run_sql(f"select {columns} from {project.test_schema}.{name}", fetch="all")
+            return sorted(map(tuple, found), key=str)
+
+        for name, count, columns in (
+            ("as_json", 3, {"t": 2, "d": 2, "x": 1, "f": 1, "n": 1}),
+            ("json_kept", 3, {"t": 2, "d": 2, "x": 1, "f": 1, "n": 1}),
+            ("as_csv", 4, {"t": 3, "d": 2, "x": 2, "f": 1}),
+            ("csv_dropped", 4, {"t": 3, "d": 2, "x": 2, "f": 1}),
+            ("csv_kept", 4, {"t": 3, "d": 2, "x": 2, "f": 1}),
+        ):
+            found = results[f"{name}_s"].adapter_response["unreadable"]
+            assert found == {f"raw.{name}": {"rows": count, "columns": columns}}, name
+            assert rows(f"{name}_s", "to_json(struct(*))") == rows(f"{name}_t", "to_json(struct(*))")
+        assert rows("as_json_s", "id, s") == [
+            (1, "2.50"),
+            (2, '{"a": 1.10,  "b": 2}'),
+            (3, "10:15"),
+            (4, None),
+            (5, "0.1234567890123456789"),
+        ]
+        assert rows("as_json_s", "id, to_json(n)") == [
+            (1, None),
+            (2, None),
+            (3, None),
+            (4, '[{},{"d":"2024-05-06"}]'),
+            (5, '[{"t":"2024-05-06T00:00:00.000Z","d":"2024-05-06"}]'),
+        ]
+        for name in ("as_json_s", "as_csv_s"):
+            assert [row for row in rows(name, "id, d is null, x, f") if row[0] == 3] == [
+                (3, False, float("inf"), float("-inf"))
+            ]
+        assert [row[0] for row in rows("csv_dropped_s", "id")] == [3, 5]
+        kept = dict(rows("csv_kept_s", "id, _raw_record"))
+        assert kept[4] == '4,T10:15,20000,1,1,"a,b"'
+        assert kept[3] is None and dict(rows("json_kept_s", "id, _raw_record"))[3] is None
+        for kind in ("s", "t"):
+            message = results[f"json_failed_{kind}"].message
+            assert (
+                "Source raw.json_failed: the value '10:15:00' of its column t can't be read as TIMESTAMP"
+                in message
+            )
+
+
 class TestUnreadable:
     @pytest.fixture(scope="class")
     def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -1,0 +1,277 @@
+"""Compares parsed JSON with its text, and corrects values that Spark's parser changes without an error.
+
+A number in a STRING column is formatted anew, 2.50 as 2.5 and 1e400 as "Infinity": it gets its own text. A value with
+another meaning than its text (`misread_values`) becomes NULL, as others that can't be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..util.quoting import literal
+from ..util.quoting import quote as quoted
+from .misread_values import (
+    DATE,
+    KINDS,
+    TIMESTAMP,
+    dates_in_json,
+    is_misread,
+    may_be_misread,
+    may_be_time_of_day,
+    spellings,
+    times_in_json,
+)
+from .nested_types import Kind
+
+RAW = "__raw_record"
+"""The column for the text of an unreadable record."""
+_TEXT = "string"
+_CHECKED = KINDS | {_TEXT}
+_DEPTH = 8
+"""How many levels of nested objects and arrays the text of a value may have."""
+_STRING = r'"(?:[^"\\]++|\\.)*+"'
+_NUMBER = r"[-+]?(?:[0-9][0-9.eE+-]*+|INF|Infinity|NaN)"
+_NUMBERS = rf"""\G((?:{_STRING}|'(?:[^'\\]++|\\.)*+'|[^"'0-9+\-IN]++)*+)({_NUMBER})"""
+_QUOTED = '$1"$2"'
+# What a number with a point or an exponent looks like when Spark has formatted it, and in JSON.
+_FORMATTED = r'^(?:-?\d++[.eE]|"-?(?:Infinity|NaN)"$)'
+_UNQUOTED = r"[:\[,]\s*+[-+]?(?:\d++[.eE]|I|N)"
+
+
+def _value(depth: int) -> str:
+    inner = f"|{_value(depth - 1)}" if depth else ""
+    return rf"""[\[{{](?:[^\[\]{{}}"'/\\]++|{_STRING}{inner})*+[\]}}]"""
+
+
+@dataclass(frozen=True)
+class ExactValues:
+    """SQL that corrects values of parsed records."""
+
+    types: Mapping[str, str]
+    """The columns of a record, with their types."""
+    options: str
+    """SQL for the map of Spark's options to parse with."""
+    options_with_raw: str
+    """The same with `RAW` as the column for the text of an unreadable record."""
+    guessed: Collection[str] = ()
+    """Types whose texts are parsed without a format."""
+
+    @cached_property
+    def _kinds(self) -> dict[str, Kind]:
+        return {name: Kind.of(kind) for name, kind in self.types.items()}
+
+    @cached_property
+    def _checked(self) -> dict[str, Kind]:
+        found = {name: kind.only(_CHECKED) for name, kind in self._kinds.items()}
+        return {name: kind for name, kind in found.items() if kind is not None}
+
+    def may_differ(self, record: str, text: str) -> str:
+        """Returns SQL for whether a parsed record looks as if it had other values than its text.
+
+        >>> ExactValues({"n": "int", "b": "tinyint"}, "map()", "map()").may_differ("record", "text")
+        'coalesce(record.`b` < 0, false)'
+
+        Args:
+            record: SQL for the record.
+            text: SQL for its text.
+        """
+        leaves = [
+            leaf
+            for name, kind in self._checked.items()
+            for leaf in _leaves(kind, name, f"{record}.{quoted(name)}")
+        ]
+        formatted = [
+            f"array_join({leaf.value}, '\\n') rlike {literal('(?m)' + _FORMATTED)}"
+            if leaf.is_many
+            else f"({leaf.value} >= '\"' and {leaf.value} < ':' and {leaf.value} rlike {literal(_FORMATTED)})"
+            for leaf in leaves
+            if leaf.kind == _TEXT
+        ]
+        found = [may_be_misread(leaf.kind, leaf.value, leaf.is_many) for leaf in leaves if leaf.kind != _TEXT]
+        if formatted:
+            found.append(f"(({' or '.join(formatted)}) and {text} rlike {literal(_UNQUOTED)})")
+        dates, times = (
+            [leaf for leaf in leaves if leaf.kind == kind and kind in self.guessed]
+            for kind in (DATE, TIMESTAMP)
+        )
+        if dates:
+            found.append(f"{text} rlike {literal(dates_in_json(_names(dates)))}")
+        if times:
+            near = [
+                f"{leaf.value} is not null" if leaf.is_many else may_be_time_of_day(leaf.value)
+                for leaf in times
+            ]
+            found.append(f"(({' or '.join(near)}) and {text} rlike {literal(times_in_json(_names(times)))})")
+        return f"coalesce({' or '.join(found)}, false)" if found else "false"
+
+    def corrected(self, record: str, texts: str) -> str:
+        """Returns SQL for a parsed record's columns with corrected values, as arguments of `named_struct`.
+
+        Args:
+            record: SQL for the record.
+            texts: SQL for its checked values as `texts` gives them.
+        """
+        return ", ".join(
+            f"{literal(name)}, "
+            + (
+                self._corrected(
+                    kind, self._checked[name], f"{record}.{quoted(name)}", f"{texts}.{quoted(name)}"
+                )
+                if name in self._checked
+                else f"{record}.{quoted(name)}"
+            )
+            for name, kind in self._kinds.items()
+        )
+
+    def texts(self, text: str) -> str:
+        """Returns SQL for the checked values of a record as texts.
+
+        Args:
+            text: SQL for the text of the record.
+        """
+        columns = {name: kind.as_texts for name, kind in self._checked.items()} | {RAW: "string"}
+        schema = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
+        # Between quotes, a number keeps its digits.
+        quoting = f"regexp_replace({text}, {literal(_NUMBERS)}, {literal(_QUOTED)})"
+        found, plain = (
+            f"from_json({each}, {literal(schema)}, {self.options_with_raw})" for each in (quoting, text)
+        )
+        return f"transform(array({found}), __x -> if(__x.{RAW} is null, __x, {plain}))[0]"
+
+    def text(self, name: str, texts: str) -> str | None:
+        """Returns SQL for the text of a column that isn't nested; None if it isn't among the checked values."""
+        kind = self._checked.get(name)
+        return None if kind is None or kind.parts else f"{texts}.{quoted(name)}"
+
+    def is_misread(self, name: str, record: str, texts: str) -> str:
+        """Returns SQL for whether a column, or a value in it, has another meaning than its text."""
+        if name not in self._checked or self._checked[name].only(KINDS) is None:
+            return "false"
+        return self._is_misread(self._checked[name], f"{record}.{quoted(name)}", f"{texts}.{quoted(name)}", 0)
+
+    def are_misread(self, record: str, texts: str) -> str:
+        """Returns SQL for whether any value has another meaning than its text."""
+        found = [self.is_misread(name, record, texts) for name in self._checked]
+        return " or ".join(each for each in found if each != "false") or "false"
+
+    def whole(self, name: str, value: str, text: str) -> str:
+        """Returns SQL for a column in which a STRING that is an object or an array keeps its text.
+
+        Args:
+            name: the column.
+            value: SQL for its value.
+            text: SQL for the text of the record.
+        """
+        if self.types[name] != _TEXT:
+            return value
+        named = rf'(?s)"(?:{"|".join(spellings(name))})"\s*+:\s*+({_value(_DEPTH)})'
+        texts = f"regexp_extract_all({text}, {literal(named)}, 1)"
+        again = f"""from_json(concat('{{"x":', __c, '}}'), 'x string', {self.options}).x"""
+        found = f"try_element_at(filter({texts}, __c -> {again} = {value}), 1)"
+        return f"case when {_is_whole(value)} then coalesce({found}, {value}) else {value} end"
+
+    def are_whole(self, record: str) -> str:
+        """Returns SQL for whether a STRING of a record may be an object or an array, whose text `whole` finds."""
+        names = [name for name, kind in self.types.items() if kind == _TEXT]
+        found = " or ".join(_is_whole(f"{record}.{quoted(name)}") for name in names)
+        return f"coalesce({found}, false)" if found else "false"
+
+    def _is_misread(self, kind: Kind, value: str, text: str, depth: int) -> str:
+        if not kind.parts:
+            if kind.name == _TEXT:
+                return "false"
+            return f"coalesce({is_misread(kind.name, value, text, self.guessed)}, false)"
+        if kind.name == "struct":
+            found = [
+                self._is_misread(part, f"{value}.{quoted(name)}", f"{text}.{quoted(name)}", depth)
+                for name, part in kind.parts.items()
+            ]
+            return f"({' or '.join(each for each in found if each != 'false') or 'false'})"
+        found = [_each(kind, kind, value, text, depth, self._is_misread)]
+        values = found[0] if kind.name == "array" else f"map_values({found[0]})"
+        return f"coalesce(exists({values}, __q -> __q), false)"
+
+    def _corrected(self, kind: Kind, checked: Kind, value: str, text: str, depth: int = 0) -> str:
+        """Returns SQL for a value with its parts corrected.
+
+        Args:
+            kind: its type.
+            checked: the type with only the parts to check.
+            value: SQL for the parsed value.
+            text: SQL for it as texts.
+            depth: how many arrays and maps it is in.
+        """
+        if kind.name == "struct" and kind.parts:
+            fields = ", ".join(
+                f"{literal(name)}, "
+                + (
+                    self._corrected(
+                        part, checked.parts[name], f"{value}.{quoted(name)}", f"{text}.{quoted(name)}", depth
+                    )
+                    if name in checked.parts
+                    else f"{value}.{quoted(name)}"
+                )
+                for name, part in kind.parts.items()
+            )
+            return f"if({value} is null, null, named_struct({fields}))"
+        if kind.parts:
+
+            def inner(checked: Kind, value: str, text: str, depth: int) -> str:
+                (part,) = kind.parts.values()
+                return self._corrected(part, checked, value, text, depth)
+
+            return f"coalesce({_each(kind, checked, value, text, depth, inner)}, {value})"
+        if kind.name == _TEXT:
+            return f"if({_is_whole(value)} or {text} is null, {value}, {text})"
+        return f"if({self._is_misread(kind, value, text, depth)}, null, {value})"
+
+
+def _names(leaves: Iterable[_Leaf]) -> list[str]:
+    return sorted({leaf.name for leaf in leaves})
+
+
+def _is_whole(value: str) -> str:
+    return f"startswith({value}, '{{') or startswith({value}, '[')"
+
+
+def _each(
+    kind: Kind,
+    checked: Kind,
+    value: str,
+    text: str,
+    depth: int,
+    of_one: Callable[[Kind, str, str, int], str],
+) -> str:
+    """Returns SQL for an array or a map with each value replaced."""
+    (part,) = checked.parts.values()
+    key, one, other = f"__k{depth}", f"__a{depth}", f"__b{depth}"
+    if kind.name == "array":
+        return f"zip_with({value}, {text}, ({one}, {other}) -> {of_one(part, one, other, depth + 1)})"
+    found = of_one(part, one, f"try_element_at({text}, {key})", depth + 1)
+    return f"transform_values({value}, ({key}, {one}) -> {found})"
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    name: str
+    """Its field."""
+    kind: str
+    value: str
+    """SQL for the value, or for an array of them."""
+    is_many: bool
+
+
+def _leaves(kind: Kind, name: str, path: str, is_many: bool = False) -> Iterator[_Leaf]:
+    """Yields the simple values of a column."""
+    if not kind.parts:
+        yield _Leaf(name, kind.name, path, is_many)
+    elif kind.name == "struct":
+        for field, part in kind.parts.items():
+            yield from _leaves(part, field, f"{path}.{quoted(field)}", is_many)
+    elif kind.name == "array":
+        yield from _leaves(kind.parts["element"], name, f"flatten({path})" if is_many else path, True)
+    else:
+        values = f"flatten(transform({path}, __m -> map_values(__m)))" if is_many else f"map_values({path})"
+        yield from _leaves(kind.parts["value"], name, values, True)

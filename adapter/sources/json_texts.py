@@ -1,0 +1,109 @@
+"""Texts that should be one JSON value each, and detection of what follows that value.
+
+Spark's parser stops at the end of the first value of a text and ignores the rest: another record, half of one, an
+extra comma. Regular expressions recognize most texts that are one value. Others are parsed within brackets, where only
+one value is allowed.
+"""
+
+from __future__ import annotations
+
+from ..util.quoting import literal
+
+_DEPTH = 5
+"""How many levels of nested objects the regular expressions follow."""
+_STRING = r'"(?:[^"\\]++|\\.)*+"'
+# Other quotes, comments and escapes, which Spark's options allow, are left to the parser.
+_OTHERS = r"""[^{}"'/\\]++"""
+
+
+def _object(depth: int) -> str:
+    inner = f"|{_object(depth - 1)}" if depth else ""
+    return rf"\{{(?:{_OTHERS}|{_STRING}{inner})*+\}}"
+
+
+_OBJECT = _object(_DEPTH)
+_ONE = rf"(?s)^\s*+{_OBJECT}\s*+$"
+_ARRAY = rf"(?s)^\s*+\[\s*+(?:{_OBJECT}\s*+(?:,\s*+{_OBJECT}\s*+)*+)?\]\s*+$"
+
+
+def is_array(text: str) -> str:
+    """Returns SQL for whether a text begins as a JSON array."""
+    return rf"{text} rlike '^\\s*+\\['"
+
+
+def is_more(text: str, options: str) -> str:
+    """Returns SQL for whether a text isn't exactly one JSON value.
+
+    Args:
+        text: SQL for the text.
+        options: SQL for the map of Spark's options to parse with.
+    """
+    # The closing bracket of one is an error in the other.
+    in_array = f"size(from_json(concat('[', {text}, '\\n]'), 'array<string>', {options})) = 1"
+    in_object = f"""size(from_json(concat('{{"x":', {text}, '\\n}}'), 'map<string,string>', {options})) = 1"""
+    # Most records have only one closing brace, at the end.
+    inner = f"substring({text}, 1, length({text}) - 1)"
+    is_flat = f"startswith({text}, '{{') and endswith({text}, '}}') and not contains({inner}, '}}')"
+    return (
+        f"case when not is_valid_utf8({text}) then true when {is_flat} then false "
+        f"when {text} rlike {literal(_ONE)} then false when {text} rlike {literal(_ARRAY)} then false "
+        f"else not coalesce({in_array} and {in_object}, false) end"
+    )
+
+
+def elements(text: str, options: str) -> str:
+    """Returns SQL for the texts of an array's objects; NULL if an element isn't an object.
+
+    Args:
+        text: SQL for the text of an array.
+        options: SQL for the map of Spark's options to parse with.
+    """
+    # Spark's parser would format numbers anew.
+    found = (
+        f"if({text} rlike {literal(_ARRAY)}, regexp_extract_all({text}, {literal('(?s)' + _OBJECT)}, 0), "
+        f"from_json({text}, 'array<string>', {options}))"
+    )
+    is_other = "__x is null or not startswith(__x, '{')"
+    return f"transform(array({found}), __e -> if(exists(__e, __x -> {is_other}), null, __e))[0]"
+
+
+def decoded(value: str, encoding: str | None, separator: str | None, is_file: bool) -> str | None:
+    """Returns SQL for the text of a file or of one of its lines; None if Spark's SQL can't decode it.
+
+    Args:
+        value: SQL for the value of the text reader, whose bytes are those of the file.
+        encoding: the source's option `encoding`.
+        separator: the source's option `lineSep`.
+        is_file: whether it is the text of a whole file, which may begin with a byte order mark.
+
+    >>> decoded("value", None, None, False), decoded("value", "Shift_JIS", None, False)
+    ('value', None)
+    >>> decoded("value", "UTF-16LE", "|", False)
+    "trim(LEADING '\\ufeff' FROM decode(cast(value as binary), 'UTF-16LE'))"
+    """
+    said = (encoding or "").upper()
+    if not is_file and said.startswith("UTF-16") and separator is None:
+        return None  # Spark's reader of JSON says that it needs lineSep.
+    if said in ("", "UTF-8", "US-ASCII"):
+        text = _detected(value) if is_file and not said else value
+    elif said in ("ISO-8859-1", "UTF-16BE", "UTF-16LE") or (is_file and said in ("UTF-16", "UTF-32")):
+        text = f"decode(cast({value} as binary), {literal(said)})"
+    else:
+        return None
+    return text if text == value and not is_file else f"trim(LEADING '\ufeff' FROM {text})"
+
+
+def _detected(value: str) -> str:
+    """Returns SQL for the text of a file whose encoding shows in its first bytes, as JSON's parser detects it."""
+    first = f"hex(substr(cast({value} as binary), 1, 4))"
+    encodings = {
+        "^(0000FEFF|FFFE0000|000000)": "UTF-32",
+        "^(FEFF|FFFE)": "UTF-16",
+        "^00": "UTF-16BE",
+        "^..00": "UTF-16LE",
+    }
+    cases = " ".join(
+        f"when {first} rlike '{bytes}' then decode(cast({value} as binary), '{name}')"
+        for bytes, name in encodings.items()
+    )
+    return f"case {cases} else {value} end"

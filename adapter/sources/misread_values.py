@@ -1,0 +1,164 @@
+"""SQL for values that Spark's parsers of text accept with another meaning than the text has.
+
+A time of day as a TIMESTAMP gets the date of the run, text behind a DATE is cut off, a short number as a DATE counts
+days from 1970, a number that is too large for a DOUBLE is Infinity, and 200 as a TINYINT is -56.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+from ..util.quoting import literal
+
+DATE, TIMESTAMP, TIMESTAMP_NTZ, DOUBLE, FLOAT, TINYINT = (
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+    "double",
+    "float",
+    "tinyint",
+)
+KINDS = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ, DOUBLE, FLOAT, TINYINT})
+_FORMATS = {DATE: "dateformat", TIMESTAMP: "timestampformat"}
+_FALLBACK = "enabledatetimeparsingfallback"
+_LAST = {
+    DATE: "date'9999-12-31'",
+    TIMESTAMP: "timestamp'9999-12-31 23:59:59.999999'",
+    TIMESTAMP_NTZ: "timestamp_ntz'9999-12-31 23:59:59.999999'",
+}
+_TIME_OF_DAY = r"^\s*+(?:T|\d{1,2}:)"
+# A midnight behind a date says nothing more.
+_DATE = (
+    r"^\s*+[+-]?\d{4,}(?:-\d{1,2}){0,2}"
+    r"(?:[T ]\s*+(?:0{1,2}(?::0{1,2}){0,2}(?:\.0+)?\s*+(?:Z|UTC|GMT|[+-]\d{1,2}(?::?\d{1,2})?)?)?)?\s*+$"
+)
+_PLAIN_DATE = r"""\d{4}-\d\d-\d\d["']"""
+# Digits, T, colon, minus, plus and space, which nobody has to escape.
+_ESCAPED = r"u00(?:3[0-9aA]|54|2[0bBdD])"
+
+
+def guessed(options: Mapping[str, str]) -> frozenset[str]:
+    """Returns the types whose texts Spark parses without a format, as the options of a source say.
+
+    >>> sorted(guessed({})), sorted(guessed({"DateFormat": "d/M/y"}))
+    (['date', 'timestamp'], ['timestamp'])
+    """
+    said = {name.lower(): str(value).lower() for name, value in options.items()}
+    return frozenset(
+        kind for kind, name in _FORMATS.items() if name not in said or said.get(_FALLBACK) == "true"
+    )
+
+
+def is_misread(kind: str, value: str, text: str, guessed: Collection[str]) -> str:
+    """Returns SQL for whether a value has another meaning than its text.
+
+    Args:
+        kind: its type, one of `KINDS`.
+        value: SQL for the parsed value.
+        text: SQL for its text.
+        guessed: types that are parsed without a format.
+    """
+    if kind in (DOUBLE, FLOAT):
+        return rf"abs({value}) = double('infinity') and {text} rlike '\\d'"
+    if kind == TINYINT:
+        return f"{value} < 0 and not startswith(trim({text}), '-')"
+    found = f"{value} > {_LAST[kind]}"
+    if kind in guessed and kind == DATE:
+        return f"{value} is not null and ({found} or not {text} rlike {literal(_DATE)})"
+    if kind in guessed and kind == TIMESTAMP:
+        return f"{value} is not null and ({found} or {text} rlike {literal(_TIME_OF_DAY)})"
+    return found
+
+
+def cast_text(kind: str, text: str, options: Mapping[str, str]) -> str:
+    """Returns SQL for the value that Spark's reader of CSV parses from a text; NULL if it can't.
+
+    Args:
+        kind: its type: a DOUBLE, a FLOAT, or one that is parsed without a format.
+        text: SQL for the text.
+        options: the options of the source.
+    """
+    said = {name.lower(): str(value) for name, value in options.items()}
+    empty = literal(said.get("nullvalue", ""))
+    if kind in (DOUBLE, FLOAT):
+        named = {
+            "NaN": said.get("nanvalue", "NaN"),
+            "Infinity": said.get("positiveinf", "Inf"),
+            "-Infinity": said.get("negativeinf", "-Inf"),
+        }
+        cases = "".join(
+            f"when {text} = {literal(name)} then {kind}('{value}') " for value, name in named.items()
+        )
+        # A cast also accepts such names in other spellings.
+        number = rf"{text} rlike '\\d|^\\s*[-+]?(?:Infinity|NaN)\\s*$'"
+        return (
+            f"case when {text} = {empty} then null {cases}when {number} then try_cast({text} as {kind}) end"
+        )
+    found = f"try_cast({text} as {kind})"
+    if "timezone" in said and kind == TIMESTAMP:
+        zone = f"map('timeZone', {literal(said['timezone'])})"
+        found = f"from_json(to_json(named_struct('x', {text})), 'x timestamp', {zone}).x"
+    return f"case when {text} = {empty} then null else {found} end"
+
+
+def may_be_misread(kind: str, value: str, is_many: bool) -> str:
+    """Returns SQL for whether a parsed value looks misread; `in_text` finds others.
+
+    Args:
+        kind: its type, one of `KINDS`.
+        value: SQL for the value.
+        is_many: whether it is an array of values.
+    """
+    if kind in (DOUBLE, FLOAT):
+        if is_many:
+            ends = (f"array_contains({value}, {kind}('{sign}infinity'))" for sign in ("", "-"))
+            return f"({' or '.join(ends)})"
+        return f"abs({value}) = double('infinity')"
+    if kind == TINYINT:
+        return f"{f'array_min({value})' if is_many else value} < 0"
+    return f"{f'array_max({value})' if is_many else value} > {_LAST[kind]}"
+
+
+def dates_in_json(names: Collection[str]) -> str:
+    """Returns a regular expression for JSON in which a guessed DATE may be misread.
+
+    Args:
+        names: fields that are a DATE, or an array or a map of them.
+    """
+    return _in_json(names, rf"(?!{_PLAIN_DATE})")
+
+
+def times_in_json(names: Collection[str]) -> str:
+    """Returns a regular expression for JSON in which a guessed TIMESTAMP may be misread.
+
+    Args:
+        names: fields that are a TIMESTAMP, or an array or a map of them.
+    """
+    return _in_json(names, r"\s*+(?:T|\d{1,2}:)")
+
+
+def _in_json(names: Collection[str], rest: str) -> str:
+    found = rf"""(?:{_names(names)})["']?+\s*+:\s*+(?:[\[{{]|["']{rest})"""
+    # A regular expression is fast if few characters can be its first.
+    return rf"""["'{{,\\]\s*+(?:{found}|{_ESCAPED})"""
+
+
+def may_be_time_of_day(value: str) -> str:
+    """Returns SQL for whether a TIMESTAMP is near the time of the run, from which a time of day gets its date."""
+    days = "interval 2 days"
+    return f"{value} > current_timestamp() - {days} and {value} < current_timestamp() + {days}"
+
+
+def _names(names: Iterable[str]) -> str:
+    return "|".join(spelling for name in names for spelling in spellings(name))
+
+
+def spellings(name: str) -> list[str]:
+    """Returns regular expressions for a name as JSON may write it.
+
+    >>> spellings("a.b"), spellings("ö")
+    (['a\\\\.b'], ['ö', '\\\\\\\\u00f6'])
+    """
+    return list(dict.fromkeys([re.escape(name), re.escape(json.dumps(name)[1:-1])]))
