@@ -111,8 +111,10 @@ def _input_problem(model: StreamModel, found: Found) -> str | None:
     """Returns the problem if the stream has read the changelog of an upstream model that no longer writes one."""
     was = {tuple(parts(name)) for name in found.reads}
     for source in model.sources:
+        if not source.is_table:
+            continue
         changes = with_suffix(source.location, CHANGES)
-        if source.is_table and tuple(parts(changes)) in was:
+        if tuple(parts(changes)) in was:
             name = parts(source.location)[-1]
             return (
                 f"it has read the changes of {source.location} ({changes}), and no streaming model that updates its "
