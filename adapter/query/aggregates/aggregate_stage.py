@@ -38,7 +38,7 @@ from .aggregates import DISTINCT, KEPT, PLAIN_WHEN_DISTINCT, RETRACTABLE, TYPED
 from .grouping import grouping
 from .metric_columns import MetricColumns
 from .model import FLAGS, DistinctSet, Flag, Key, Metric
-from .types import types_of
+from .types import Types, types_of
 
 EVENT_TIME = "event_time"
 WINDOW_START, WINDOW_END, WINDOW_TIME, SLICE_END = "window_start", "window_end", "window_time", "slice_end"
@@ -337,18 +337,23 @@ class StageBuilder:
             return self._grouping(node)
         if isinstance(node, exp.Filter | exp.WithinGroup | exp.AggFunc):
             return exp.column(self._metric(node), quoted=True)
+        if isinstance(node, exp.Window):
+            return self._rewrite_over(node, aliases)
         copy = node.copy()
-        if isinstance(node, exp.Window):  # sum(count(*)) over (…): the outer call is no aggregate
-            call = copy.this.this if isinstance(copy.this, exp.IgnoreNulls | exp.RespectNulls) else copy.this
-            for child in list(call.iter_expressions()):
-                child.replace(self._rewrite(child, aliases))
-            for name in ("partition_by", "order", "spec"):
-                value = copy.args.get(name)
-                for child in value if isinstance(value, list) else [value] if value else []:
-                    child.replace(self._rewrite(child, aliases))
-            return copy
         for child in list(copy.iter_expressions()):
             child.replace(self._rewrite(child, aliases))
+        return copy
+
+    def _rewrite_over(self, node: exp.Window, aliases: bool) -> exp.Expr:
+        """Rewrites OVER over finished windows, as in ``sum(count(*)) over (…)``: the outer call is no aggregate."""
+        copy = node.copy()
+        call = copy.this.this if isinstance(copy.this, exp.IgnoreNulls | exp.RespectNulls) else copy.this
+        for child in list(call.iter_expressions()):
+            child.replace(self._rewrite(child, aliases))
+        for name in ("partition_by", "order", "spec"):
+            value = copy.args.get(name)
+            for child in value if isinstance(value, list) else [value] if value else []:
+                child.replace(self._rewrite(child, aliases))
         return copy
 
     def _grouping(self, node: exp.Expr) -> exp.Expr:
@@ -375,49 +380,35 @@ class StageBuilder:
     # -- aggregates --------------------------------------------------------------------------------
 
     def _metric(self, node: exp.Expr) -> str:
+        """Returns the name of the metric that stores an aggregate.
+
+        Raises:
+            NotMergeable: the aggregate isn't kept as partial aggregates.
+            QueryError: it is an aggregate of an aggregate.
+        """
         call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
         within = isinstance(call, exp.WithinGroup)
         call = call.this if within else call
         name = function_name(call)
         distinct = is_distinct(call) and name not in PLAIN_WHEN_DISTINCT
-        if within or name not in (DISTINCT if distinct else KEPT):
-            raise NotMergeable(
-                f"{name}({'DISTINCT …' if distinct else '…'}) is not kept as partial aggregates"
-            )
         asked = arguments(call)
-        if len(asked) > (2 if name.endswith("_by") else 1) and name != "count":
-            raise NotMergeable(f"'{sql(call)}' has more arguments than are kept as partial aggregates")
-        if distinct and (any(arg.find(exp.Star) for arg in asked) or (len(asked) > 1 and name != "count")):
-            raise NotMergeable(f"'{sql(call)}' is not kept as a distinct set")
-        types = types_of(call) if name in TYPED else None
-        if types is not None and name != "sum" and not types.divides_exactly:
-            raise NotMergeable(
-                f"the {types.result} of '{sql(call)}' has more digits than a quotient of sum and count, so it is not kept "
-                "as partial aggregates"
-            )
+        types = _mergeable_types(call, distinct, within)
         key = self._canonical(node)
         if key in self.metrics:
             return self.metrics[key].name
         if types is not None and distinct and types.argument.startswith("string"):
             # Spark deduplicates the numbers, not the texts: '1' and '1.0' are one value.
             asked = [exp.cast(arg.copy(), "double", dialect=DIALECT) for arg in asked]
-        star = [isinstance(arg, exp.Star) for arg in asked]
         if any(arg.find(exp.AggFunc, exp.Window) for arg in asked):
             raise QueryError(
                 f"'{sql(node)}' is an aggregate of an aggregate; compute the inner one in a subquery."
             )
-        columns = tuple(
-            "*" if is_star else self.row_column(arg) for is_star, arg in zip(star, asked, strict=True)
-        )
+        columns = tuple("*" if isinstance(arg, exp.Star) else self.row_column(arg) for arg in asked)
         where = self.row_column(condition) if condition is not None else None
         # An aggregate that can't retract is computed from counted values.
         by_value = distinct or (self.signed and name not in RETRACTABLE)
         values = ", ".join(self.text.expression(arg) for arg in asked)
         set_name = self._distinct_set(columns, values) if by_value else None
-        identity = self.text.expression(node)
-        if any(other.identity == identity for other in self.metrics.values()):
-            # Equal identity, but a different text: not known to be equal.
-            identity = f"{identity} written {key}"
         metric = Metric(
             name="",
             function=name,
@@ -428,7 +419,7 @@ class StageBuilder:
             distinct=distinct,
             signed=self.signed,
             types=types,
-            identity=identity,
+            identity=self._identity(node, key),
             rows=self._rows_of(node),
         )
         suffixes = [*MetricColumns(metric).suffixes, *(FLAGS if by_value else ())]
@@ -437,6 +428,13 @@ class StageBuilder:
         if set_name is not None:
             self._add_flag(", ".join(columns), metric)
         return metric.name
+
+    def _identity(self, node: exp.Expr, key: str) -> str:
+        """Returns what identifies an aggregate among others: its text, and how it is written if another one of the
+        same text is not known to be equal."""
+        identity = self.text.expression(node)
+        taken = any(other.identity == identity for other in self.metrics.values())
+        return f"{identity} written {key}" if taken else identity
 
     def _rows_of(self, node: exp.Expr) -> str:
         """Text of the input rows with the columns that an aggregate needs."""
@@ -582,3 +580,30 @@ def _conditions(select: exp.Select) -> list[exp.Expr]:
 def check_rows_of_stage(select: exp.Select, window: Window, sources: Sequence[FromRelation]) -> None:
     """Raises unless WHERE and joins of the aggregating SELECT can be applied before its windows close."""
     _check_rows(select, window, sources, ())
+
+
+def _mergeable_types(call: exp.Expr, distinct: bool, within: bool) -> Types | None:
+    """Returns the types of an aggregate that is kept as partial aggregates; None if it is kept without.
+
+    Args:
+        call: the aggregate.
+        distinct: whether it is over distinct values.
+        within: whether it is in WITHIN GROUP.
+
+    Raises:
+        NotMergeable: it isn't kept as partial aggregates.
+    """
+    name, asked = function_name(call), arguments(call)
+    if within or name not in (DISTINCT if distinct else KEPT):
+        raise NotMergeable(f"{name}({'DISTINCT …' if distinct else '…'}) is not kept as partial aggregates")
+    if len(asked) > (2 if name.endswith("_by") else 1) and name != "count":
+        raise NotMergeable(f"'{sql(call)}' has more arguments than are kept as partial aggregates")
+    if distinct and (any(arg.find(exp.Star) for arg in asked) or (len(asked) > 1 and name != "count")):
+        raise NotMergeable(f"'{sql(call)}' is not kept as a distinct set")
+    types = types_of(call) if name in TYPED else None
+    if types is not None and name != "sum" and not types.divides_exactly:
+        raise NotMergeable(
+            f"the {types.result} of '{sql(call)}' has more digits than a quotient of sum and count, so it is not kept "
+            "as partial aggregates"
+        )
+    return types

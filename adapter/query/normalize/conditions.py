@@ -587,36 +587,50 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
     alias = nodes[0].alias_or_name
     if alias.lower() in names:
         return None  # the inner query hides the outer alias
-    found: dict[str, str] = {}
     wanted = filters(query)
     if any(node.find(exp.Query) for node in wanted):
         return None
-    for test in wanted:
+    found = _equated(wanted, alias, names)
+    if not isinstance(over, exp.In):
+        return found or None
+    if over.find_ancestor(exp.Not, exp.Or, exp.Case) is not None:
+        return None  # its value depends on NULLs among all rows
+    if over.find_ancestor(exp.Where) is not None:
+        found |= _listed_as(over, query, alias, names)
+    return found or None
+
+
+def _equated(tests: Sequence[exp.Expr], alias: str, names: Sequence[str]) -> dict[str, str]:
+    """Maps outer expressions to the inner expressions that conditions equate them with.
+
+    Args:
+        tests: conditions of a correlated query.
+        alias: its relation.
+        names: the outer relations, in lower case.
+    """
+    found: dict[str, str] = {}
+    for test in tests:
         if isinstance(test, exp.EQ):
             for mine, others in ((test.this, test.expression), (test.expression, test.this)):
                 # An unqualified name is the inner query's own column, if it has such a column.
                 if _side(mine, [alias.lower()]) and _side(others, names) and not is_mixed(mine, others):
                     found[sql(others)] = sql(mine)
-    if isinstance(over, exp.In) and over.find_ancestor(exp.Not, exp.Or, exp.Case) is None:
-        if over.find_ancestor(exp.Where) is None:
-            return found or None
-        outer = _outer_side(over.this, names)
-        item = query.expressions[0].unalias() if len(query.expressions) == 1 else None
-        if (
-            outer is not None
-            and item is not None
-            and not item.find(exp.Star, exp.AggFunc)
-            and not is_mixed(over.this, item)
-        ):
-            columns = list(every(item, exp.Column))
-            if columns and all(column.table.lower() in ("", alias.lower()) for column in columns):
-                copy = item.copy()
-                for column in [copy] if isinstance(copy, exp.Column) else list(every(copy, exp.Column)):
-                    column.set("table", exp.to_identifier(alias))
-                found[outer] = sql(copy)
-    elif isinstance(over, exp.In):
-        return None  # its value depends on NULLs among all rows
-    return found or None
+    return found
+
+
+def _listed_as(over: exp.In, query: exp.Select, alias: str, names: Sequence[str]) -> dict[str, str]:
+    """Maps the expression before IN to the only column of the query behind it; empty if either isn't of one row."""
+    outer = _outer_side(over.this, names)
+    item = query.expressions[0].unalias() if len(query.expressions) == 1 else None
+    if outer is None or item is None or item.find(exp.Star, exp.AggFunc) or is_mixed(over.this, item):
+        return {}
+    columns = list(every(item, exp.Column))
+    if not columns or any(column.table.lower() not in ("", alias.lower()) for column in columns):
+        return {}
+    copy = item.copy()
+    for column in [copy] if isinstance(copy, exp.Column) else list(every(copy, exp.Column)):
+        column.set("table", exp.to_identifier(alias))
+    return {outer: sql(copy)}
 
 
 def is_one_row(query: exp.Query) -> bool:

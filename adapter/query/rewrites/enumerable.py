@@ -94,29 +94,28 @@ def _not_literal(where: exp.Expr, is_column: IsColumn) -> exp.Expr | None:
 
 
 def _values(node: exp.Expr, is_column: IsColumn) -> list[exp.Expr] | None:
+    """Returns the literals that a column has where a condition holds; None if it may have others."""
     node = node.unnest()
-    if isinstance(node, exp.And):
-        # Both sides hold for all rows, so one list is enough: the shorter one.
-        sides = [found for side in node.flatten() if (found := _values(side, is_column)) is not None]
-        return min(sides, key=len, default=None)
-    if isinstance(node, exp.Or):
-        sides = []
-        for side in node.flatten():
-            found = _values(side, is_column)
-            if found is None:
-                return None
-            sides.append(found)
-        return [literal for side in sides for literal in side]
+    if isinstance(node, exp.And | exp.Or):
+        sides = [_values(side, is_column) for side in node.flatten()]
+        known = [side for side in sides if side is not None]
+        if isinstance(node, exp.And):
+            # Both sides hold for all rows, so one list is enough: the shorter one.
+            return min(known, key=len, default=None)
+        return [literal for side in known for literal in side] if len(known) == len(sides) else None
     if isinstance(node, exp.In) and is_column(node.this):
         return _listed(node)
     if isinstance(node, exp.Is) and is_column(node.this) and isinstance(node.expression, exp.Null):
         return [node.expression]
-    if isinstance(node, exp.EQ | exp.NullSafeEQ):
-        for one, other in _either_way(node):
-            if is_column(one) and _is_literal(other):
-                # `= NULL` is never true, `<=> NULL` can be.
-                never = isinstance(node, exp.EQ) and isinstance(other, exp.Null)
-                return [] if never else [other]
+    return _equal(node, is_column) if isinstance(node, exp.EQ | exp.NullSafeEQ) else None
+
+
+def _equal(node: exp.EQ | exp.NullSafeEQ, is_column: IsColumn) -> list[exp.Expr] | None:
+    for one, other in _either_way(node):
+        if is_column(one) and _is_literal(other):
+            # `= NULL` is never true, `<=> NULL` can be.
+            never = isinstance(node, exp.EQ) and isinstance(other, exp.Null)
+            return [] if never else [other]
     return None
 
 

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -79,39 +79,56 @@ def places_let_through(condition: exp.Expr) -> dict[Column, Places]:
 def _where(condition: exp.Expr, holds: bool) -> _Found:
     """Returns the bounds where a condition is TRUE, or FALSE. (Where it is NULL, it is neither.)"""
     condition = condition.unnest()
-    if isinstance(condition, exp.Boolean):
-        return {} if bool(condition.this) == holds else None
-    if isinstance(condition, exp.Null):
-        return None
-    if isinstance(condition, exp.Not):
-        return _where(condition.this, not holds)
-    if isinstance(condition, exp.And | exp.Or):
-        sides = [_where(side, holds) for side in condition.flatten()]
-        return _all(sides) if isinstance(condition, exp.And) == holds else _any(sides)
-    if isinstance(condition, exp.Coalesce):
-        return _any([_where(each, holds) for each in (condition.this, *condition.expressions)])
-    if isinstance(condition, exp.Case | exp.If):
-        return _any(_branches(condition, holds))
     if (meant := _means(condition)) is not None:
         inner, value = meant
         return _where(inner, value) if holds else {}
-    if isinstance(condition, exp.Between):
-        sides = [
-            _where(exp.GTE(this=condition.this.copy(), expression=condition.args["low"].copy()), holds),
-            _where(exp.LTE(this=condition.this.copy(), expression=condition.args["high"].copy()), holds),
-        ]
-        return _all(sides) if holds else _any(sides)
-    if isinstance(condition, exp.In):
-        if not condition.expressions or not holds:
-            return {}
-        return _any([_compared(exp.EQ, condition.this, each) for each in condition.expressions])
-    kind = type(condition)
-    if isinstance(condition, exp.NullSafeEQ):
-        return _compared(exp.EQ, condition.this, condition.expression) if holds else {}
-    if kind in (exp.EQ, *_INVERSE):
-        meant_kind = kind if holds else _INVERSE.get(kind)
-        return {} if meant_kind is None else _compared(meant_kind, condition.this, condition.expression)
-    return {}
+    read = _READERS.get(type(condition))
+    return {} if read is None else read(condition, holds)
+
+
+def _boolean(condition: exp.Expr, holds: bool) -> _Found:
+    return {} if bool(condition.this) == holds else None
+
+
+def _null(condition: exp.Expr, holds: bool) -> _Found:
+    return None
+
+
+def _not(condition: exp.Expr, holds: bool) -> _Found:
+    return _where(condition.this, not holds)
+
+
+def _connected(condition: exp.Expr, holds: bool) -> _Found:
+    sides = [_where(side, holds) for side in condition.flatten()]
+    return _all(sides) if isinstance(condition, exp.And) == holds else _any(sides)
+
+
+def _coalesce(condition: exp.Expr, holds: bool) -> _Found:
+    return _any([_where(each, holds) for each in (condition.this, *condition.expressions)])
+
+
+def _between(condition: exp.Expr, holds: bool) -> _Found:
+    low, high = (condition.args[name].copy() for name in ("low", "high"))
+    sides = [
+        _where(exp.GTE(this=condition.this.copy(), expression=low), holds),
+        _where(exp.LTE(this=condition.this.copy(), expression=high), holds),
+    ]
+    return _all(sides) if holds else _any(sides)
+
+
+def _in(condition: exp.Expr, holds: bool) -> _Found:
+    if not condition.expressions or not holds:
+        return {}
+    return _any([_compared(exp.EQ, condition.this, each) for each in condition.expressions])
+
+
+def _null_safe_equal(condition: exp.Expr, holds: bool) -> _Found:
+    return _compared(exp.EQ, condition.this, condition.expression) if holds else {}
+
+
+def _comparison(condition: exp.Expr, holds: bool) -> _Found:
+    kind = type(condition) if holds else _INVERSE.get(type(condition))
+    return {} if kind is None else _compared(kind, condition.this, condition.expression)
 
 
 def _means(condition: exp.Expr) -> tuple[exp.Expr, bool] | None:
@@ -125,7 +142,7 @@ def _means(condition: exp.Expr) -> tuple[exp.Expr, bool] | None:
     return None
 
 
-def _branches(case: exp.Case | exp.If, holds: bool) -> list[_Found]:
+def _branches(case: exp.Expr, holds: bool) -> list[_Found]:
     """Returns the bounds in each branch of a CASE or IF with this value. Earlier branches that aren't TRUE imply
     nothing, because they may be NULL."""
     tests, default = branches(case)
@@ -252,3 +269,25 @@ def _cast(node: exp.Expr) -> _Sum | None:
         return None
     holds_ranks = to.this in (exp.DType.INT, exp.DType.BIGINT)
     return value if holds_ranks or value.column is None else None
+
+
+def _case(condition: exp.Expr, holds: bool) -> _Found:
+    return _any(_branches(condition, holds))
+
+
+_READERS: Mapping[type[exp.Expr], Callable[[exp.Expr, bool], _Found]] = {
+    exp.And: _connected,
+    exp.Between: _between,
+    exp.Boolean: _boolean,
+    exp.Case: _case,
+    exp.Coalesce: _coalesce,
+    exp.EQ: _comparison,
+    exp.If: _case,
+    exp.In: _in,
+    exp.Not: _not,
+    exp.Null: _null,
+    exp.NullSafeEQ: _null_safe_equal,
+    exp.Or: _connected,
+    **dict.fromkeys(_INVERSE, _comparison),
+}
+"""Functions that return the bounds of a condition, by its kind."""
