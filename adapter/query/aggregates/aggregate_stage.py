@@ -34,11 +34,11 @@ from ..sql.tie_breaking import break_ties
 from ..windows.expansion import LEAVING_OUT, without_windows
 from ..windows.window_columns import FromRelation, window_column
 from ..windows.windows import Window
-from .aggregates import DISTINCT, KEPT, PLAIN_WHEN_DISTINCT, RETRACTABLE, TYPED
+from .aggregates import DISTINCT, KEPT, PLAIN_WHEN_DISTINCT, RETRACTABLE, TYPED, Types
 from .grouping import grouping
 from .metric_columns import MetricColumns
 from .model import FLAGS, DistinctSet, Flag, Key, Metric
-from .types import Types, types_of
+from .types import types_of
 
 EVENT_TIME = "event_time"
 WINDOW_START, WINDOW_END, WINDOW_TIME, SLICE_END = "window_start", "window_end", "window_time", "slice_end"

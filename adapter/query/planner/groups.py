@@ -54,17 +54,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     relation = below.relation
     template, inputs = with_inputs(planner, select, [source])
     if not is_repeatable(template, inputs):
-        problem = QueryError(
-            f"'{hints.quoted(select)}' groups and holds a function that gives another value each time; compute it in a "
-            "query below."
-        )
-        if relation.changes or conditions.windows_of(select):
-            raise problem
-        try:
-            # Append-only rows are evaluated once.
-            return _aggregate(planner, select, template, source, below)
-        except NotMergeable:
-            raise problem from None
+        return _evaluated_once(planner, select, template, source)
     found = grouping(select)
     in_all = [
         key
@@ -72,17 +62,15 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         if found.sets is None or all(index in members for members in found.sets)
     ]
     key_columns = None if conditions.explodes(select) else _key_columns(select, found)
-    outputs = column_origins.outputs(select, source.alias)
-    together = {name: what for name, what in outputs.carry(relation.together).items()}
     if not relation.changes and any(
         column_origins.carried(key, source.alias, relation.together) for key in in_all
     ):
         if conditions.windows_of(select):
             return over_groups(planner, select)
         break_ties(template)
+        together = dict(column_origins.outputs(select, source.alias).carry(relation.together))
         made = Relation(together=together, keys=(key_columns,) if key_columns else ())
         return local(planner, "GROUP BY", inputs, sql(template), made)
-    fixed = fixed_keys(planner, in_all, select)
     end = relation.open_until
     if end is not None and not any(column_origins.carried(key, source.alias, {end: end}) for key in in_all):
         below = closed(planner, below)
@@ -94,9 +82,52 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         return over_groups(planner, select)
     if below.relation.open_for is not None:
         return plan_group(planner, select, replace(source, operator=closed(planner, below)))
+    return _recomputed_groups(
+        planner, select, replace(source, operator=closed(planner, below)), in_all, key_columns, reason
+    )
+
+
+def _evaluated_once(planner: Planner, select: exp.Select, template: exp.Select, source: FromItem) -> Operator:
+    """Plans a GROUP BY with a function that gives another value each time: as partial aggregates of append-only rows,
+    which are evaluated once.
+
+    Raises:
+        QueryError: its rows would be evaluated more than once.
+    """
+    problem = QueryError(
+        f"'{hints.quoted(select)}' groups and holds a function that gives another value each time; compute it in a "
+        "query below."
+    )
+    if source.streamed.relation.changes or conditions.windows_of(select):
+        raise problem
+    try:
+        return _aggregate(planner, select, template, source, source.streamed)
+    except NotMergeable:
+        raise problem from None
+
+
+def _recomputed_groups(
+    planner: Planner,
+    select: exp.Select,
+    source: FromItem,
+    in_all: Sequence[exp.Expr],
+    key_columns: frozenset[str] | None,
+    reason: str,
+) -> Operator:
+    """Plans a GROUP BY that is recomputed from the rows of each group.
+
+    Args:
+        planner: planner of the tree.
+        select: SELECT that reads one relation.
+        source: that relation.
+        in_all: keys that are in all grouping sets.
+        key_columns: output columns that identify a group; None if not all are selected.
+        reason: why it isn't kept as partial aggregates.
+    """
+    relation = source.streamed.relation
     conditions.order_lists(select)
     decide_extremes(select)
-    template, inputs = with_inputs(planner, select, [replace(source, operator=closed(planner, below))])
+    template, inputs = with_inputs(planner, select, [source])
     shown = [shown_as(template, key) for key in in_all]
     is_replaced = is_result(select) and key_columns is not None and None not in shown
     if relation.changes or not is_replaced:
@@ -111,7 +142,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     made = Relation(
         True,
         keys=(key_columns,) if key_columns is not None else (),
-        bounded=fixed or relation.bounded,
+        bounded=fixed_keys(planner, in_all, select) or relation.bounded,
         ends=passed_end(select, source.alias, relation, in_all),
     )
     growth = None
@@ -186,22 +217,10 @@ def _aggregate(
     keys = tuple(builder.keys)
     open_for = below.relation.open_for
     end_of_rows = below.relation.ends if open_for is None else below.relation.open_until
-    open_until, ends = (
-        _key_of_end(keys, source.alias, end, builder.grouping_sets)
-        for end in (below.relation.open_until, end_of_rows)
-    )
-    delays = {
-        key: delay
-        for column, delay in below.relation.times.items()
-        if (key := _key_of_end(keys, source.alias, column, builder.grouping_sets)) is not None
-    }
-    in_time = (
-        _key_of_end(keys, source.alias, each, builder.grouping_sets) for each in below.relation.in_time
-    )
-    # A global aggregate has no key that could be idle. It expired before 28 November 2026: the other name
-    # excludes those states.
+    made = _relation(builder, source.alias, below.relation, end_of_rows)
+    # A global aggregate has no key that could be idle.
     is_forgotten = ttl_over(below, planner.ttl) is not None
-    is_timed = (bool(keys) and is_forgotten) or ends is not None
+    is_timed = (bool(keys) and is_forgotten) or made.ends is not None
     identity = digest(
         below.name,
         conditions.row_source(template),
@@ -226,39 +245,18 @@ def _aggregate(
         enumerated=enumerated,
         written=sql(hints.user_tree(template)),
     )
-    growing = [key for key in keys if not is_finite(exp.maybe_parse(key.sql, dialect=DIALECT), select)]
-    covered = all(is_covered(planner, unbounded_state.names_of(key, select)) for key in growing)
-    bounded = covered or below.relation.bounded
-    growth = (
-        None
-        if bounded or ends
-        else UnboundedState(
-            f"something for every value of {', '.join(key.sql for key in growing)}",
-            frozenset().union(*(unbounded_state.called(key, select) for key in growing)),
-        )
-    )
-    ids = frozenset(key.name.lower() for key in keys) | (
-        {"grouping_id"} if builder.grouping_sets is not None else set()
-    )
+    grows_with = _growth(planner, select, keys)
+    bounded = grows_with is None or below.relation.bounded
     group = planner.add(
         GroupAggregate(
             name=name,
             inputs=(below,),
             stage=stage,
-            relation=Relation(
-                True,
-                keys=(ids,),
-                bounded=bounded,
-                open_until=open_until,
-                open_for=None if open_until is None else open_for,
-                ends=ends,
-                in_time=frozenset(filter(None, in_time)),
-                delays=delays,
-            ),
+            relation=replace(made, bounded=bounded),
             label=_group_label(select),
-            growth=growth,
+            growth=None if bounded or made.ends else grows_with,
             groups=groups,
-            ends=() if ends is None else (str(end_of_rows),),
+            ends=() if made.ends is None else (str(end_of_rows),),
             lasts=open_for or 0,
         )
     )
@@ -269,6 +267,46 @@ def _aggregate(
     if select.parent is not None:
         select.replace(above)  # the filter around the group limits its ranking
     return planner.select(above)
+
+
+def _relation(builder: StageBuilder, alias: str, below: Relation, end_of_rows: str | None) -> Relation:
+    """Returns the properties of groups, apart from whether they are bounded.
+
+    Args:
+        builder: the GROUP BY.
+        alias: alias of the grouped relation.
+        below: properties of that relation.
+        end_of_rows: its column with the end of the window with which rows expire; None if there is none.
+    """
+    keys, sets = tuple(builder.keys), builder.grouping_sets
+    open_until, ends = (_key_of_end(keys, alias, end, sets) for end in (below.open_until, end_of_rows))
+    delays = {
+        key: delay
+        for column, delay in below.times.items()
+        if (key := _key_of_end(keys, alias, column, sets)) is not None
+    }
+    in_time = (_key_of_end(keys, alias, each, sets) for each in below.in_time)
+    ids = {key.name.lower() for key in keys} | ({"grouping_id"} if sets is not None else set())
+    return Relation(
+        True,
+        keys=(frozenset(ids),),
+        open_until=open_until,
+        open_for=None if open_until is None else below.open_for,
+        ends=ends,
+        in_time=frozenset(filter(None, in_time)),
+        delays=delays,
+    )
+
+
+def _growth(planner: Planner, select: exp.Select, keys: Sequence[Key]) -> UnboundedState | None:
+    """Returns what the number of groups grows with; None if their keys have few values."""
+    growing = [key for key in keys if not is_finite(exp.maybe_parse(key.sql, dialect=DIALECT), select)]
+    if all(is_covered(planner, unbounded_state.names_of(key, select)) for key in growing):
+        return None
+    return UnboundedState(
+        f"something for every value of {', '.join(key.sql for key in growing)}",
+        frozenset().union(*(unbounded_state.called(key, select) for key in growing)),
+    )
 
 
 def _key_of_end(

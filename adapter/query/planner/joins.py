@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -72,6 +74,60 @@ def plan_join(
             f"'{hints.quoted((*inner, select)[0])}' reads a stream inside an expression of a query over a table that is no "
             "stream; read that as a stream too."
         )
+    if (found := _written_otherwise(planner, select, read, inner)) is not None:
+        return found
+    template, inputs = with_inputs(planner, select, read)
+    if not read:
+        return _of_nothing(planner, select, template, inputs)
+    streaming = [each.operator is not None for each in read]
+    if all(streaming) and not (inner or _asks_in_on(select)) and conditions.reads_tables(template):
+        if nest(select, streaming, whole=True):
+            return planner.select(select)
+    _check_repeatable(select, template, inputs, "joins streams")
+    if put_tests_of_tables_below(select, read):
+        return planner.select(select)
+    streams = tuple(each for each in read if each.operator is not None)
+    if len(streams) < len(read) or conditions.reads_tables(template):
+        _refuse_tables_beside(select)
+    outputs = column_origins.outputs_of_join(
+        select, [(e.alias, e.operator.relation) for e in streams if e.operator]
+    )
+    made = _Joined(
+        select=select,
+        template=template,
+        inputs=inputs,
+        streams=streams,
+        inner=inner,
+        equal=conditions.equal_columns(select, [e.alias for e in streams]),
+        outputs=outputs,
+        keys=join_keys(select, streams, outputs),
+    )
+    if made.is_together:
+        return local(
+            planner, "JOIN", inputs, sql(template), Relation(together=outputs.together, keys=made.keys)
+        )
+    if not inner and all(conditions.is_inner(each.join) for each in streams):
+        return _inner(planner, made)
+    until = None if inner or made.changes else _until_alone(select, streams)
+    if until:
+        made = replace(made, inputs=late_counted(planner, select, inputs, streams))
+        if not any(each.join is not None and each.join.kind == "SEMI" for each in streams):
+            return _outer_in_time(planner, made, until)
+    partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
+    if not any(partitions) and put_test_below(select, read):
+        return planner.select(select)
+    return _recomputed_join(planner, made, partitions, until)
+
+
+def _asks_in_on(select: exp.Select) -> bool:
+    """Whether a join condition has a subquery."""
+    return any((join.args.get("on") or exp.true()).find(exp.Query) for join in select.args.get("joins") or ())
+
+
+def _written_otherwise(
+    planner: Planner, select: exp.Select, read: Sequence[FromItem], inner: Sequence[exp.Query]
+) -> Operator | None:
+    """Returns the operator of a join that is written as another query first; None for others. Changes the tree."""
     if any([_as_relation(query) for query in inner]):
         return planner.select(select)
     if any(isinstance(each.node, exp.Lateral) and reads_stream(each.node) for each in read):
@@ -83,7 +139,7 @@ def plan_join(
         ):
             return plan_join(planner, joins_only, closed_unless(planner, joins_only, asked, False), ())
     streaming = [each.operator is not None for each in read]
-    asks = any((join.args.get("on") or exp.true()).find(exp.Query) for join in select.args.get("joins") or ())
+    asks = _asks_in_on(select)
     is_beside = not all(streaming) and not asks
     if is_beside and inner and (column := unclear(select)) is not None:
         raise QueryError(
@@ -99,132 +155,158 @@ def plan_join(
         return planner.select(select)
     if all(streaming) and not inner and not asks and put_filters_below(select, read):
         return planner.select(select)
-    template, inputs = with_inputs(planner, select, read)
-    if not read:
-        return _of_nothing(planner, select, template, inputs)
-    if (
-        all(streaming)
-        and not inner
-        and not asks
-        and conditions.reads_tables(template)
-        and nest(select, streaming, whole=True)
-    ):
-        return planner.select(select)
-    _check_repeatable(select, template, inputs, "joins streams")
-    streams = [each for each in read if each.operator is not None]
-    if put_tests_of_tables_below(select, read):
-        return planner.select(select)
-    if len(streams) < len(read) or conditions.reads_tables(template):
-        if names := _unqualified(select):
-            raise QueryError(
-                f"'{hints.quoted(select)}' joins streams and a table that is no stream, and doesn't say whose columns "
-                f"{', '.join(names)} are: write the relation's name before each, as in t.{names[0]}."
-            )
+    return None
+
+
+def _refuse_tables_beside(select: exp.Select) -> NoReturn:
+    """Raises `QueryError`: a SELECT joins streams and a table that is no stream."""
+    if names := _unqualified(select):
         raise QueryError(
-            f"'{hints.quoted(select)}' joins streams and a table that is no stream in one SELECT; join that in a query "
-            "below or above, so that it is clear which rows it belongs to."
+            f"'{hints.quoted(select)}' joins streams and a table that is no stream, and doesn't say whose columns "
+            f"{', '.join(names)} are: write the relation's name before each, as in t.{names[0]}."
         )
-    relations = [each.relation for each in inputs]
-    aliases = tuple(each.alias for each in streams)
-    equal = conditions.equal_columns(select, [e.alias for e in streams])
-    outputs = column_origins.outputs_of_join(
-        select, [(e.alias, e.operator.relation) for e in streams if e.operator]
+    raise QueryError(
+        f"'{hints.quoted(select)}' joins streams and a table that is no stream in one SELECT; join that in a query "
+        "below or above, so that it is clear which rows it belongs to."
     )
-    plain = not inner and all(conditions.is_inner(each.join) for each in streams)
-    bounded = all(relation.bounded for relation in relations)
-    if not inner and not any(relation.changes for relation in relations):
-        for group in equal:
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """A SELECT that joins streams, and maybe asks others in subqueries."""
+
+    select: exp.Select
+    template: exp.Select
+    """The SELECT over its inputs."""
+    inputs: tuple[Operator, ...]
+    streams: tuple[FromItem, ...]
+    """The relations in FROM."""
+    inner: Sequence[exp.Query]
+    """Its subqueries over streams outside FROM."""
+    equal: Sequence[Mapping[str, exp.Expr]]
+    """Groups of equal columns, by alias."""
+    outputs: column_origins.Outputs
+    """Columns that it passes on."""
+    keys: tuple[frozenset[str], ...]
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Returns the aliases of the relations in FROM."""
+        return tuple(each.alias for each in self.streams)
+
+    @property
+    def relations(self) -> list[Relation]:
+        """Returns the properties of the inputs."""
+        return [each.relation for each in self.inputs]
+
+    @property
+    def changes(self) -> bool:
+        """Whether rows of an input may be retracted."""
+        return any(relation.changes for relation in self.relations)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the number of rows is bounded."""
+        return all(relation.bounded for relation in self.relations)
+
+    @property
+    def is_together(self) -> bool:
+        """Whether rows that meet arrive together, since columns of one origin are equal."""
+        if self.inner or self.changes:
+            return False
+        for group in self.equal:
             kinds = {
                 column_origins.carried(part, alias, relation.together)
                 for (alias, part), relation in zip(
-                    [(alias, group.get(alias)) for alias in aliases], relations, strict=True
+                    [(alias, group.get(alias)) for alias in self.aliases], self.relations, strict=True
                 )
                 if part is not None
             }
-            if len(group) == len(aliases) and len(kinds) == 1 and None not in kinds:
-                keys = join_keys(select, streams, outputs)
-                return local(
-                    planner, "JOIN", inputs, sql(template), Relation(together=outputs.together, keys=keys)
-                )
-    keys = join_keys(select, streams, outputs)
-    changes = any(relation.changes for relation in relations)
-    ends = () if inner else equal_ends(equal, aliases, relations)
-    bounds = TimeBounds(select, times_of(streams)) if plain and not changes else None
+            if len(group) == len(self.aliases) and len(kinds) == 1 and None not in kinds:
+                return True
+        return False
+
+    @property
+    def end(self) -> str | None:
+        """Returns an output column with the end of the window with which rows expire; None if there is none."""
+        return next(filter(None, (self.outputs.ends.get(alias.lower()) for alias in self.aliases)), None)
+
+
+def _inner(planner: Planner, made: _Joined) -> Operator:
+    """Plans an inner join: bounded in time, by windows, or by nothing."""
+    select, streams = made.select, made.streams
+    ends = equal_ends(made.equal, made.aliases, made.relations)
+    bounds = None if made.changes else TimeBounds(select, times_of(streams))
     until = None if bounds is None else bounds.until()
-    growth = (
-        None
-        if bounded or ends or until
-        else UnboundedState(
-            "every row of both sides",
-            None,
-            or_else=_IN_TIME if plain else _other_bound(select, streams, inner, changes),
+    growth = None
+    if not (made.bounded or ends or until):
+        growth = UnboundedState("every row of both sides", None, or_else=_IN_TIME)
+    inputs = late_counted(planner, select, made.inputs, streams) if until else made.inputs
+    weighed = [(each.alias, weight_of(number)) for number, each in enumerate(streams)]
+    delays = bounds.delays(until) if bounds and until else {}
+    return planner.add(
+        Join(
+            name=f"join_{digest(canonical(made.template), *(each.name for each in inputs))}",
+            inputs=inputs,
+            sql=sql(with_weight(made.template, weighed) if made.changes else made.template),
+            relation=Relation(
+                made.changes,
+                delays=_delays_of(select, streams, delays, made.outputs),
+                keys=made.keys,
+                bounded=made.bounded,
+                ends=made.end if ends else None,
+            ),
+            label=short(select),
+            growth=growth,
+            ends=ends,
+            until=tuple(until[alias.lower()] for alias in made.aliases) if until else (),
         )
     )
-    passed = next(filter(None, (outputs.ends.get(alias.lower()) for alias in aliases)), None)
-    if plain:
-        if until:
-            inputs = late_counted(planner, select, inputs, streams)
-        weighed = [(each.alias, weight_of(number)) for number, each in enumerate(streams)]
-        text = sql(with_weight(template, weighed) if changes else template)
-        name = f"join_{digest(canonical(template), *(each.name for each in inputs))}"
-        found = bounds.delays(until) if bounds and until else {}
-        delays = _delays_of(select, streams, found, outputs)
-        return planner.add(
-            Join(
-                name=name,
-                inputs=inputs,
-                sql=text,
-                relation=Relation(
-                    changes, delays=delays, keys=keys, bounded=bounded, ends=passed if ends else None
-                ),
-                label=short(select),
-                growth=growth,
-                ends=ends,
-                until=tuple(until[alias.lower()] for alias in aliases) if until else (),
-            )
-        )
-    alone = None if inner or changes else _until_alone(select, streams)
-    if alone:
-        inputs = late_counted(planner, select, inputs, streams)
-        growth = None
-        if not any(each.join is not None and each.join.kind == "SEMI" for each in streams):
-            return _outer_in_time(
-                planner=planner,
-                select=select,
-                template=template,
-                inputs=inputs,
-                streams=streams,
-                until=alone,
-                keys=keys,
-                outputs=outputs,
-            )
-    partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
-    if not any(partitions) and put_test_below(select, read):
-        return planner.select(select)
-    all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
+
+
+def _recomputed_join(
+    planner: Planner,
+    made: _Joined,
+    partitions: tuple[tuple[str, ...], ...],
+    until: Mapping[str, Until] | None,
+) -> Operator:
+    """Plans an outer, semi or anti join, or one with subqueries, which is recomputed.
+
+    Args:
+        planner: planner of the tree.
+        made: the join.
+        partitions: per input, the expressions that limit what is recomputed.
+        until: by alias, the watermark until which rows are needed; None if time doesn't bound it.
+    """
+    select, streams, template = made.select, made.streams, made.template
+    ends = () if made.inner else equal_ends(made.equal, made.aliases, made.relations)
+    aliases = (*made.aliases, *conditions.inner_aliases(template, len(made.aliases), len(made.inputs)))
+    keys = made.keys
     if any(each.join is not None and each.join.side in ("RIGHT", "FULL") for each in streams):
         # Unmatched rows of either side may be distinguished by NULLs only.
         keys = ()
-    by_end = ends_among(partitions, all_aliases, relations)
-    relation = Relation(True, keys=keys, bounded=bounded, ends=passed if by_end else None)
-    if alone:
+    by_end = ends_among(partitions, aliases, made.relations)
+    relation = Relation(True, keys=keys, bounded=made.bounded, ends=made.end if by_end else None)
+    if until:
         # A row that has found a match stays in the result.
-        found = TimeBounds(select, times_of(streams)).delays(alone)
-        relation = Relation(False, delays=_delays_of(select, streams, found, outputs), keys=keys)
-    if by_end:
-        growth = None
+        found = TimeBounds(select, times_of(streams)).delays(until)
+        relation = Relation(False, delays=_delays_of(select, streams, found, made.outputs), keys=keys)
+    growth = None
+    if not (made.bounded or ends or until or by_end):
+        bound = _other_bound(select, streams, made.inner, made.changes)
+        growth = UnboundedState("every row of both sides", None, or_else=bound)
     _settle_inner(select, template, relation.key)
     return recomputed(
         planner=planner,
         select=select,
         template=template,
-        inputs=inputs,
+        inputs=made.inputs,
         keys=partitions,
-        aliases=all_aliases,
+        aliases=aliases,
         relation=relation,
         label=short(select),
         growth=growth,
-        until=tuple(alone[alias.lower()] for alias in aliases) if alone else (),
+        until=tuple(until[alias.lower()] for alias in made.aliases) if until else (),
         always=_always(select, streams),
     )
 
@@ -354,28 +436,21 @@ def _other_bound(
     return _TWO_BY_TWO if is_timed and len(streams) > 2 else ""
 
 
-def _outer_in_time(
-    planner: Planner,
-    select: exp.Select,
-    template: exp.Select,
-    inputs: tuple[Operator, ...],
-    streams: Sequence[FromItem],
-    until: Mapping[str, Until],
-    keys: tuple[frozenset[str], ...],
-    outputs: column_origins.Outputs,
-) -> Operator:
+def _outer_in_time(planner: Planner, made: _Joined, until: Mapping[str, Until]) -> Operator:
     """Plans an outer or anti interval join of two relations; its result is append-only.
 
     Args:
         planner: planner of the tree.
-        select: the query.
-        template: the query over its inputs.
-        inputs: the relations, with late rows counted.
-        streams: the same relations in the SELECT.
+        made: the join.
         until: by alias, the watermark until which their rows are needed.
-        keys: keys of its rows.
-        outputs: columns that it passes on.
     """
+    select, template, inputs, streams, keys = (
+        made.select,
+        made.template,
+        made.inputs,
+        made.streams,
+        made.keys,
+    )
     bounds, preserved = _time_bounds_of_met(select, streams), _preserved(streams)
     due = bounds.until()
     assert due is not None
@@ -392,7 +467,7 @@ def _outer_in_time(
         for (alias, column), delay in bounds.delays(due).items()
         if alias not in preserved or [column] == [name for name, _ in due[alias]]
     }
-    delays = _delays_of(select, streams, late, outputs)
+    delays = _delays_of(select, streams, late, made.outputs)
     return planner.add(
         OuterIntervalJoin(
             name=f"join_{digest(canonical(template), *(each.name for each in inputs))}",

@@ -145,6 +145,7 @@ def _means(condition: exp.Expr) -> tuple[exp.Expr, bool] | None:
 def _branches(case: exp.Expr, holds: bool) -> list[_Found]:
     """Returns the bounds in each branch of a CASE or IF with this value. Earlier branches that aren't TRUE imply
     nothing, because they may be NULL."""
+    assert isinstance(case, exp.Case | exp.If)
     tests, default = branches(case)
     value = case.this if isinstance(case, exp.Case) else None
     found = []
