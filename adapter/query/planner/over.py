@@ -32,6 +32,7 @@ from .context import Planner
 from .from_items import FromItem, filter_below
 from .inputs import with_inputs
 from .projections import local, multiplies
+from .rankings import RankedSelect
 from .recomputing import is_repeatable, recomputed, refuse_chance, refuse_tables
 from .results import is_result
 
@@ -91,59 +92,23 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         bounded=relation.bounded or (covered and is_ended and len(ranked) == len(over)),
         ends=passed_end(select, source.alias, relation, common),
     )
+    is_one = is_ended and len(over) == len(ranked) == 1
     top = None
-    if (
-        not relation.changes
-        and is_ended
-        and len(over) == len(ranked) == 1
-        and not select.args.get("laterals")
-    ):
-        ((name, rank),) = ranked.items()
-        where = template.args.get("where")
-        (placed,) = conditions.windows_of(template)
-        top = TopRows(sql(placed), bounds[name], sql(where.this) if where else None)
+    if is_one and not relation.changes and not select.args.get("laterals"):
+        (name,) = ranked
+        top = _top_rows(template, bounds[name])
     growth = None
     if relation.ends is None and not relation.bounded and not (top is not None and covered):
         growth = UnboundedState(
             f"rows for every value of {', '.join(keys[0])}" if top and keys[0] else "every row",
             frozenset(_names_in(common)) if top else None,
-            next(
-                (
-                    ranks.refusal(rank, name, "all rows that ever come")
-                    for name, rank in ranks.ranks(written).items()
-                    if not is_ended
-                ),
-                "",
-            ),
+            "" if is_ended else _refusal(written),
         )
-    # Operators above a ranking of expiring groups depend on the generations of its rows.
-    lives = ttl_over(inputs[0], planner.ttl) is None or is_result(select)
-    if lives and is_ended and relation.changes and len(over) == len(ranked) == 1 and not multiplies(select):
-        ((name, _),) = ranked.items()
-        found = rankings.of_groups(
-            select,
-            template,
-            source.alias,
-            inputs[0],
-            name,
-            bounds[name],
-            made,
-            expires=ttl_over(inputs[0], planner.ttl) is not None,
-        )
-        if found is not None:
-            return _ranked(planner, replace(found, growth=growth))
-    if top is not None and len(inputs) == 1 and not multiplies(select):
-        ((name, _),) = ranked.items()
-        if _comes_once(select, source, bounds[name]):
-            made = replace(made, changes=False)
-        is_forgotten = bool(over[0].args.get("partition_by")) and ttl_over(inputs[0], planner.ttl) is not None
-        is_timed = is_forgotten or not made.changes
-        found = rankings.of_rows(
-            select, template, source.alias, inputs[0], name, bounds[name], made, is_timed
-        )
-        if found is not None:
-            ranking = _ranked(planner, replace(found, growth=growth))
-            return ranking if made.changes else planner.drops(ranking, select)
+    if is_one and (relation.changes or len(inputs) == 1) and not multiplies(select):
+        (name,) = ranked
+        limited = RankedSelect(select, template, source.alias, inputs[0], name, bounds[name], made)
+        if (found := _first_rows(planner, limited, source, growth)) is not None:
+            return found
     decide_extremes(template)
     refuse_chance(select, made.key, partial(conditions.why_not_over_again, template, relation.keys))
     if not is_result(select) or made.key is None:
@@ -161,6 +126,51 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         top=top,
         growth=growth,
     )
+
+
+def _top_rows(template: exp.Select, last: int) -> TopRows:
+    """Returns the rows that a ranking needs of append-only input: the first `last` of them."""
+    (placed,) = conditions.windows_of(template)
+    where = template.args.get("where")
+    return TopRows(sql(placed), last, sql(where.this) if where else None)
+
+
+def _refusal(written: exp.Select) -> str:
+    """Returns a sentence about a ranking without a limit; empty if there is none."""
+    found = ranks.ranks(written).items()
+    return next((ranks.refusal(rank, name, "all rows that ever come") for name, rank in found), "")
+
+
+def _first_rows(
+    planner: Planner, limited: RankedSelect, source: FromItem, growth: UnboundedState | None
+) -> Operator | None:
+    """Plans the first rows of a ranking as a `TopN`; None if it has to be recomputed.
+
+    Args:
+        planner: planner of the tree.
+        limited: the SELECT.
+        source: the relation that it reads.
+        growth: what its state grows with; None if nothing.
+    """
+    select, relation = limited.select, source.streamed.relation
+    is_forgotten = ttl_over(limited.below, planner.ttl) is not None
+    if relation.changes:
+        # Operators above a ranking of expiring groups depend on the generations of its rows.
+        lives = not is_forgotten or is_result(select)
+        found = rankings.of_groups(limited, expires=is_forgotten) if lives else None
+        return None if found is None else _ranked(planner, replace(found, growth=growth))
+    if select.args.get("laterals"):
+        return None
+    if _comes_once(select, source, limited.last):
+        limited = replace(limited, relation=replace(limited.relation, changes=False))
+    (over,) = conditions.windows_of(select)
+    changes = limited.relation.changes
+    is_timed = (bool(over.args.get("partition_by")) and is_forgotten) or not changes
+    found = rankings.of_rows(limited, is_timed)
+    if found is None:
+        return None
+    ranking = _ranked(planner, replace(found, growth=growth))
+    return ranking if changes else planner.drops(ranking, select)
 
 
 def _comes_once(select: exp.Select, source: FromItem, last: int) -> bool:

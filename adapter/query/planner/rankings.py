@@ -107,58 +107,55 @@ def _taken_apart(
     )
 
 
-def of_rows(
-    select: exp.Select,
-    template: exp.Select,
-    alias: str,
-    below: Operator,
-    name: str,
-    last: int,
-    relation: Relation,
-    is_timed: bool,
-) -> TopN | None:
-    """Returns the operator of a SELECT with one ranking over append-only rows; None if it needs more than the
-    first rows.
+@dataclass(frozen=True)
+class RankedSelect:
+    """A SELECT with one ranking, whose first rows are used."""
+
+    select: exp.Select
+    """The query, with ties broken."""
+    template: exp.Select
+    """The query over its input."""
+    alias: str
+    """Alias of the input."""
+    below: Operator
+    """Its input."""
+    name: str
+    """Column of the ranking, in lower case."""
+    last: int
+    """The last rank that is used."""
+    relation: Relation
+    """Properties of the result. If it is append-only, a row is emitted when no other can come before it."""
+
+
+def of_rows(ranked: RankedSelect, is_timed: bool) -> TopN | None:
+    """Returns the operator of a ranking over append-only rows; None if it needs more than the first rows.
 
     Args:
-        select: the query, with ties broken.
-        template: the query over its input.
-        alias: alias of the input.
-        below: its input.
-        name: column of the ranking, in lower case.
-        last: the last rank that is used.
-        relation: relation of the result. If it is append-only, a row is emitted when no other can come before
-            it.
+        ranked: the SELECT.
         is_timed: whether rows have a time, in the hidden column `ROW_TIME`.
     """
-    made = _taken_apart(select, template, name, last)
+    template, relation = ranked.template, ranked.relation
+    made = _taken_apart(ranked.select, template, ranked.name, ranked.last)
     if made is None or conditions.inner_queries(template):
         return None
     if is_timed:
-        hide_from_stars(made.rows, [(alias, ROW_TIME)])
-        made.rows.append("expressions", exp.column(ROW_TIME, table=alias, quoted=True))
+        hide_from_stars(made.rows, [(ranked.alias, ROW_TIME)])
+        made.rows.append("expressions", exp.column(ROW_TIME, table=ranked.alias, quoted=True))
     return replace(
-        made.operator(template, below, relation), final=not relation.changes, descends=_descends(made)
+        made.operator(template, ranked.below, relation),
+        final=not relation.changes,
+        descends=_descends(made),
     )
 
 
-def of_groups(
-    select: exp.Select,
-    template: exp.Select,
-    alias: str,
-    below: Operator,
-    name: str,
-    last: int,
-    relation: Relation,
-    expires: bool = False,
-) -> TopN | None:
-    """Returns the operator of a SELECT with one ranking over groups; None if it needs more than the groups'
-    values.
+def of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
+    """Returns the operator of a ranking over groups; None if it needs more than the groups' values.
 
     Args:
+        ranked: the SELECT.
         expires: whether idle groups expire.
-        select, template, alias, below, name, last, relation: see `of_rows`.
     """
+    select, template, alias, below = ranked.select, ranked.template, ranked.alias, ranked.below
     path, group = row_by_row(below)
     key = below.relation.key
     if (
@@ -171,7 +168,7 @@ def of_groups(
     ):
         return None
     ids = [exp.column(each, table=alias, quoted=True) for each in sorted(key)]
-    made = _taken_apart(select, template, name, last, ids)
+    made = _taken_apart(select, template, ranked.name, ranked.last, ids)
     if made is None:
         return None
     selects = [parse(each.sql) for each in path]
@@ -182,7 +179,7 @@ def of_groups(
         return None
     is_filtered = any(each.args.get("where") for each in (*selects, template))
     return replace(
-        made.operator(template, below, relation, str(last)),
+        made.operator(template, below, ranked.relation, str(ranked.last)),
         sql=sql(with_weight(made.rows, [(alias, WEIGHT)])),
         ids=_numbered(ID, len(ids)),
         of_groups=within,
