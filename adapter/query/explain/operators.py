@@ -118,7 +118,9 @@ class Operators:
         return self.read[self.flow.root.name].node
 
     def _read(self, operator: Operator) -> Read:
-        inputs = tuple(self.read[each.name].node for each in operator.inputs)
+        # Windows are described with the query over their results.
+        read_before = [each for each in operator.inputs if not isinstance(each, WindowOperator)]
+        inputs = tuple(self.read[each.name].node for each in read_before)
         read: Callable[..., Read] = getattr(self, _READERS[type(operator)])
         return read(operator, inputs)
 

@@ -82,9 +82,8 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         return over_groups(planner, select)
     if below.relation.open_for is not None:
         return plan_group(planner, select, replace(source, operator=closed(planner, below)))
-    return _recomputed_groups(
-        planner, select, replace(source, operator=closed(planner, below)), in_all, key_columns, reason
-    )
+    source = replace(source, operator=closed(planner, below))
+    return _recomputed_groups(planner, select, source, in_all, key_columns=key_columns, reason=reason)
 
 
 def _evaluated_once(planner: Planner, select: exp.Select, template: exp.Select, source: FromItem) -> Operator:

@@ -106,7 +106,15 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         )
     if is_one and (relation.changes or len(inputs) == 1) and not multiplies(select):
         (name,) = ranked
-        limited = RankedSelect(select, template, source.alias, inputs[0], name, bounds[name], made)
+        limited = RankedSelect(
+            select=select,
+            template=template,
+            alias=source.alias,
+            below=inputs[0],
+            name=name,
+            last=bounds[name],
+            relation=made,
+        )
         if (found := _first_rows(planner, limited, source, growth)) is not None:
             return found
     decide_extremes(template)
