@@ -83,7 +83,7 @@ else:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run of a model does in addition to reading its input."""
+    """Parts of a run of a model in addition to reading its input."""
 
     flush: bool = False
     """Whether to close all windows afterwards."""

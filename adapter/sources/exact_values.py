@@ -23,14 +23,14 @@ from .misread_values import (
     spellings,
     times_in_json,
 )
-from .nested_types import Kind
+from .nested_types import ColumnType
 
 RAW = "__raw_record"
 """The column for the text of an unreadable record."""
 _TEXT = "string"
 _CHECKED = KINDS | {_TEXT}
 _DEPTH = 8
-"""How many levels of nested objects and arrays the text of a value may have."""
+"""Levels of nested objects and arrays that the text of a value may have."""
 _STRING = r'"(?:[^"\\]++|\\.)*+"'
 _NUMBER = r"[-+]?(?:[0-9][0-9.eE+-]*+|INF|Infinity|NaN)"
 _NUMBERS = rf"""\G((?:{_STRING}|'(?:[^'\\]++|\\.)*+'|[^"'0-9+\-IN]++)*+)({_NUMBER})"""
@@ -54,16 +54,16 @@ class ExactValues:
     options: str
     """SQL for the map of Spark's options to parse with."""
     options_with_raw: str
-    """The same with `RAW` as the column for the text of an unreadable record."""
+    """These options with `RAW` as the column for the text of an unreadable record."""
     guessed: Collection[str] = ()
     """Types whose texts are parsed without a format."""
 
     @cached_property
-    def _kinds(self) -> dict[str, Kind]:
-        return {name: Kind.of(kind) for name, kind in self.types.items()}
+    def _kinds(self) -> dict[str, ColumnType]:
+        return {name: ColumnType.of(kind) for name, kind in self.types.items()}
 
     @cached_property
-    def _checked(self) -> dict[str, Kind]:
+    def _checked(self) -> dict[str, ColumnType]:
         found = {name: kind.only(_CHECKED) for name, kind in self._kinds.items()}
         return {name: kind for name, kind in found.items() if kind is not None}
 
@@ -178,7 +178,7 @@ class ExactValues:
         found = " or ".join(_is_whole(f"{record}.{quoted(name)}") for name in names)
         return f"coalesce({found}, false)" if found else "false"
 
-    def _is_misread(self, kind: Kind, value: str, text: str, depth: int) -> str:
+    def _is_misread(self, kind: ColumnType, value: str, text: str, depth: int) -> str:
         if not kind.parts:
             if kind.name == _TEXT:
                 return "false"
@@ -189,11 +189,11 @@ class ExactValues:
                 for name, part in kind.parts.items()
             ]
             return f"({' or '.join(each for each in found if each != 'false') or 'false'})"
-        found = [_each(kind, kind, value, text, depth, self._is_misread)]
+        found = [_each(kind, kind, value=value, text=text, depth=depth, of_one=self._is_misread)]
         values = found[0] if kind.name == "array" else f"map_values({found[0]})"
         return f"coalesce(exists({values}, __q -> __q), false)"
 
-    def _corrected(self, kind: Kind, checked: Kind, value: str, text: str, depth: int = 0) -> str:
+    def _corrected(self, kind: ColumnType, checked: ColumnType, value: str, text: str, depth: int = 0) -> str:
         """Returns SQL for a value with its parts corrected.
 
         Args:
@@ -218,11 +218,11 @@ class ExactValues:
             return f"if({value} is null, null, named_struct({fields}))"
         if kind.parts:
 
-            def inner(checked: Kind, value: str, text: str, depth: int) -> str:
+            def inner(checked: ColumnType, value: str, text: str, depth: int) -> str:
                 (part,) = kind.parts.values()
                 return self._corrected(part, checked, value, text, depth)
 
-            return f"coalesce({_each(kind, checked, value, text, depth, inner)}, {value})"
+            return f"coalesce({_each(kind, checked, value=value, text=text, depth=depth, of_one=inner)}, {value})"
         if kind.name == _TEXT:
             return f"if({_is_whole(value)} or {text} is null, {value}, {text})"
         return f"if({self._is_misread(kind, value, text, depth)}, null, {value})"
@@ -237,12 +237,12 @@ def _is_whole(value: str) -> str:
 
 
 def _each(
-    kind: Kind,
-    checked: Kind,
+    kind: ColumnType,
+    checked: ColumnType,
     value: str,
     text: str,
     depth: int,
-    of_one: Callable[[Kind, str, str, int], str],
+    of_one: Callable[[ColumnType, str, str, int], str],
 ) -> str:
     """Returns SQL for an array or a map with each value replaced."""
     (part,) = checked.parts.values()
@@ -263,7 +263,7 @@ class _Leaf:
     is_many: bool
 
 
-def _leaves(kind: Kind, name: str, path: str, is_many: bool = False) -> Iterator[_Leaf]:
+def _leaves(kind: ColumnType, name: str, path: str, is_many: bool = False) -> Iterator[_Leaf]:
     """Yields the simple values of a column."""
     if not kind.parts:
         yield _Leaf(name, kind.name, path, is_many)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..util.quoting import literal
 
 _DEPTH = 5
-"""How many levels of nested objects the regular expressions follow."""
+"""Levels of nested objects that the regular expressions follow."""
 _STRING = r'"(?:[^"\\]++|\\.)*+"'
 # Other quotes, comments and escapes, which Spark's options allow, are left to the parser.
 _OTHERS = r"""[^{}"'/\\]++"""

@@ -13,19 +13,19 @@ _TYPE = re.compile(r"(?:struct|array|map)(?=<)|(?:\([^)]*\)|[^,<>(])+")
 
 
 @dataclass(frozen=True)
-class Kind:
+class ColumnType:
     """A type."""
 
     name: str
     """``struct``, ``array``, ``map``, or the name of a simple type."""
-    parts: Mapping[str, Kind]
+    parts: Mapping[str, ColumnType]
     """The types of a struct's fields; under ``element`` or ``value`` that of an array's elements or a map's values."""
 
     @classmethod
-    def of(cls, text: str) -> Kind:
+    def of(cls, text: str) -> ColumnType:
         """Parses a type.
 
-        >>> kind = Kind.of("struct<a:int,`b:c`:map<string,array<decimal(3,1)>>>")
+        >>> kind = ColumnType.of("struct<a:int,`b:c`:map<string,array<decimal(3,1)>>>")
         >>> list(kind.parts), kind.parts["b:c"].parts["value"].parts["element"].name
         (['a', 'b:c'], 'decimal(3,1)')
         """
@@ -33,12 +33,12 @@ class Kind:
         assert end == len(text), text
         return found
 
-    def only(self, names: frozenset[str]) -> Kind | None:
+    def only(self, names: frozenset[str]) -> ColumnType | None:
         """Returns the type with only the parts that contain one of the named simple types; None if there are none."""
         if not self.parts:
             return self if self.name in names else None
         parts = {name: only for name, part in self.parts.items() if (only := part.only(names)) is not None}
-        return Kind(self.name, parts) if parts else None
+        return ColumnType(self.name, parts) if parts else None
 
     @property
     def as_texts(self) -> str:
@@ -50,13 +50,13 @@ class Kind:
         return f"map<string,{self.parts['value'].as_texts}>" if self.name == "map" else "string"
 
 
-def _parsed(text: str, at: int) -> tuple[Kind, int]:
+def _parsed(text: str, at: int) -> tuple[ColumnType, int]:
     """Returns the type that begins at a place of a text, and the place of its end."""
     name = _TYPE.match(text, at)
     assert name is not None, text
     at, parts = name.end(), {}
     if at == len(text) or text[at] != "<":
-        return Kind(name[0], {}), at
+        return ColumnType(name[0], {}), at
     while text[at] != ">":
         at += 1
         part = {"array": "element", "map": "value"}.get(name[0], "")
@@ -64,4 +64,4 @@ def _parsed(text: str, at: int) -> tuple[Kind, int]:
             part, at = (field[1] or "").replace("``", "`") or field[2] or "", field.end() + 1
         if text[at] != ">":
             parts[part], at = _parsed(text, at)
-    return Kind(name[0], parts), at + 1
+    return ColumnType(name[0], parts), at + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -176,26 +177,32 @@ class Operators:
         description: str,
         inputs: tuple[Node, ...],
         state: tuple[State, ...] = (),
-        computing: Computing = CHANGES,
-        metrics: tuple[KeptMetric, ...] = (),
-        notes: tuple[str, ...] = (),
-        key: tuple[str, ...] | None = None,
-        changelog: Changelog | None = None,
+        **more: Any,
     ) -> Node:
+        """Returns the node of an operator.
+
+        Args:
+            operator: the operator.
+            name: its name in the field's terms.
+            description: what it computes.
+            inputs: the nodes that it reads.
+            state: its state.
+            more: other fields of `Node`; the key and the changelog's mode follow from the operator if they are left
+                out, empty or None.
+        """
         relation = operator.relation
+        more["key"] = more.get("key") or _key(relation)
+        changelog = more.pop("changelog", None) or self._mode(operator)
         return make(
             name,
             description,
-            changelog or self._mode(operator),
+            changelog,
             inputs,
             identity=operator.name,
-            key=key or _key(relation),
             event_time=_time(relation),
             state=state,
             shares=tuple(self.shared[operator.name]),
-            computing=computing,
-            metrics=metrics,
-            notes=notes,
+            **more,
         )
 
     def _mode(self, operator: Operator) -> Changelog:
@@ -367,15 +374,7 @@ class Operators:
         select = select_of(operator.sql)
         if written := self.read[operator.inputs[0].name].written:
             select = text.put_back(select, written, ())
-        computing = (
-            Computing(EVERYTHING, cost="reads all rows that it keeps, and what they gave before")
-            if operator.is_whole
-            else Computing(
-                PARTITIONS,
-                tuple(text.shown(expression(key)) for key in next(keys for keys in operator.keys if keys)),
-                "reads the kept rows of each partition that changed, and what they gave before",
-            )
-        )
+        computing = _computing(operator)
         clears = self._after(operator, "its partition's last change")
         rows = _INPUT_ROWS
         rank = None
@@ -400,9 +399,16 @@ class Operators:
                 KeptMetric(c, f, (), "computed from the kept rows") for c, f in text.aggregates(select)
             )
             node = self._node(
-                operator, name, text.grouped_by(select), inputs, self._state(operator, rows, clears), computing, metrics,
-                (f"Why rows are kept: {operator.label}.",), tuple(text.keys(select)),
-            )  # fmt: skip
+                operator,
+                name,
+                text.grouped_by(select),
+                inputs,
+                self._state(operator, rows, clears),
+                computing=computing,
+                metrics=metrics,
+                notes=(f"Why rows are kept: {operator.label}.",),
+                key=tuple(text.keys(select)),
+            )
             return Read(node, lifted(operator.sql, self.read[operator.inputs[0].name]))
         elif select.args.get("joins"):
             name, what = "RegularJoin", text.joins(select)
@@ -518,6 +524,17 @@ class Operators:
                 ends = [ranks.last_place(test, column) for test in filters(select_of(each.sql))]
                 found.append(min((end for end in ends if end is not None), default=None))
         return None if None in found else max((end for end in found if end is not None), default=None)
+
+
+def _computing(operator: Recompute) -> Computing:
+    """Returns what is read when a query is recomputed."""
+    if operator.is_whole:
+        return Computing(EVERYTHING, cost="reads all rows that it keeps, and what they gave before")
+    return Computing(
+        PARTITIONS,
+        tuple(text.shown(expression(key)) for key in next(keys for keys in operator.keys if keys)),
+        "reads the kept rows of each partition that changed, and what they gave before",
+    )
 
 
 def _key(relation: Relation) -> tuple[str, ...] | None:

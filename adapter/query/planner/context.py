@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -17,8 +18,20 @@ from ..plan.operator import Operator
 from ..plan.operators.window_results import WindowResults
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.nodes import shape
-from ..windows.emission import Emission
+from ..windows.emission import FINAL, Emission
 from .from_items import reads_stream, table_of
+
+
+@dataclass(frozen=True)
+class PlannerSettings:
+    """Settings of a model's configs that its plan depends on."""
+
+    ttl: int | None = None
+    """Microseconds until an idle key of a query without windows expires; None for never."""
+    emission: Emission = FINAL
+    """When results of windows are emitted."""
+    may_grow: bool = False
+    """Whether unbounded state is accepted."""
 
 
 class Planner(ABC):
@@ -29,18 +42,17 @@ class Planner(ABC):
         self,
         tree: exp.Query,
         known: Mapping[str, Known],
-        ttl: int | None,
         domains: Collection[str],
         rewrites: Rewrites,
         windows: Callable[[exp.Query, Streams, int, bool, bool], WindowResults],
-        emission: Emission,
+        settings: PlannerSettings,
     ) -> None:
         self.tree = limits.write_as_ranks(tree, reads_stream)
         self.streams = Streams(self.tree, known)
         if next(hints.windows_under(self.tree), None) is not None:
             event_clock.show_watermark(self.tree)
-        self.ttl, self.rewrites, self.plan_windows = ttl, rewrites, windows
-        self.emission = emission
+        self.rewrites, self.plan_windows, self.settings = rewrites, windows, settings
+        self.ttl, self.emission = settings.ttl, settings.emission
         self.under_windows = 0
         """Number of windows above the visited node that read its rows."""
         self.domains = frozenset(name.lower() for name in domains)

@@ -33,7 +33,7 @@ from .context import Planner
 from .from_items import FromItem
 from .inputs import with_inputs
 from .projections import local
-from .recomputing import is_repeatable, recomputed, refuse_chance, refuse_tables
+from .recomputing import RecomputedSelect, is_repeatable, recomputed, refuse_chance, refuse_tables
 from .results import is_result
 
 _GROUPING_ID = canonical(parse("select grouping_id()").selects[0])
@@ -148,15 +148,17 @@ def _recomputed_groups(
     if not all(each.relation.bounded for each in inputs):
         growth = UnboundedState("every row", None)
     groups = recomputed(
-        planner=planner,
-        select=select,
-        template=template,
-        inputs=inputs,
-        keys=(keys,),
-        aliases=(source.alias,),
-        relation=made,
-        label=reason,
-        growth=growth,
+        planner,
+        RecomputedSelect(
+            select=select,
+            template=template,
+            inputs=inputs,
+            keys=(keys,),
+            aliases=(source.alias,),
+            relation=made,
+            label=reason,
+            growth=growth,
+        ),
     )
     if is_replaced and isinstance(groups, Recompute) and not groups.ends:
         # The state has the rows by key, independent of the aggregates.

@@ -38,7 +38,7 @@ from .join_conditions import (
     put_tests_of_tables_below,
 )
 from .projections import delays_of_computed, local, short
-from .recomputing import ends_among, is_repeatable, recomputed, refuse_chance, refuse_tables
+from .recomputing import RecomputedSelect, ends_among, is_repeatable, recomputed, refuse_chance, refuse_tables
 
 _BY_WINDOW = (
     "; or compare window_start and window_end of both sides in its condition, so that rows of a window meet those of the "
@@ -297,17 +297,19 @@ def _recomputed_join(
         growth = UnboundedState("every row of both sides", None, or_else=bound)
     _settle_inner(select, template, relation.key)
     return recomputed(
-        planner=planner,
-        select=select,
-        template=template,
-        inputs=made.inputs,
-        keys=partitions,
-        aliases=aliases,
-        relation=relation,
-        label=short(select),
-        growth=growth,
-        until=tuple(until[alias.lower()] for alias in made.aliases) if until else (),
-        always=_always(select, streams),
+        planner,
+        RecomputedSelect(
+            select=select,
+            template=template,
+            inputs=made.inputs,
+            keys=partitions,
+            aliases=aliases,
+            relation=relation,
+            label=short(select),
+            growth=growth,
+            until=tuple(until[alias.lower()] for alias in made.aliases) if until else (),
+            always=_always(select, streams),
+        ),
     )
 
 
@@ -362,14 +364,16 @@ def _of_nothing(
     keys = ((),) * len(inputs)
     aliases = conditions.inner_aliases(template, 0, len(inputs))
     return recomputed(
-        planner=planner,
-        select=select,
-        template=template,
-        inputs=inputs,
-        keys=keys,
-        aliases=aliases,
-        relation=Relation(True, keys=(frozenset(),)),
-        label=short(select),
+        planner,
+        RecomputedSelect(
+            select=select,
+            template=template,
+            inputs=inputs,
+            keys=keys,
+            aliases=aliases,
+            relation=Relation(True, keys=(frozenset(),)),
+            label=short(select),
+        ),
     )
 
 
@@ -392,16 +396,18 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     growth = None if bounded else UnboundedState("every row of both sides", None)
     relation = Relation(True, bounded=bounded)
     return recomputed(
-        planner=planner,
-        select=select,
-        template=template,
-        inputs=inputs,
-        keys=partitions,
-        aliases=all_aliases,
-        relation=relation,
-        label=short(select),
-        growth=growth,
-        always=_always(select, [each for each in read if each.operator is not None]),
+        planner,
+        RecomputedSelect(
+            select=select,
+            template=template,
+            inputs=inputs,
+            keys=partitions,
+            aliases=all_aliases,
+            relation=relation,
+            label=short(select),
+            growth=growth,
+            always=_always(select, [each for each in read if each.operator is not None]),
+        ),
     )
 
 

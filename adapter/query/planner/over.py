@@ -14,7 +14,7 @@ from ..normalize import conditions
 from ..normalize.rankings import ranks
 from ..plan import column_origins
 from ..plan import running as running_values
-from ..plan.frame_extent import ordered_by, reach
+from ..plan.frame_extent import FrameExtent, ordered_by, reach
 from ..plan.hidden_items import with_weight
 from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.over_aggregate import OVER_LIFE, OverAggregate
@@ -33,7 +33,7 @@ from .from_items import FromItem, filter_below
 from .inputs import with_inputs
 from .projections import local, multiplies
 from .rankings import RankedSelect
-from .recomputing import is_repeatable, recomputed, refuse_chance, refuse_tables
+from .recomputing import RecomputedSelect, is_repeatable, recomputed, refuse_chance, refuse_tables
 from .results import is_result
 
 
@@ -65,9 +65,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
             "query below."
         )
     over = conditions.windows_of(select)
-    lists = [[canonical(key) for key in each.args.get("partition_by") or ()] for each in over]
-    first = over[0].args.get("partition_by") or []
-    common = [key for key in first if all(canonical(key) in texts for texts in lists)]
+    common = _common_keys(over)
     outputs = column_origins.outputs(select, source.alias)
     if not relation.changes and any(
         column_origins.carried(key, source.alias, relation.together) for key in common
@@ -79,6 +77,41 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         return local(planner, "OVER", inputs, sql(template), made)
     if (in_time := _over_in_time(planner, select, template, source, inputs)) is not None:
         return in_time
+    return _ranked_or_recomputed(
+        planner,
+        select,
+        written=written,
+        template=template,
+        source=source,
+        inputs=inputs,
+        common=common,
+    )
+
+
+def _ranked_or_recomputed(
+    planner: Planner,
+    select: exp.Select,
+    written: exp.Select,
+    template: exp.Select,
+    source: FromItem,
+    inputs: tuple[Operator, ...],
+    common: Sequence[exp.Expr],
+) -> Operator:
+    """Plans a SELECT with OVER as the first rows of a ranking, or recomputed.
+
+    Args:
+        planner: planner of the tree.
+        select: the SELECT, with ties broken.
+        written: the same as its author wrote it.
+        template: the SELECT over its inputs.
+        source: the relation that it reads.
+        inputs: its inputs.
+        common: partition keys that all OVER clauses have.
+    """
+    relation, over = source.streamed.relation, conditions.windows_of(select)
+    ranked, bounds = ranks.ranks(select), ranks.ended(select)
+    is_ended = ranked.keys() <= bounds.keys()
+    outputs = column_origins.outputs(select, source.alias)
     for name, rank in ranked.items():
         if name in bounds:
             planner.ranks.setdefault(sql(rank))
@@ -99,11 +132,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         top = _top_rows(template, bounds[name])
     growth = None
     if relation.ends is None and not relation.bounded and not (top is not None and covered):
-        growth = UnboundedState(
-            f"rows for every value of {', '.join(keys[0])}" if top and keys[0] else "every row",
-            frozenset(_names_in(common)) if top else None,
-            "" if is_ended else _refusal(written),
-        )
+        growth = _growth_of_rows(common, top, "" if is_ended else _refusal(written))
     if is_one and (relation.changes or len(inputs) == 1) and not multiplies(select):
         (name,) = ranked
         limited = RankedSelect(
@@ -123,17 +152,26 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         # Otherwise a row is replaced by its key, whatever it was.
         refuse_tables(select, template)
     return recomputed(
-        planner=planner,
-        select=select,
-        template=template,
-        inputs=inputs,
-        keys=keys,
-        aliases=(source.alias,),
-        relation=made,
-        label="OVER",
-        top=top,
-        growth=growth,
+        planner,
+        RecomputedSelect(
+            select=select,
+            template=template,
+            inputs=inputs,
+            keys=keys,
+            aliases=(source.alias,),
+            relation=made,
+            label="OVER",
+            top=top,
+            growth=growth,
+        ),
     )
+
+
+def _common_keys(over: Sequence[exp.Window]) -> list[exp.Expr]:
+    """Returns the partition keys that all OVER clauses have."""
+    lists = [[canonical(key) for key in each.args.get("partition_by") or ()] for each in over]
+    first = over[0].args.get("partition_by") or []
+    return [key for key in first if all(canonical(key) in texts for texts in lists)]
 
 
 def _top_rows(template: exp.Select, last: int) -> TopRows:
@@ -141,6 +179,18 @@ def _top_rows(template: exp.Select, last: int) -> TopRows:
     (placed,) = conditions.windows_of(template)
     where = template.args.get("where")
     return TopRows(sql(placed), last, sql(where.this) if where else None)
+
+
+def _growth_of_rows(keys: Sequence[exp.Expr], top: TopRows | None, instead: str) -> UnboundedState:
+    """Returns what the rows of a recomputed ranking grow with.
+
+    Args:
+        keys: partition keys.
+        top: the first rows that it needs; None if it needs all.
+        instead: a sentence on what may be missing in the query.
+    """
+    what = f"rows for every value of {', '.join(map(sql, keys))}" if top and keys else "every row"
+    return UnboundedState(what, frozenset(_names_in(keys)) if top else None, instead)
 
 
 def _refusal(written: exp.Select) -> str:
@@ -241,18 +291,11 @@ def _over_in_time(
     until = tuple((column, relation.times[column]) for column in sorted(ending))[:1]
     grows = not until and not relation.bounded and planner.ttl is None
     running = running_values.of_frames(template, source.alias) if grows and reached.everything else None
-    growth = None
-    if running is not None and not covered:
-        growth = UnboundedState(
-            f"totals for every value of {', '.join(map(sql, keys))}", frozenset(_names_in(keys))
-        )
-    elif running is None and not until and reached.everything and not relation.bounded:
-        growth = UnboundedState("every row", None)
-    elif not until and reached.rows and keys and not covered:
-        last = "the last row" if reached.rows == 1 else f"the last {reached.rows} rows"
-        growth = UnboundedState(
-            f"{last} for every value of {', '.join(map(sql, keys))}", frozenset(_names_in(keys))
-        )
+    if running is not None:
+        growth = None if covered else _for_every_value("totals", keys)
+    else:
+        ends = bool(until) or relation.bounded
+        growth = None if until else _growth_of_frames(reached, () if covered else keys, ends)
     outputs = column_origins.outputs(select, source.alias)
     made = Relation(
         together=outputs.carry({**relation.together, **({time: EVENT_TIME} if waits else {})}),
@@ -284,6 +327,27 @@ def _over_in_time(
         )
     )
     return planner.drops(found, select) if waits else found
+
+
+def _for_every_value(what: str, keys: Sequence[exp.Expr]) -> UnboundedState:
+    return UnboundedState(
+        f"{what} for every value of {', '.join(map(sql, keys))}", frozenset(_names_in(keys))
+    )
+
+
+def _growth_of_frames(reached: FrameExtent, keys: Sequence[exp.Expr], bounded: bool) -> UnboundedState | None:
+    """Returns what the rows grow with that frames of later rows have; None if their number is bounded.
+
+    Args:
+        reached: how far back frames reach.
+        keys: partition keys whose sets of values may grow.
+        bounded: whether the input is bounded.
+    """
+    if reached.everything and not bounded:
+        return UnboundedState("every row", None)
+    if not reached.rows or not keys:
+        return None
+    return _for_every_value("the last row" if reached.rows == 1 else f"the last {reached.rows} rows", keys)
 
 
 def _filtered_below(planner: Planner, select: exp.Select, source: FromItem) -> tuple[exp.Select, FromItem]:

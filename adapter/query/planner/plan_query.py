@@ -46,6 +46,7 @@ from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows import windows
 from ..windows.emission import FINAL, PASSED_ON, Emission
 from . import lookups
+from .context import PlannerSettings
 from .planner import dataflow
 from .row_level import check_relations
 from .upsert_keys import replacing
@@ -77,7 +78,7 @@ def plan(
         QueryError: the text doesn't parse, reads no stream, isn't supported over streams, or its state is
             unbounded (`Unbounded`).
     """
-    made = partial(_planned, ttl=ttl, emission=emission, may_grow=may_grow)
+    made = partial(_planned, settings=PlannerSettings(ttl, emission, may_grow))
 
     def fits(text: str, known: Mapping[str, Known]) -> bool:
         try:
@@ -230,12 +231,9 @@ def _planned(
     known: Mapping[str, Known],
     domains: Collection[str],
     ask: QueryRunner | None,
-    ttl: int | None,
-    emission: Emission,
-    may_grow: bool = False,
+    settings: PlannerSettings,
 ) -> Plan:
-    """Returns the plan of a parsed text; see `plan`. `may_grow`: whether unbounded state is accepted. Changes
-    the tree."""
+    """Returns the plan of a parsed text; see `plan`. Changes the tree."""
     read = _read(text, parsed, ask)
     outside = lookups.place(read.tree, [relation for relation, what in known.items() if what.lookup])
     event_clock.mark(read.tree, known)
@@ -243,7 +241,7 @@ def _planned(
     if next(hints.windows_under(read.tree), None) is not None:
         try:
             with read.rewrites.attempt():
-                return _of_windows(replace(read, tree=read.tree.copy()), known, outside, emission)
+                return _of_windows(replace(read, tree=read.tree.copy()), known, outside, settings.emission)
         except NotMeant:
             raise
         except QueryError as problem:
@@ -254,9 +252,7 @@ def _planned(
             known=known,
             outside=outside,
             domains=domains,
-            ttl=ttl,
-            emission=emission,
-            may_grow=may_grow,
+            settings=settings,
         )
     except Unbounded as problem:
         if refused is None:
@@ -443,9 +439,7 @@ def _in_operators(
     known: Mapping[str, Known],
     outside: tuple[LookupTable, ...],
     domains: Collection[str],
-    ttl: int | None,
-    emission: Emission,
-    may_grow: bool,
+    settings: PlannerSettings,
 ) -> Plan:
     """Returns the plan of a text as a tree of operators. Changes the text's tree."""
     read.check_stars()
@@ -456,12 +450,10 @@ def _in_operators(
     flow, streams, ended, dropped = dataflow(
         tree=tree,
         known=known,
-        ttl=ttl,
         domains=domains,
         rewrites=rewrites,
         windows=partial(_plan_within_windows, rewrites),
-        emission=emission,
-        may_grow=may_grow,
+        settings=settings,
     )
     untimed_rows.left_out(batch, dropped)
     rewrites.check(in_operators=True)
@@ -474,7 +466,7 @@ def _in_operators(
             f"Windows close by event time, and nothing says which column of {', '.join(unmeasured)} that is; give it dbt's "
             "config event_time."
         )
-    is_measured = ttl is not None or any(each.depends_on_watermark for each in flow.operators)
+    is_measured = settings.ttl is not None or any(each.depends_on_watermark for each in flow.operators)
     if unmeasured and len(inputs) > 1 and is_measured:
         raise QueryError(
             f"The progress of {', '.join(unmeasured)} is unknown, since nothing says which column is its event time; "
@@ -593,7 +585,7 @@ def _dropped(
         if not timed or timed.isdisjoint(name.lower() for name in stream_relations(text)):
             return ()
         found = _with_names_apart(
-            text, known, (), ask, partial(_planned, ttl=None, emission=FINAL, may_grow=True)
+            text, known, (), ask, partial(_planned, settings=PlannerSettings(may_grow=True))
         )
     except QueryError:
         return ()  # no stream is of that text

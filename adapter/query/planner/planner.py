@@ -22,9 +22,8 @@ from ..plan.operators.top_n import TopN
 from ..plan.operators.window_results import WindowResults
 from ..plan.upserts import kept_root, replaced
 from ..rewrites.stream_rewrites import Rewrites
-from ..windows.emission import FINAL, Emission
 from . import results
-from .context import Planner
+from .context import Planner, PlannerSettings
 from .selects import plan_select
 from .set_operations import plan_set_operation
 from .sources import plan_source
@@ -39,26 +38,22 @@ NO_STREAM = (
 def dataflow(
     tree: exp.Query,
     known: Mapping[str, Known],
-    ttl: int | None,
     domains: Collection[str],
     rewrites: Rewrites,
     windows: Callable[[exp.Query, Streams, int, bool, bool], WindowResults],
-    emission: Emission = FINAL,
-    may_grow: bool = False,
+    settings: PlannerSettings,
 ) -> tuple[Dataflow, Streams, tuple[str, ...], tuple[untimed_rows.DroppedRows, ...]]:
     """Returns the operators of a tree in which streams and static tables are marked. Changes the tree.
 
     Args:
         tree: a query.
         known: properties of relations that the project declares.
-        ttl: microseconds until an idle key expires.
         domains: columns whose sets of values don't grow.
         rewrites: rewrites that the query requests.
         windows: plans queries that stay within windows. Its arguments: the query, the streams of the whole
             tree, the number of stages of other queries, whether rows of windows are buffered even if they are
             only read, and whether they feed other windows as they arrive.
-        emission: when results of windows are emitted.
-        may_grow: whether unbounded state is accepted.
+        settings: settings of the model's configs.
 
     Returns:
         The operators, the streams, the rankings that filters limit, as written, and the places where rows
@@ -73,15 +68,14 @@ def dataflow(
         return TreePlanner(
             tree=tree,
             known=known,
-            ttl=ttl,
             domains=domains,
             rewrites=rewrites,
             windows=windows,
-            emission=emission,
+            settings=settings,
         )
 
     planner = planner_of(tree.copy() if ranked else tree)
-    flow = planner.plan(comes_once=ranked, may_grow=may_grow)
+    flow = planner.plan(comes_once=ranked)
     alone = [
         each
         for each in flow.operators
@@ -93,7 +87,7 @@ def dataflow(
     if (alone and found is None) or (forgets and found is not None and not found.certain):
         # Other operators turned out to be above it, which the text alone doesn't show.
         planner = planner_of(tree)
-        flow = planner.plan(may_grow=may_grow)
+        flow = planner.plan()
     dropped = dict.fromkeys(
         each for operator in flow.operators for each in planner.dropped.get(operator.name, ())
     )
@@ -103,13 +97,12 @@ def dataflow(
 class TreePlanner(Planner):
     """The planner with all its rules."""
 
-    def plan(self, comes_once: bool = False, may_grow: bool = False) -> Dataflow:
+    def plan(self, comes_once: bool = False) -> Dataflow:
         """Returns the operators of the whole tree.
 
         Args:
             comes_once: whether first rows that are the result are emitted once, and groups that are the
                 result may be non-deterministic.
-            may_grow: whether unbounded state is accepted.
         """
         if comes_once:
             results.mark(self.tree)
@@ -125,7 +118,7 @@ class TreePlanner(Planner):
             )
         key = root.relation.key if root.relation.changes else None
         flow = Dataflow(root, None if key is None else tuple(sorted(key)), operators)
-        if self.ttl is None and not may_grow:
+        if self.ttl is None and not self.settings.may_grow:
             self.check_bounded(flow)
         return flow
 

@@ -117,26 +117,8 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
     is_kept = relation.changes and (random or outside)
     one_to_one = len(read) == 1 and not multiplies(select) and not source.node.args.get("pivots")
     outputs = column_origins.outputs(select, source.alias)
-    of_item = partial(
-        delay_of, of_column=lambda column: column_origins.carried(column, source.alias, relation.times)
-    )
-    keys: tuple[frozenset[str], ...] = ()
-    if one_to_one:
-        keys = (
-            outputs.carry_keys(relation.keys)
-            if not outputs.star
-            else tuple(key for key in relation.keys if not key & outputs.hidden)
-        )
-    made = Relation(
-        relation.changes,
-        outputs.carry(relation.together),
-        open_until=None if relation.open_until is None else outputs[relation.open_until],
-        open_for=relation.open_for,
-        ends=outputs[relation.ends] if relation.ends and relation.ends in outputs else None,
-        in_time=frozenset(outputs[name] for name in relation.in_time if name in outputs),
-        event_time=outputs[time] if (time := relation.event_time) and time in outputs else None,
-        delays={**outputs.carry(relation.delays), **delays_of_computed(select, of_item)},
-        keys=keys,
+    made = replace(
+        _carried(select, source.alias, relation, outputs=outputs, one_to_one=one_to_one),
         bounded=relation.bounded and not (select.args.get("laterals") and random),
         # Columns of a static table are read once for each input row.
         repeatable=relation.repeatable and (is_kept or not random),
@@ -168,6 +150,44 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
             relation=made,
             label=short(select),
         )
+    )
+
+
+def _carried(
+    select: exp.Select,
+    alias: str,
+    relation: Relation,
+    outputs: column_origins.Outputs,
+    one_to_one: bool,
+) -> Relation:
+    """Returns the properties of a relation that a SELECT over it passes on.
+
+    Args:
+        select: the SELECT.
+        alias: alias of the relation.
+        relation: its properties.
+        outputs: columns that the SELECT passes on.
+        one_to_one: whether each row becomes one row.
+    """
+    of_item = partial(
+        delay_of, of_column=lambda column: column_origins.carried(column, alias, relation.times)
+    )
+    keys: tuple[frozenset[str], ...] = ()
+    if one_to_one and outputs.star:
+        keys = tuple(key for key in relation.keys if not key & outputs.hidden)
+    elif one_to_one:
+        keys = outputs.carry_keys(relation.keys)
+    time = relation.event_time
+    return Relation(
+        relation.changes,
+        outputs.carry(relation.together),
+        open_until=None if relation.open_until is None else outputs[relation.open_until],
+        open_for=relation.open_for,
+        ends=outputs[relation.ends] if relation.ends and relation.ends in outputs else None,
+        in_time=frozenset(outputs[name] for name in relation.in_time if name in outputs),
+        event_time=outputs[time] if time and time in outputs else None,
+        delays={**outputs.carry(relation.delays), **delays_of_computed(select, of_item)},
+        keys=keys,
     )
 
 

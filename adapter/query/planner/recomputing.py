@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -72,50 +73,49 @@ def refuse_tables(select: exp.Select, template: exp.Expr) -> None:
         )
 
 
-def recomputed(
-    planner: Planner,
-    select: exp.Select,
-    template: exp.Select,
-    inputs: tuple[Operator, ...],
-    keys: tuple[tuple[str, ...], ...],
-    aliases: tuple[str, ...],
-    relation: Relation,
-    label: str,
-    top: TopRows | None = None,
-    growth: UnboundedState | None = None,
-    until: tuple[Until, ...] = (),
-    always: tuple[int, ...] = (),
-) -> Operator:
-    """Plans a SELECT that is recomputed for the affected keys.
+@dataclass(frozen=True)
+class RecomputedSelect:
+    """A SELECT that is recomputed for the affected keys."""
 
-    Args:
-        planner: planner of the tree.
-        select: the query.
-        template: the query over ``__input_n``.
-        inputs: its inputs.
-        keys: partition expressions of each input.
-        aliases: aliases of the inputs.
-        relation: properties of its rows.
-        label: short description.
-        top: the ranking whose first rows are stored, if it is one.
-        growth: why its state is unbounded; None if that follows from the inputs.
-        until: watermark until which rows of each input are needed.
-        always: see `Recompute.always`.
+    select: exp.Select
+    """The query."""
+    template: exp.Select
+    """The query over ``__input_n``."""
+    inputs: tuple[Operator, ...]
+    keys: tuple[tuple[str, ...], ...]
+    """Partition expressions of each input."""
+    aliases: tuple[str, ...]
+    """Aliases of the inputs."""
+    relation: Relation
+    """Properties of its rows."""
+    label: str
+    """Short description."""
+    top: TopRows | None = None
+    """The ranking whose first rows are stored, if it is one."""
+    growth: UnboundedState | None = None
+    """Why its state is unbounded; None if that follows from the inputs."""
+    until: tuple[Until, ...] = ()
+    """Watermark until which rows of each input are needed."""
+    always: tuple[int, ...] = ()
+    """See `Recompute.always`."""
+
+
+def recomputed(planner: Planner, query: RecomputedSelect) -> Operator:
+    """Plans a SELECT that is recomputed for the affected keys.
 
     Raises:
         QueryError: an input isn't deterministic.
     """
+    inputs, template, growth = query.inputs, query.template, query.growth
     if any(not each.relation.repeatable and each.relation.changes for each in inputs):
-        raise QueryError(f"'{hints.quoted(select)}' reads non-deterministic values.")
-    ends = ends_among(keys, aliases, [each.relation for each in inputs])
-    if ends or until:
+        raise QueryError(f"'{hints.quoted(query.select)}' reads non-deterministic values.")
+    ends = ends_among(query.keys, query.aliases, [each.relation for each in inputs])
+    if ends or query.until:
         growth = None
-    elif growth is None and top is None and not all(each.relation.bounded for each in inputs):
+    elif growth is None and query.top is None and not all(each.relation.bounded for each in inputs):
         growth = UnboundedState("every row", None)
-    first = () if top is None else (top.rows,)
+    first = () if query.top is None else (query.top.rows,)
     asks = any(conditions.inner_queries(template, ("expressions",))) or holds(template, exp.Lateral)
-    # Before 28 November 2026 rows of several types were partitioned by keys that aren't equal for equal
-    # values, and rows that never expire expired: the other name excludes those states.
     told = ["mixed types"] if compares_mixed(template) else []
     told += ["idle rows are met"] if planner.ttl is not None and mixes_lifetimes(inputs) else []
     name = f"recompute_{digest(canonical(template), *first, *told, *(each.name for each in inputs))}"
@@ -124,16 +124,16 @@ def recomputed(
             name=name,
             inputs=inputs,
             sql=sql(template),
-            keys=keys,
-            aliases=aliases,
-            relation=relation,
-            label=label,
-            top=top,
+            keys=query.keys,
+            aliases=query.aliases,
+            relation=query.relation,
+            label=query.label,
+            top=query.top,
             growth=growth,
-            ends=() if until else ends,
-            until=until,
+            ends=() if query.until else ends,
+            until=query.until,
             asks_for_rows=asks,
-            always=always,
+            always=query.always,
         )
     )
 

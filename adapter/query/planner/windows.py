@@ -199,6 +199,25 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
                 name=name, inputs=(below,), sql=text, relation=relation, label=str(window), window=window
             )
         )
+    return _recomputed_windows(planner, below, window, name=name, text=text, relation=relation)
+
+
+def _recomputed_windows(
+    planner: Planner, below: Operator, window: Window, name: str, text: str, relation: Relation
+) -> Operator:
+    """Plans windows whose bounds depend on other rows, which are recomputed per partition.
+
+    Args:
+        planner: planner of the tree.
+        below: operator of the rows.
+        window: the windows.
+        name: name of the operator.
+        text: SQL of the rows with their windows.
+        relation: properties of these, apart from whether they change.
+
+    Raises:
+        QueryError: the rows aren't deterministic.
+    """
     if not below.relation.repeatable and below.relation.changes:
         raise QueryError(f"{window} is over non-deterministic values.")
     growth = None if below.relation.bounded else UnboundedState("every row", None)

@@ -202,7 +202,7 @@ def plan_change(
         signature = replace(signature, columns=had.columns)
     found = evolution(had, signature, model.keep_state)
     if not found.is_migration:
-        return _change_of_rows(spark, context, found, had, signature, position)
+        return _change_of_rows(spark, context, found, had=had, new=signature, position=position)
     if model.columns is None:
         raise StreamError(
             f"Model {model.name}: {changed_in(found.differences)}. `dbt run --select {model.name}` continues its "
