@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -14,6 +14,8 @@ from dbt.adapters.spark_streaming.query.windows.window_arguments import make
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row
+from tests.differential.two_streams import ASKS as ASKS_COLUMNS
+from tests.differential.two_streams import BIDS as BIDS_COLUMNS
 from tests.differential.two_streams import put, rows_of
 from tests.planned import tree_of
 from tests.thorough import mostly_thorough
@@ -51,6 +53,20 @@ QUERIES = {
         from (select * from {BIDS} where price > 10) as b left join {ASKS} as a on a.item = b.item""",
     "a union": f"""select b.item, a.price as q from {BIDS} join {ASKS} as a on a.item = b.item
         union all select item, price from {BIDS}""",
+    "a constant": f"select b.item, a.price as q from {BIDS} left join {ASKS} as a on a.item = 'a'",
+    "a field": f"""select b.i, a.price as q from (select ts, struct(bidder as x, item as y) as i from {BIDS}) as b
+        left join {ASKS} as a on a.item = b.i.y""",
+    "stars in calls": f"""select b.item, struct(a.*) as q from {BIDS} left join {ASKS} as a on a.item = b.item""",
+    "a table before": f"""select b.item, d.name, a.price as q
+        from {BIDS} join dims as d on d.k = b.item left join {ASKS} as a on a.item = d.k""",
+    "a table first": f"""select b.*, d.name, a.price as q
+        from dims as d join {BIDS} on d.k = b.item left join {ASKS} as a on a.item = b.item""",
+    "a table after": f"""select b.item, d.name, a.price as q
+        from {BIDS} left join {ASKS} as a on a.item = b.item left join dims as d on d.k = a.item and d.factor < a.price""",
+    "all rows counted": f"""select b.item, count(*) as n, count(a.price) as m
+        from {BIDS} left join {ASKS} as a on a.item = b.item group by b.item""",
+    "counted next to a subquery": f"""select b.item, count(*) as n, max((select max(factor) from dims)) as m
+        from {BIDS} left join {ASKS} as a on a.item = b.item where b.item in (select k from dims) group by b.item""",
     "windows": f"""select b.window_time, b.item, b.n, a.price as q from (select window_start, window_end, window_time, item,
         count(*) as n from {TUMBLED} group by window_start, window_end, window_time, item) as b
         left join {AT_END} as a on a.item = b.item""",
@@ -58,7 +74,15 @@ QUERIES = {
         count(*) as n from {TUMBLED} group by window_start, window_end, item) as b
         left join {AT_END.replace("window_time", "window_end")} as a on a.item = b.item""",
 }
-_IN_CI = ["left", "other conditions", "twice", "grouped"]
+_IN_CI = [
+    "a table before",
+    "all rows counted",
+    "stars in calls",
+    "left",
+    "other conditions",
+    "twice",
+    "grouped",
+]
 
 
 def _some_without_time(name: str) -> list[Row]:
@@ -81,3 +105,23 @@ def test_a_row_gets_the_version_of_its_time(laboratory: duck.Laboratory, name: s
     program = generate.program(plan)
     outcome = laboratory.stream(generate.batch(plan), program, cuts, timedelta(minutes=30))
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+
+
+def test_a_watermark_that_is_the_end_of_windows() -> None:
+    made = duck.Laboratory()
+    begin = datetime(2024, 3, 4, 8)
+    minutes = [(5, 15, 19, 20, 30), (45,), (55,), (), (), (115,)]
+    times = [[begin + timedelta(minutes=each) for each in piece] for piece in minutes]
+    made.put("bids", BIDS_COLUMNS, [[(at, 1, "a", 1) for at in piece] for piece in times])
+    made.put("asks", ASKS_COLUMNS, [[(at, "a", at.minute) for at in piece] for piece in times])
+    windows = f"""select window_start, window_end, window_time, item, count(*) as n
+        from {TUMBLED} group by window_start, window_end, window_time, item"""
+    at_end = AT_END.replace("window_time", "window_end")
+    for column in ("window_time", "window_end"):
+        query = f"""select x.item, x.n, y.price from ({windows}) as x left join (select b.window_end, b.window_time,
+            b.item, a.price from ({windows}) as b left join {at_end} as a on a.item = b.item) as y
+            on x.{column} = y.{column} and x.item = y.item"""
+        plan = tree_of(query, KNOWN, None, ("item",))
+        # The watermark of the first piece is 08:20.
+        outcome = made.stream(generate.batch(plan), generate.program(plan), 6, timedelta(minutes=10))
+        assert outcome.kind == EQUAL, f"{column}: {outcome.kind}: {outcome.detail}"

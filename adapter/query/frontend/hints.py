@@ -80,6 +80,10 @@ def quoted(node: exp.Expr, length: int = 80) -> str:
 def as_quoted(node: exp.Expr) -> exp.Expr:
     """Returns a copy of the tree with macro calls instead of their expansion."""
     holder = exp.Paren(this=node.copy())
+    for lateral in list(every(holder, exp.Lateral)):
+        if (versions := versions_as_of(lateral)) is not None:
+            call = exp.Var(this=f"as_of({versions.relation}, {sql(versions.time)})")
+            lateral.replace(exp.Table(this=call, alias=lateral.args.get("alias")))
     printed = {id(each): str(window_of(each)) for each in windows_under(holder)}
     for select in list(every(holder, exp.Select)):
         table = select.find(exp.Table)
@@ -131,6 +135,11 @@ class VersionsAsOf:
     """Column with the time at which the next version begins."""
     time: exp.Expr
     """The time at which a version is looked for, over the rows before it."""
+
+    @property
+    def relation(self) -> str:
+        """Returns the name of the relation in the compiled text."""
+        return _relation_of(self.table)
 
 
 def versions_as_of(node: exp.Expr) -> VersionsAsOf | None:

@@ -14,24 +14,64 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.hints import VersionsAsOf
 from ..sql.clauses import hide_from_stars
+from ..sql.dialect import sql
 from ..sql.nodes import every
 from ..windows.expansion import VALID_UNTIL
 
 
 def write_as_joins(tree: exp.Expr) -> None:
-    """Replaces each LATERAL with versions as of a time by the versions. Changes the tree."""
+    """Replaces each LATERAL with versions as of a time by the versions. Changes the tree.
+
+    Raises:
+        QueryError: see `check`.
+    """
     for join in list(every(tree, exp.Join)):
         versions, select = hints.versions_as_of(join.this), join.parent
         if versions is None or not isinstance(select, exp.Select):
             continue
+        check(join, versions)
         lateral, alias = join.this, join.this.alias
         inner = lateral.this.unnest()
         all_versions: exp.Expr = (inner.args.get("from_") or inner.args["from"]).this.this
         join.set("this", exp.Subquery(this=all_versions, alias=lateral.args["alias"]))
         compare_times(select, join, alias, versions, versions.valid_until.name)
+
+
+def check(join: exp.Join, versions: VersionsAsOf) -> None:
+    """Raises unless a join gives each row on its left the version of its time, also as a plain join.
+
+    Raises:
+        QueryError: it doesn't.
+    """
+    of = versions.relation
+    alias = join.this.args.get("alias")
+    if alias is None or not alias.name:
+        raise QueryError(f"as_of() over {of} has no name; give it one: {{{{ as_of(…) }}}} as r.")
+    if alias.args.get("columns"):
+        raise QueryError(
+            f"as_of() over {of} renames the columns of the versions; name them in the select list, as in "
+            f"{alias.name}.c as d."
+        )
+    if (
+        (join.side or "").upper() in ("RIGHT", "FULL")
+        or (join.kind or "").upper() in ("RIGHT", "FULL")
+        or join.args.get("using")
+        or join.args.get("method")
+    ):
+        raise QueryError(
+            f"as_of() over {of} has to be joined by JOIN … ON or LEFT JOIN … ON: each row of the other side looks for "
+            "its version."
+        )
+    time = versions.time
+    if isinstance(time, exp.Column) and time.table.lower() == alias.name.lower():
+        raise QueryError(
+            f"as_of() over {of} looks for versions at {sql(time)}, their own time; write the event time of the rows on the "
+            "other side, as in 'o.ordered_at'."
+        )
 
 
 def compare_times(
@@ -41,7 +81,7 @@ def compare_times(
     tree.
 
     Args:
-        select: the SELECT with the join; its stars leave the column `valid_until` out.
+        select: the SELECT with the join; its stars, also those in calls, leave the column `valid_until` out.
         join: a join of all versions, with that column.
         alias: name of the versions.
         versions: what is looked for.
@@ -55,4 +95,4 @@ def compare_times(
     on = join.args.get("on")
     tests = [] if on is None else [on]
     join.set("on", exp.and_(*tests, exp.LTE(this=begins, expression=time.copy()), valid, copy=True))
-    hide_from_stars(select, [(alias, valid_until)])
+    hide_from_stars(select, [(alias, valid_until)], in_calls=True)

@@ -19,14 +19,14 @@ from ..normalize import (
     subqueries_below,
 )
 from ..normalize.rankings import ranks
-from ..plan import column_origins
+from ..plan import column_origins, untimed_rows
 from ..plan.operator import Operator, in_order
 from ..plan.operators.project import Project
 from ..plan.operators.source import Source
 from ..plan.operators.union_all import UnionAll
 from ..plan.operators.window_results import WindowResults
 from ..plan.operators.window_rows import WindowRows
-from ..sql.clauses import filters, set_filters
+from ..sql.clauses import filters, relations, set_filters
 from ..windows.window_columns import FromRelation as From
 from . import temporal_joins
 from .closing import closed_unless
@@ -69,6 +69,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
         by_row = len(streams) == 1 and not (inner or over or grouped)
         if (over or grouped) and len(read) > 1 and not inner:
             split_joins.split(select)
+            _count_below(select)
             return planner.select(select)
         if not by_row or not _hands_on_end(select, streams[0]):
             return planner.select(_judged_below(planner, select, read, tests))
@@ -79,12 +80,14 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
     of_windows = next(hints.windows_under(select), None) is not None
     if grouped and not (inner or of_windows) and (asked := subqueries_below.of_tables(select)):
         if subqueries_below.put(select, asked):
+            _count_below(select)
             return planner.select(select)
     if grouped or over:
         if len(read) > 1 or inner or (grouped and select.args.get("laterals")):
             if asked := conditions.inner_queries(select, ("expressions", "having", "group")):
                 # Subqueries over static tables too have columns that aren't the row's.
                 if subqueries_below.put(select, subqueries_below.in_groups(select) if grouped else asked):
+                    _count_below(select)
                     return planner.select(select)
                 if over or conditions.inner_queries(select, ("group",)):
                     raise QueryError(
@@ -93,6 +96,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
                     )
                 return over_groups(planner, select)
             split_joins.split(select)
+            _count_below(select)
             return planner.select(select)
         if grouped:
             return plan_group(planner, select, read[0])
@@ -102,6 +106,12 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
     if len(streams) == 1 and not inner:
         return plan_projection(planner, select, closed_unless(planner, select, read, True))
     return plan_join(planner, select, closed_unless(planner, select, read, False), inner)
+
+
+def _count_below(select: exp.Select) -> None:
+    """Makes the query that the join of a SELECT was moved to count as that SELECT."""
+    (below,) = relations(select)
+    untimed_rows.counts_as(below.this, select)
 
 
 def _hands_on_end(select: exp.Select, source: FromItem) -> bool:

@@ -45,11 +45,12 @@ def plan_versions(planner: Planner, table: exp.Table) -> Operator:
     if not known.key:
         return plan_source(planner, table)
     relation = next(s.relation for s in planner.streams.streams.values() if s.view == table.name)
+    measured = known.event_time is not None and planner.streams.is_measured_on(relation, known.event_time)
     return planner.add(
         Source(
             name=f"source_{digest('versions', relation.lower())}",
             view=table.name,
-            relation=Relation(event_time=None if known.event_time is None else known.event_time.lower()),
+            relation=Relation(event_time=known.event_time.lower() if measured and known.event_time else None),
             label=relation,
         )
     )

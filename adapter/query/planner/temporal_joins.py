@@ -10,12 +10,12 @@ from sqlglot import exp
 from ..errors import NotMeant, QueryError
 from ..frontend import hints
 from ..frontend.hints import VersionsAsOf
-from ..normalize.as_of_joins import compare_times
+from ..normalize import as_of_joins
 from ..normalize.static_sides import nest_first
 from ..plan import column_origins, untimed_rows
 from ..plan.operator import Operator, UnboundedState
 from ..plan.operators.temporal_join import TemporalJoin
-from ..plan.relation import EVENT_TIME, Relation
+from ..plan.relation import EVENT_TIME, WINDOW_END, Relation, comes_late
 from ..sql.clauses import conjuncts, relations
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest
@@ -25,6 +25,8 @@ from .from_items import FromItem
 from .inputs import with_inputs
 from .projections import short
 from .sources import plan_versions
+
+_AS_WRITTEN = "time_as_written"
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,19 @@ def plan_temporal_join(
     Raises:
         QueryError: it isn't supported over streams.
     """
-    node = read[place].node
+    node, join = read[place].node, read[place].join
+    versions = hints.versions_as_of(node)
+    assert versions is not None
+    if join is None:
+        raise QueryError(
+            f"as_of() over {versions.relation} comes first in FROM; write the rows that look for "
+            "versions first, and join it to them: FROM {{ stream(…) }} as o JOIN {{ as_of(…, 'o.…') }} as r ON …."
+        )
+    as_of_joins.check(join, versions)
     if len(read) > 2 or inner or select.args.get("laterals"):
         count = place if place > 1 else 2
-        if place > 0 and nest_first(select, count):
+        node.meta.setdefault(_AS_WRITTEN, versions.time.copy())
+        if nest_first(select, count):
             (below, *_) = relations(select)
             untimed_rows.counts_as(below.this, select)
             return planner.select(select)
@@ -67,14 +78,17 @@ def plan_temporal_join(
             f"'{hints.quoted(select)}' has more than a temporal join, and doesn't say which relation each column "
             "belongs to: write the relation's name before each, as in t.column, or put the join into a separate query."
         )
-    versions = hints.versions_as_of(node)
-    assert versions is not None
     found = _AsOf(read[0], read[1], versions)
     _check(found, select)
     source = plan_versions(planner, versions.table)
+    if source.relation.event_time is None:
+        raise QueryError(
+            f"as_of() over {versions.relation} needs the watermark of {versions.version_time.name}, and windows over the "
+            "same stream are of another time; put them into a model of their own."
+        )
     template, inputs = with_inputs(planner, select, [found.rows, replace(found.item, operator=source)])
-    (join,) = template.args["joins"]
-    compare_times(template, join, found.item.alias, versions)
+    (made_join,) = template.args["joins"]
+    as_of_joins.compare_times(template, made_join, found.item.alias, versions)
     relation = found.rows.streamed.relation
     outputs = column_origins.outputs(select, found.rows.alias)
     time = versions.time.name.lower()
@@ -85,7 +99,7 @@ def plan_temporal_join(
         inputs=inputs,
         sql=sql(template),
         relation=Relation(
-            together=outputs.carry({**relation.together, time: EVENT_TIME}),
+            together=outputs.carry({**_together(relation, time), time: EVENT_TIME}),
             keys=outputs.carry_keys(relation.keys),
         ),
         label=short(select),
@@ -98,7 +112,10 @@ def plan_temporal_join(
         growth=_growth(planner, found),
     )
     operator = planner.add(made)
-    return operator if in_order else planner.drops(operator, select, time, found.rows.alias)
+    if in_order:
+        return operator
+    written = node.meta.get(_AS_WRITTEN, versions.time)
+    return planner.drops(operator, select, written.name.lower(), written.table)
 
 
 def _check(found: _AsOf, select: exp.Select) -> None:
@@ -107,16 +124,11 @@ def _check(found: _AsOf, select: exp.Select) -> None:
     Raises:
         QueryError: they don't, or the join isn't INNER or LEFT.
     """
-    of = hints.relation_name(found.versions.table)
+    of = found.versions.relation
     join = found.item.join
     side = "" if join is None else (join.side or "").upper()
     kind = "" if join is None else (join.kind or "").upper()
-    if (
-        join is None
-        or side not in ("", "LEFT")
-        or kind not in ("", "INNER", "OUTER")
-        or join.args.get("using")
-    ):
+    if join is None or side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
         raise QueryError(
             f"as_of() over {of} has to be joined by JOIN … ON or LEFT JOIN … ON: each row of the other side looks for "
             "its version."
@@ -132,7 +144,11 @@ def _check(found: _AsOf, select: exp.Select) -> None:
             "version; join the stream that it is made from."
         )
     time = found.versions.time
-    if not isinstance(time, exp.Column) or time.name.lower() not in _times(rows.relation):
+    if (
+        not isinstance(time, exp.Column)
+        or time.table.lower() != found.rows.alias.lower()
+        or time.name.lower() not in _times(rows.relation)
+    ):
         known = rows.relation.event_time
         instead = (
             f"write as_of(…, '{found.rows.alias}.{known}')"
@@ -150,6 +166,18 @@ def _times(relation: Relation) -> set[str]:
     return {name.lower() for name, delay in relation.times.items() if not delay} - {*relation.delays}
 
 
+def _together(relation: Relation, time: str) -> dict[str, str]:
+    """Returns the columns by whose values the rows still arrive together. A row comes once the watermark is after its
+    time: that is when windows close for their last instant, but later for their end."""
+    if relation.together.get(time) != WINDOW_END:
+        return {**relation.together}
+    return {
+        name: comes_late(what, 1)
+        for name, what in relation.together.items()
+        if what in ("window_time", WINDOW_END)
+    }
+
+
 def _compared_with(found: _AsOf, select: exp.Select) -> tuple[str, ...]:
     """Returns for each column of the key the expression over the rows that ON compares it with.
 
@@ -163,19 +191,23 @@ def _compared_with(found: _AsOf, select: exp.Select) -> tuple[str, ...]:
         if not isinstance(test, exp.EQ):
             continue
         for one, other in ((test.this, test.expression), (test.expression, test.this)):
-            around = {column.table.lower() for column in every(other, exp.Column)}
+            whose = {
+                column.parts[0].name.lower() if len(column.parts) > 1 else ""
+                for column in every(other, exp.Column)
+            }
             if (
                 isinstance(one, exp.Column)
                 and one.table.lower() == alias
-                and around == {found.rows.alias.lower()}
+                and whose <= {found.rows.alias.lower()}
+                and other.find(exp.Query) is None
             ):
                 values.setdefault(one.name.lower(), sql(other))
     missing = [name for name in found.versions.key if name.lower() not in values]
     if missing:
         raise QueryError(
-            f"as_of() over {hints.relation_name(found.versions.table)} has a version for each value of "
+            f"as_of() over {found.versions.relation} has a version for each value of "
             f"{', '.join(found.versions.key)}, and ON doesn't say which: add {found.item.alias}.{missing[0]} = …, with "
-            "a column of the other side."
+            "columns of the other side or a constant."
         )
     return tuple(values[name.lower()] for name in found.versions.key)
 
@@ -193,7 +225,7 @@ def _growth(planner: Planner, found: _AsOf) -> UnboundedState | None:
     names = ", ".join(key)
     if planner.ttl is not None:
         raise NotMeant(
-            f"config 'state_ttl' forgets what was idle, but a version of {hints.relation_name(found.versions.table)} is "
+            f"config 'state_ttl' forgets what was idle, but a version of {found.versions.relation} is "
             "valid until the next one; leave it out, or give the model constant_domains: "
             f"{sorted({*missing, *planner.domains})} if the set of their values doesn't grow."
         )

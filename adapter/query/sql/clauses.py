@@ -183,11 +183,35 @@ def shown_as(select: exp.Select, node: exp.Expr) -> str | None:
     return None
 
 
-def hide_from_stars(select: exp.Select, columns: Sequence[tuple[str, str]]) -> None:
-    """Excludes columns, each given with its relation's alias, from the stars of a SELECT. Changes the tree."""
-    for item in list(select.expressions):
+def hide_from_stars(select: exp.Select, columns: Sequence[tuple[str, str]], in_calls: bool = False) -> None:
+    """Excludes columns, each given with its relation's alias, from the stars of a SELECT. Changes the tree.
+
+    Args:
+        select: the SELECT.
+        columns: alias and name of each.
+        in_calls: whether to exclude them from stars in calls, too.
+
+    >>> from .dialect import parse, sql
+    >>> text = "select r.*, struct(*) as s, count(*) as n, hash(o.*) as h, array(struct(r.* except (k))) as a from o join r"
+    >>> tree = parse(text)
+    >>> hide_from_stars(tree, [("r", "u")], in_calls=True)
+    >>> print(sql(tree).partition(" FROM")[0])
+    SELECT r.* EXCEPT (u), STRUCT(* EXCEPT (u)) AS s, COUNT(*) AS n, HASH(o.*) AS h, ARRAY(STRUCT(r.* EXCEPT (k, u))) AS a
+    """
+    own = list(select.expressions)
+    if in_calls:
+        on = (join.args.get("on") for join in select.args.get("joins") or ())
+        parts = [*own, select.args.get("where"), *on]
+        found = [node for part in parts if part is not None for node in walk_same_query(part)]
+        own = [
+            node.parent if isinstance(node.parent, exp.Column) else node
+            for node in found
+            if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count | exp.Mul)
+        ]
+    for item in own:
         star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
         if isinstance(star, exp.Star):
             table = item.table.lower() if isinstance(item, exp.Column) else ""
             hidden = [exp.to_identifier(name) for alias, name in columns if table in ("", alias.lower())]
-            star.set("except_", [*(star.args.get("except_") or ()), *hidden])
+            if hidden:
+                star.set("except_", [*(star.args.get("except_") or ()), *hidden])

@@ -10,7 +10,8 @@ from dbt.adapters.spark_streaming.query.plan.operators.changelog_normalize impor
 from dbt.adapters.spark_streaming.query.plan.operators.source import Source
 from dbt.adapters.spark_streaming.query.plan.operators.temporal_join import TemporalJoin
 from dbt.adapters.spark_streaming.query.planner import plan_query
-from dbt.adapters.spark_streaming.query.windows.expansion import expand_as_of
+from dbt.adapters.spark_streaming.query.windows import window_arguments
+from dbt.adapters.spark_streaming.query.windows.expansion import expand, expand_as_of
 
 KNOWN = {
     "orders": Known("at"),
@@ -49,6 +50,19 @@ def test_the_versions_are_all_rows_of_a_source_whose_rows_replace_each_other() -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (query(time="`r`.`since`"), "at `r`.`since`, their own time"),
+        (query(time="`x`.`at`"), "`x`.`at`, which isn't the event time of the rows; write as_of(…, 'o.at')"),
+        (query().replace("as r on", "on"), "has no name"),
+        (query().replace("as r on", "as r(a, b, c) on"), "renames the columns"),
+        (f"select r.rate from {rates()} as r", "comes first in FROM"),
+        (
+            f"select r.rate from {rates()} as r join {ORDERS} on r.currency = o.currency",
+            "comes first in FROM",
+        ),
+        (
+            f"select o.id from {ORDERS} where exists (select 1 from {rates()} as r where r.currency = o.currency)",
+            "has as_of() in a subquery in an expression",
+        ),
         (query("r.rate > 1"), "ON doesn't say which: add r.currency = …"),
         (query("r.currency = upper(r.currency)"), "ON doesn't say which"),
         (query("r.currency < o.currency"), "ON doesn't say which"),
@@ -67,3 +81,27 @@ def test_what_is_refused_says_what_to_write(text: str, message: str) -> None:
     with pytest.raises(QueryError, match="") as refused:
         joins(text)
     assert message in str(refused.value)
+
+
+def test_versions_come_when_the_watermark_says_so() -> None:
+    other = window_arguments.make("tumble", "later", "1 hour")
+    windows = f"select id, count(*) from {expand('fees', other)} group by window_start, window_end, id"
+    fees = expand_as_of("fees", "`o`.`at`", "since", ("id",))
+    text = f"select o.id, f.fee from {ORDERS} join {fees} as f on f.id = o.id union all {windows}"
+    with pytest.raises(QueryError) as refused:
+        plan_query.plan(text, {**KNOWN, "fees": Known("since")}, None, ("id",))
+    assert "needs the watermark of since" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (query(time="`r`.`since`"), "their own time"),
+        (query(join="right join"), "JOIN … ON or LEFT JOIN … ON"),
+        (query().replace("on r.currency = o.currency", "using (currency)"), "JOIN … ON or LEFT JOIN … ON"),
+        (query().replace("as r on", "on"), "has no name"),
+    ],
+)
+def test_what_batch_would_answer_otherwise_is_refused_there_too(text: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        plan_query.text_in_batch(text, None, KNOWN)
