@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import linecache
+import threading
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +18,16 @@ from dbt.adapters.spark_streaming.util.metadata_columns import reserved_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_IMPORTING = threading.Lock()
+
+
+def _import_pandas_api() -> None:
+    """Imports Spark's pandas API, which dbt's code around a Python model imports, in one thread at a time: of two that
+    begin at once, one finds the package without it."""
+    with _IMPORTING, suppress(ImportError):
+        importlib.import_module("pyspark.pandas")
 
 
 def _check_names(name: str, columns: Sequence[str]) -> None:
@@ -28,6 +41,7 @@ def run_python_model(name: str, code: str, session: SparkSession) -> None:
     Raises:
         DbtRuntimeError: the model fails. The message has the line of the model.
     """
+    _import_pandas_api()
     file = f"<python model {name}>"
     # So that tracebacks and `inspect` find the lines.
     linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
