@@ -66,12 +66,13 @@ def declared(relation: str, graph: Any) -> str:
     >>> declared("__dbt__cte__raw__rates", {"sources": {"source.shop.raw.rates": rates}})
     '`db`.`rates`'
     """
+    given = relation.strip("`")
+    if not given.startswith(_GIVEN):
+        return relation
     for group in ("sources", "nodes"):
         for node in (graph or {}).get(group, {}).values():
-            names = [node.get("source_name"), node.get("name")]
-            if relation.strip("`") == f"{_GIVEN}{'__'.join(filter(None, names))}" and node.get(
-                "relation_name"
-            ):
+            names = "__".join(filter(None, (node.get("source_name"), node.get("name"))))
+            if given == f"{_GIVEN}{names}" and node.get("relation_name"):
                 return str(node["relation_name"])
     return relation
 

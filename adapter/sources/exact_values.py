@@ -12,6 +12,8 @@ from functools import cached_property
 
 from ..util.quoting import literal
 from ..util.quoting import quote as quoted
+from .column_types import ColumnType
+from .json_texts import STRING
 from .misread_values import (
     DATE,
     KINDS,
@@ -23,7 +25,6 @@ from .misread_values import (
     spellings,
     times_in_json,
 )
-from .nested_types import ColumnType
 
 RAW = "__raw_record"
 """The column for the text of an unreadable record."""
@@ -31,9 +32,8 @@ _TEXT = "string"
 _CHECKED = KINDS | {_TEXT}
 _DEPTH = 8
 """Levels of nested objects and arrays that the text of a value may have."""
-_STRING = r'"(?:[^"\\]++|\\.)*+"'
 _NUMBER = r"[-+]?(?:[0-9][0-9.eE+-]*+|INF|Infinity|NaN)"
-_NUMBERS = rf"""\G((?:{_STRING}|'(?:[^'\\]++|\\.)*+'|[^"'0-9+\-IN]++)*+)({_NUMBER})"""
+_NUMBERS = rf"""\G((?:{STRING}|'(?:[^'\\]++|\\.)*+'|[^"'0-9+\-IN]++)*+)({_NUMBER})"""
 _QUOTED = '$1"$2"'
 # What a number with a point or an exponent looks like when Spark has formatted it, and in JSON.
 _FORMATTED = r'^(?:-?\d++[.eE]|"-?(?:Infinity|NaN)"$)'
@@ -42,7 +42,7 @@ _UNQUOTED = r"[:\[,]\s*+[-+]?(?:\d++[.eE]|I|N)"
 
 def _value(depth: int) -> str:
     inner = f"|{_value(depth - 1)}" if depth else ""
-    return rf"""[\[{{](?:[^\[\]{{}}"'/\\]++|{_STRING}{inner})*+[\]}}]"""
+    return rf"""[\[{{](?:[^\[\]{{}}"'/\\]++|{STRING}{inner})*+[\]}}]"""
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from ..util.quoting import literal
 
 _DEPTH = 5
 """Levels of nested objects that the regular expressions follow."""
-_STRING = r'"(?:[^"\\]++|\\.)*+"'
+STRING = r'"(?:[^"\\]++|\\.)*+"'
 # Other quotes, comments and escapes, which Spark's options allow, are left to the parser.
 _OTHERS = r"""[^{}"'/\\]++"""
 
 
 def _object(depth: int) -> str:
     inner = f"|{_object(depth - 1)}" if depth else ""
-    return rf"\{{(?:{_OTHERS}|{_STRING}{inner})*+\}}"
+    return rf"\{{(?:{_OTHERS}|{STRING}{inner})*+\}}"
 
 
 _OBJECT = _object(_DEPTH)

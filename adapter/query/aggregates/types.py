@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from ...util.nested_types import fields_of
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.select_kind import is_grouped
@@ -14,7 +15,6 @@ from ..sql.clauses import is_over
 from ..sql.dialect import arguments, function_name, of_around, read_alone, sql, walk_same_query
 from ..sql.functions import QueryRunner, makes_rows
 from ..sql.maps import has_map
-from ..sql.nested_types import fields_of
 from ..sql.nodes import every
 from .aggregates import TYPED, Types
 from .grouping import find_columns

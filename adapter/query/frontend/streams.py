@@ -92,8 +92,11 @@ class Streams:
 
     def known(self, view: str) -> Known:
         """Returns the project's declarations of the stream with this view."""
-        relation = next((stream.relation for stream in self.streams.values() if stream.view == view), "")
-        return self._known.get(relation.lower(), Known())
+        return self._known.get(self.relation(view).lower(), Known())
+
+    def relation(self, view: str) -> str:
+        """Returns the relation of the stream with this view; an empty text if there is none."""
+        return next((stream.relation for stream in self.streams.values() if stream.view == view), "")
 
     def passes_no_time(self, window: exp.Select) -> None:
         """Ignores a windowing TVF for event times: its time column isn't a measure of its streams' progress."""

@@ -62,16 +62,21 @@ def check(join: exp.Join, versions: VersionsAsOf) -> None:
         or join.args.get("using")
         or join.args.get("method")
     ):
-        raise QueryError(
-            f"as_of() over {of} has to be joined by JOIN … ON or LEFT JOIN … ON: each row of the other side looks for "
-            "its version."
-        )
+        raise refusal(versions)
     time = versions.time
     if isinstance(time, exp.Column) and time.table.lower() == alias.name.lower():
         raise QueryError(
             f"as_of() over {of} looks for versions at {sql(time)}, their own time; write the event time of the rows on the "
             "other side, as in 'o.ordered_at'."
         )
+
+
+def refusal(versions: VersionsAsOf) -> QueryError:
+    """Returns the error for a join that isn't INNER or LEFT."""
+    return QueryError(
+        f"as_of() over {versions.relation} has to be joined by JOIN … ON or LEFT JOIN … ON: each row of the other side "
+        "looks for its version."
+    )
 
 
 def compare_times(

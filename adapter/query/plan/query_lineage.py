@@ -28,6 +28,7 @@ from ..sql.functions import makes_rows
 from ..sql.names import digest
 from ..sql.nodes import every
 from .lineage import UNKNOWN, Lineage, Unclear, text_lineage
+from .operator import input_name
 from .relation import GIVEN_BY, WEIGHT
 
 _HIDDEN = (WEIGHT, GIVEN_BY)
@@ -329,6 +330,6 @@ def lineage_of_text(kind: str, text: str, below: Sequence[Lineage]) -> Lineage:
         below: lineages of the inputs.
     """
     try:
-        return of_query(parse(text), {f"__input_{number}": each for number, each in enumerate(below)})
+        return of_query(parse(text), {input_name(number): each for number, each in enumerate(below)})
     except Unclear:
         return text_lineage(kind, text, below)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sqlglot import exp
@@ -77,62 +77,77 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         return local(planner, "OVER", inputs, sql(template), made)
     if (in_time := _over_in_time(planner, select, template, source, inputs)) is not None:
         return in_time
-    return _ranked_or_recomputed(
-        planner,
-        select,
-        written=written,
-        template=template,
-        source=source,
-        inputs=inputs,
-        common=common,
-    )
-
-
-def _ranked_or_recomputed(
-    planner: Planner,
-    select: exp.Select,
-    written: exp.Select,
-    template: exp.Select,
-    source: FromItem,
-    inputs: tuple[Operator, ...],
-    common: Sequence[exp.Expr],
-) -> Operator:
-    """Plans a SELECT with OVER as the first rows of a ranking, or recomputed.
-
-    Args:
-        planner: planner of the tree.
-        select: the SELECT, with ties broken.
-        written: the same as its author wrote it.
-        template: the SELECT over its inputs.
-        source: the relation that it reads.
-        inputs: its inputs.
-        common: partition keys that all OVER clauses have.
-    """
-    relation, over = source.streamed.relation, conditions.windows_of(select)
-    ranked, bounds = ranks.ranks(select), ranks.ended(select)
-    is_ended = ranked.keys() <= bounds.keys()
-    outputs = column_origins.outputs(select, source.alias)
     for name, rank in ranked.items():
         if name in bounds:
             planner.ranks.setdefault(sql(rank))
+    return _ranked_or_recomputed(
+        planner,
+        _OverSelect(
+            select=select,
+            written=written,
+            template=template,
+            source=source,
+            inputs=inputs,
+            over=over,
+            common=common,
+            ranked=ranked,
+            bounds=bounds,
+            outputs=outputs,
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _OverSelect:
+    """A SELECT with OVER that reads one relation."""
+
+    select: exp.Select
+    """The SELECT, with ties broken."""
+    written: exp.Select
+    """The SELECT as its author wrote it."""
+    template: exp.Select
+    """The SELECT over its inputs."""
+    source: FromItem
+    inputs: tuple[Operator, ...]
+    over: Sequence[exp.Window]
+    common: Sequence[exp.Expr]
+    """Partition keys that all OVER clauses have."""
+    ranked: Mapping[str, exp.Window]
+    """Rankings, by their column."""
+    bounds: Mapping[str, int]
+    """The last rank that is used, by the ranking's column."""
+    outputs: column_origins.Outputs
+    """Columns that the SELECT passes on."""
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether each ranking has a limit."""
+        return self.ranked.keys() <= self.bounds.keys()
+
+
+def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
+    """Plans a SELECT with OVER as the first rows of a ranking, or recomputed."""
+    select, template, source, inputs = query.select, query.template, query.source, query.inputs
+    common, ranked, bounds, is_ended = query.common, query.ranked, query.bounds, query.is_ended
+    relation = source.streamed.relation
     keys = (tuple(sql(key) for key in common),)
     covered = fixed_keys(planner, common, select)
-    kept = () if multiplies(select) else outputs.carry_keys(relation.keys)
+    kept = () if multiplies(select) else query.outputs.carry_keys(relation.keys)
     made = Relation(
         True,
         # Keys of the input hold for any number of ranks.
         keys=(*kept, *_rank_keys(select, common, {} if kept else bounds)),
-        bounded=relation.bounded or (covered and is_ended and len(ranked) == len(over)),
+        bounded=relation.bounded or (covered and is_ended and len(ranked) == len(query.over)),
         ends=passed_end(select, source.alias, relation, common),
     )
-    is_one = is_ended and len(over) == len(ranked) == 1
+    is_one = is_ended and len(query.over) == len(ranked) == 1
     top = None
     if is_one and not relation.changes and not select.args.get("laterals"):
         (name,) = ranked
         top = _top_rows(template, bounds[name])
     growth = None
     if relation.ends is None and not relation.bounded and not (top is not None and covered):
-        growth = _growth_of_rows(common, top, "" if is_ended else _refusal(written))
+        growth = _growth_of_rows(common, top, "" if is_ended else _refusal(query.written))
     if is_one and (relation.changes or len(inputs) == 1) and not multiplies(select):
         (name,) = ranked
         limited = RankedSelect(

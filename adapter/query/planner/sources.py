@@ -18,7 +18,7 @@ from .context import Planner
 def plan_source(planner: Planner, table: exp.Table) -> Operator:
     """Plans a stream; for an upsert source with the last row of each key."""
     known = planner.streams.known(table.name)
-    relation = next(s.relation for s in planner.streams.streams.values() if s.view == table.name)
+    relation = planner.streams.relation(table.name)
     keys = (frozenset(name.lower() for name in known.key),) if known.changes and known.key else ()
     source = planner.add(
         Source(
@@ -44,7 +44,7 @@ def plan_versions(planner: Planner, table: exp.Table) -> Operator:
     known = planner.streams.known(table.name)
     if not known.key:
         return plan_source(planner, table)
-    relation = next(s.relation for s in planner.streams.streams.values() if s.view == table.name)
+    relation = planner.streams.relation(table.name)
     measured = known.event_time is not None and planner.streams.is_measured_on(relation, known.event_time)
     return planner.add(
         Source(

@@ -79,7 +79,7 @@ def plan_temporal_join(
             "belongs to: write the relation's name before each, as in t.column, or put the join into a separate query."
         )
     found = _AsOf(read[0], read[1], versions)
-    _check(found, select)
+    _check(found)
     source = plan_versions(planner, versions.table)
     if source.relation.event_time is None:
         raise QueryError(
@@ -107,7 +107,7 @@ def plan_temporal_join(
         time=time,
         version_time=versions.version_time.name,
         version_key=versions.key,
-        keys=_compared_with(found, select),
+        keys=_compared_with(found),
         in_order=in_order,
         growth=_growth(planner, found),
     )
@@ -118,21 +118,20 @@ def plan_temporal_join(
     return planner.drops(operator, select, written.name.lower(), written.table)
 
 
-def _check(found: _AsOf, select: exp.Select) -> None:
+def _check(found: _AsOf) -> None:
     """Raises unless the rows only come, with the event time at which versions are looked for.
 
     Raises:
         QueryError: they don't, or the join isn't INNER or LEFT.
     """
-    of = found.versions.relation
-    join = found.item.join
-    side = "" if join is None else (join.side or "").upper()
-    kind = "" if join is None else (join.kind or "").upper()
-    if join is None or side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
-        raise QueryError(
-            f"as_of() over {of} has to be joined by JOIN … ON or LEFT JOIN … ON: each row of the other side looks for "
-            "its version."
-        )
+    of, join = found.versions.relation, found.item.join
+    assert join is not None
+    if (join.side or "").upper() not in ("", "LEFT") or (join.kind or "").upper() not in (
+        "",
+        "INNER",
+        "OUTER",
+    ):
+        raise as_of_joins.refusal(found.versions)
     rows = found.rows.operator
     if rows is None:
         raise QueryError(
@@ -178,7 +177,7 @@ def _together(relation: Relation, time: str) -> dict[str, str]:
     }
 
 
-def _compared_with(found: _AsOf, select: exp.Select) -> tuple[str, ...]:
+def _compared_with(found: _AsOf) -> tuple[str, ...]:
     """Returns for each column of the key the expression over the rows that ON compares it with.
 
     Raises:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ...util.nested_types import fields_of, parts_of
 from ...util.quoting import quote
-from .nested_types import fields_of, parts_of
 
 
 def has_map(kind: str) -> bool:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from ...util import nested_types
 from ...util.quoting import quote
-from . import nested_types
 from .dialect import DIALECT
 from .maps import has_map, ordered
 from .nodes import every, holds

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...query.sql.nested_types import fields_of
+from ...util.nested_types import fields_of
 from .effect import Evolution
 from .output_schema import Widening, Wider, fits, is_promotion, widening
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...query.program import BATCH_ID, CHANGE_TYPE, Program
-from ...query.sql.nested_types import fields_of, parts_of
 from ...util.metadata_columns import reserved_name
+from ...util.nested_types import fields_of, parts_of
 from ..common.errors import StreamError, forgets_collations
 from ..common.model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
 

@@ -19,7 +19,7 @@ from ..operator import Operator, Until, Wiring, over
 from ..relation import WEIGHT
 from ..running import RunningValue
 from ..state.buffered_rows import ROW
-from ..state.key_generations import NO_STEP, lasts, later, of_keys
+from ..state.key_generations import NO_STEP, due_at, lasts, later, of_keys, passed
 from ..state.ranked_rows import DUE
 from ..time_bounds import expires
 from .source import views_below
@@ -98,7 +98,7 @@ class OrderedRows:
         time = f"own.{quote(self.operator.time)}"
         return Rows(
             f"{self.part}_rows",
-            f"select struct(own.*) as {ROW}, {time} as event_time, {_due_at(f'cast({time} as timestamp)')} as expires_at\n"
+            f"select struct(own.*) as {ROW}, {time} as event_time, {due_at(f'cast({time} as timestamp)')} as expires_at\n"
             f"from {self.below.name} as own",
             views_below(self.below),
         )
@@ -107,9 +107,11 @@ class OrderedRows:
         """Returns the steps with the rows to emit, their partitions, and the result over their frames."""
         came, kept = self._came(), self._stored()
         if self.operator.waits:
-            waited = f"{came}\nunion all\nselect * from (\n{kept}\n) where not {_passed('watermark_before')}"
-            due, of_batch = (f"select * from (\n{rows}\n) where {_passed()}" for rows in (waited, came))
-            kept = f"select * from (\n{kept}\n) where {_passed('watermark_before')}"
+            waited = (
+                f"{came}\nunion all\nselect * from (\n{kept}\n) where not {passed(_TIME, 'watermark_before')}"
+            )
+            due, of_batch = (f"select * from (\n{rows}\n) where {passed(_TIME)}" for rows in (waited, came))
+            kept = f"select * from (\n{kept}\n) where {passed(_TIME, 'watermark_before')}"
         else:
             due = of_batch = came
         reached = of_keys(f"(\n{self._keyed(kept)}\n)", self.keys, self.touched)
@@ -173,7 +175,7 @@ class OrderedRows:
     def _items(self) -> str:
         runs = [f"{name} as {self._stored_run(name)}" for name in self.runs]
         return ", ".join([f"{ROW} as {self.row}", *runs]) + (
-            f", {_due_at(_TIME)} as {DUE}" if self.operator.waits else ""
+            f", {due_at(_TIME)} as {DUE}" if self.operator.waits else ""
         )
 
     @property
@@ -209,7 +211,7 @@ class OrderedRows:
         if self.operator.until:
             needed += f" and {lasts(expires(self.operator.until, ROW))}"
         rows = self._keyed(self._stored())
-        before = f"select * from (\n{rows}\n) where {_passed()}" if self.operator.waits else rows
+        before = f"select * from (\n{rows}\n) where {passed(_TIME)}" if self.operator.waits else rows
         # Rows with equal times share a rank. Which of them are in a frame isn't decided here.
         placed = (
             f"select *, rank() {self._within(f'order by {_TIME} desc')} as __place, "
@@ -220,7 +222,7 @@ class OrderedRows:
         )
         if self.operator.waits:
             listed = ", ".join([ROW, _TIME, *self.runs])
-            kept += f"\nunion all\nselect {listed} from (\n{rows}\n) where not {_passed()}"
+            kept += f"\nunion all\nselect {listed} from (\n{rows}\n) where not {passed(_TIME)}"
         return f"select {NO_STEP}, {self._items()} from (\n{kept}\n)"
 
     def _totals(self, rows: str) -> str:
@@ -230,12 +232,3 @@ class OrderedRows:
         place = f"row_number() {self._within(f'order by {_TIME} desc')} as __place"
         placed = f"select {', '.join([ROW, _TIME, *runs, place])} from (\n{rows}\n)"
         return f"select {', '.join([ROW, _TIME, *self.runs])} from (\n{placed}\n) where __place = 1"
-
-
-def _due_at(time: str) -> str:
-    """SQL of the watermark at which only late rows can have this time or an earlier one."""
-    return later(time, 1)
-
-
-def _passed(watermark: str = "watermark_after") -> str:
-    return f"not {lasts(_due_at(_TIME), watermark)}"

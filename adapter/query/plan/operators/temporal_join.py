@@ -16,7 +16,7 @@ from ...windows.expansion import VALID_UNTIL
 from ..lineage import Lineage, text_lineage
 from ..operator import Operator, Wiring, over
 from ..state.buffered_rows import ROW
-from ..state.key_generations import NO_STEP, lasts, later
+from ..state.key_generations import NO_STEP, due_at, passed
 from ..state.ranked_rows import DUE
 from .source import views_below
 
@@ -74,7 +74,7 @@ class _RowsAndVersions:
         """Returns the inputs. Late rows are dropped and counted, late versions are counted."""
         rows, versions = self.operator.inputs
         time, begins = (f"own.{quote(name)}" for name in (self.operator.time, self.operator.version_time))
-        expires = later(f"cast({time} as timestamp)", 1)
+        expires = due_at(f"cast({time} as timestamp)")
         packed = f"struct(own.*) as {ROW}"
         found = Rows(
             self.rows,
@@ -94,9 +94,9 @@ class _RowsAndVersions:
         """Returns the steps with the rows that are due, their keys, and the join of these with their versions."""
         came, kept = self._new_rows(), self._stored(self.rows, self.operator.time)
         waited = (
-            f"{came}\nunion all\nselect * from (\n{kept}\n) where not {_passed(_TIME, 'watermark_before')}"
+            f"{came}\nunion all\nselect * from (\n{kept}\n) where not {passed(_TIME, 'watermark_before')}"
         )
-        due, first = (f"select * from (\n{rows}\n) where {_passed(_TIME)}" for rows in (waited, came))
+        due, first = (f"select * from (\n{rows}\n) where {passed(_TIME)}" for rows in (waited, came))
         named = ", ".join(f"{key} as {own}" for key, own in zip(self.operator.keys, self.keys, strict=True))
         touched = (
             f"select distinct {named} from (select {ROW}.* from {self.due}) as {quote(self.operator.alias)}"
@@ -112,11 +112,11 @@ class _RowsAndVersions:
     def state_of_rows(self) -> StatePart:
         """Returns the state table of the rows that wait."""
         kept = self._stored(self.rows, self.operator.time)
-        items = f"{ROW} as {self._column(self.rows)}, {later(_TIME, 1)} as {DUE}"
+        items = f"{ROW} as {self._column(self.rows)}, {due_at(_TIME)} as {DUE}"
         return StatePart(
             self.rows,
             f"select {now(STEP)} as {STEP}, {items} from (\n{self._new_rows()}\n)",
-            f"select {NO_STEP}, {items} from (\n{kept}\n) where not {_passed(_TIME)}",
+            f"select {NO_STEP}, {items} from (\n{kept}\n) where not {passed(_TIME)}",
             closes=DUE,
         )
 
@@ -124,7 +124,7 @@ class _RowsAndVersions:
         """Returns the state table of the versions that are valid at the watermark or later."""
         versions = self._with_end(self._stored(self.versions, self.operator.version_time))
         ends = f"cast({VALID_UNTIL} as timestamp)"
-        valid = f"{VALID_UNTIL} is null or not {_passed(ends)}"
+        valid = f"{VALID_UNTIL} is null or not {passed(ends)}"
         item = f"{ROW} as {self._column(self.versions)}"
         new = self._came(self.versions, self.operator.version_time)
         return StatePart(
@@ -170,8 +170,3 @@ class _RowsAndVersions:
     @staticmethod
     def _column(part: str) -> str:
         return quote(f"{part}_row")
-
-
-def _passed(time: str, watermark: str = "watermark_after") -> str:
-    """SQL predicate: only late rows can have this time or an earlier one."""
-    return f"not {lasts(later(time, 1), watermark)}"

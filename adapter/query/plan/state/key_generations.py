@@ -35,6 +35,16 @@ def later(time: str, micros: int | None) -> str:
     return f"timestamp_micros(try_add(unix_micros({time}), {micros}))"
 
 
+def due_at(time: str) -> str:
+    """SQL of the watermark at which only late rows can have this time or an earlier one."""
+    return later(time, 1)
+
+
+def passed(time: str, watermark: str = "watermark_after") -> str:
+    """SQL predicate: at a watermark only late rows can have this time or an earlier one."""
+    return f"not {lasts(due_at(time), watermark)}"
+
+
 def comes_due(column: str, relation: str) -> str:
     """SQL predicate: the watermark passes a time in this step, or had passed it when the row arrived in this step."""
     return (

@@ -1,15 +1,12 @@
-"""Parses types from their DDL."""
+"""`ColumnType`: the type of a column as a tree of its parts."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..util.nested_types import fields_of, parts_of
 from ..util.quoting import quote as quoted
-
-_NAME = re.compile(r"`((?:[^`]|``)*)`|([^:`]+)")
-_TYPE = re.compile(r"(?:struct|array|map)(?=<)|(?:\([^)]*\)|[^,<>(])+")
 
 
 @dataclass(frozen=True)
@@ -29,9 +26,13 @@ class ColumnType:
         >>> list(kind.parts), kind.parts["b:c"].parts["value"].parts["element"].name
         (['a', 'b:c'], 'decimal(3,1)')
         """
-        found, end = _parsed(text, 0)
-        assert end == len(text), text
-        return found
+        found = parts_of(text)
+        if found is None:
+            return cls(text, {})
+        name, parts = found
+        if name == "struct":
+            return cls(name, {field: cls.of(part) for field, part in fields_of(text) or ()})
+        return cls(name, {"element" if name == "array" else "value": cls.of(parts[-1][1])})
 
     def only(self, names: frozenset[str]) -> ColumnType | None:
         """Returns the type with only the parts that contain one of the named simple types; None if there are none."""
@@ -48,20 +49,3 @@ class ColumnType:
         if self.name == "array":
             return f"array<{self.parts['element'].as_texts}>"
         return f"map<string,{self.parts['value'].as_texts}>" if self.name == "map" else "string"
-
-
-def _parsed(text: str, at: int) -> tuple[ColumnType, int]:
-    """Returns the type that begins at a place of a text, and the place of its end."""
-    name = _TYPE.match(text, at)
-    assert name is not None, text
-    at, parts = name.end(), {}
-    if at == len(text) or text[at] != "<":
-        return ColumnType(name[0], {}), at
-    while text[at] != ">":
-        at += 1
-        part = {"array": "element", "map": "value"}.get(name[0], "")
-        if name[0] == "struct" and (field := _NAME.match(text, at)):
-            part, at = (field[1] or "").replace("``", "`") or field[2] or "", field.end() + 1
-        if text[at] != ">":
-            parts[part], at = _parsed(text, at)
-    return ColumnType(name[0], parts), at + 1
