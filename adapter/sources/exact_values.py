@@ -1,6 +1,6 @@
 """Compares parsed JSON with its text, and corrects values that Spark's parser changes without an error.
 
-A number in a STRING column is formatted anew, 2.50 as 2.5 and 1e400 as "Infinity": it gets its own text. A value with
+A number in a STRING column is reformatted, 2.50 as 2.5 and 1e400 as "Infinity": it gets its own text. A value with
 another meaning than its text (`misread_values`) becomes NULL, as others that can't be read.
 """
 

@@ -58,7 +58,7 @@ def elements(text: str, options: str) -> str:
         text: SQL for the text of an array.
         options: SQL for the map of Spark's options to parse with.
     """
-    # Spark's parser would format numbers anew.
+    # Spark's parser would reformat numbers.
     found = (
         f"if({text} rlike {literal(_ARRAY)}, regexp_extract_all({text}, {literal('(?s)' + _OBJECT)}, 0), "
         f"from_json({text}, 'array<string>', {options}))"
