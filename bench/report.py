@@ -1,4 +1,4 @@
-"""What `compare.py` measured: lines to print, tables and plot of docs/performance.md, and whether goals are met."""
+"""What `compare.py` measured: lines to print, the tables and plot of its page in docs/, and whether goals are met."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
-KEPT, PAGE, PLOT = DOCS / "performance.json", DOCS / "performance.md", DOCS / "images" / "performance.svg"
+KEPT, PAGE, PLOT = (
+    DOCS / "project" / "performance.json",
+    DOCS / "project" / "performance.md",
+    DOCS / "images" / "performance.svg",
+)
 BEGIN, END = "<!-- begin: bench/compare.py writes from here -->", "<!-- end: to here -->"
 NAMES = {
     "ours": "ours",
