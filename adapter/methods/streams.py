@@ -168,7 +168,8 @@ class StreamingMethods(metaclass=AdapterMeta):
         """
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
-            planned = streaming.batch_text(sql, self._asks(), streaming.known_of_streams(sql, graph, model))
+            known = streaming.known_in_batch(sql, graph, model, self.environment)
+            planned = streaming.batch_text(sql, self._asks(), known)
         return self.typed(planned, sql)
 
     @available.parse(lambda *arguments, **named: "")
@@ -184,9 +185,8 @@ class StreamingMethods(metaclass=AdapterMeta):
         """
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
-            planned = streaming.standing_text(
-                sql, self._asks(), streaming.known_of_streams(sql, graph, model)
-            )
+            known = streaming.known_in_batch(sql, graph, model, self.environment)
+            planned = streaming.standing_text(sql, self._asks(), known)
         return self.typed(planned, sql)
 
     @available.parse(lambda *arguments, **named: "")

@@ -42,11 +42,6 @@ def make(relation: str, time: object, key: object, known: Known | None) -> Versi
     VersionsInFrom(relation='rates', time='`o`.`at`', version_time='changed_at', key=('currency',))
     """
     found = Known() if known is None else known
-    if found.changes:
-        raise QueryError(
-            f"as_of() over {relation}: its rows change, and the table has only the last version of each. Read a model that "
-            "appends a row for each version, or the source that it is made from."
-        )
     if found.event_time is None:
         raise QueryError(
             f"as_of() over {relation}: nothing says from when a row is valid; give it dbt's config event_time."

@@ -55,7 +55,8 @@ def with_feeds(
             name = last(table)
             raise QueryError(
                 f"Rows of {relation} change, and it doesn't keep its changes yet. Run it again: it will, now that a "
-                f"streaming model reads it (`dbt run --select {name}`)."
+                f"streaming model reads it (`dbt run --select {name}`). If only batch models do, set its "
+                "config changelog: true first."
             )
     return found
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from ..query.program import CHANGES
 from ..stream.common.identifiers import joined, parts
-from ..stream.common.model import CHANGES, STATE
+from ..stream.common.model import STATE
 from .stream_config import MATERIALIZATIONS
 
 _TEMPORARY = "__dbt_tmp"

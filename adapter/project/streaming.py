@@ -406,15 +406,28 @@ def known(
     return read_by(node)
 
 
-def known_of_streams(sql: str, graph: Any, node: Mapping[str, Any] | None) -> Mapping[str, Known]:
-    """Returns what a project declares of the relations of a batch text. Empty for a text that reads no stream, as
-    most models, tests and views.
+def known_in_batch(
+    sql: str, graph: Any, node: Mapping[str, Any] | None, environment: Environment
+) -> Mapping[str, Known]:
+    """Returns what a project declares of the relations of a batch text, with the changelogs that it reads as of a time.
+    Empty for a text that reads no stream, as most models, tests and views.
 
     Args:
         sql: the compiled text.
         graph, node: as in `known`.
+        environment: the environment of the run.
+
+    Raises:
+        QueryError: rows of a table that is read as of a time are updated, and it has no changelog.
     """
-    return known(graph, node=node) if plan_query.reads_streams(sql) else {}
+    if not plan_query.reads_streams(sql):
+        return {}
+    found = known(graph, node=node)
+    versioned = found.keys() & {*plan_query.versioned_relations(sql)}
+    if not versioned:
+        return found
+    read = {relation: table for relation, table in tables(sql, environment).items() if relation in versioned}
+    return changelogs.with_feeds(environment.session(), found, read)
 
 
 def _found(plan: Plan) -> str:

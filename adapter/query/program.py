@@ -35,6 +35,8 @@ TABLE_BEFORE = "table_before"
 """View of the model's table as it was before the micro-batch."""
 CHANGE_TYPE, BATCH_ID = "_change_type", "_batch_id"
 """Metadata columns of a changelog, which its table doesn't have."""
+CHANGES = "__changes"
+"""Suffix of the name of a table's changelog."""
 
 
 def clock_column(name: str, time_zone: str | None) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.temporal_join import TemporalJoin
+from dbt.adapters.spark_streaming.query.program import BATCH_ID, CHANGE_TYPE
 from dbt.adapters.spark_streaming.query.windows.expansion import expand, expand_as_of
 from dbt.adapters.spark_streaming.query.windows.window_arguments import make
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row
+from tests.differential.tree import Column
 from tests.differential.two_streams import ASKS as ASKS_COLUMNS
 from tests.differential.two_streams import BIDS as BIDS_COLUMNS
 from tests.differential.two_streams import put, rows_of
@@ -105,6 +109,47 @@ def test_a_row_gets_the_version_of_its_time(laboratory: duck.Laboratory, name: s
     program = generate.program(plan)
     outcome = laboratory.stream(generate.batch(plan), program, cuts, timedelta(minutes=30))
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+
+
+def _changes(versions: list[Row]) -> list[Row]:
+    """The changelog of a table with the latest of these versions for each item, from which each seventh is deleted."""
+    there: dict[object, Row] = {}
+    found: list[Row] = []
+    for batch, row in enumerate(versions):
+        item = row[1]
+        if item is None:
+            continue
+        before = there.pop(item, None)
+        if before is not None and batch % 7 == 0:
+            found.append((*before, "delete", batch))
+            continue
+        if before is not None:
+            found.append((*before, "update_before", batch))
+        found.append((*row, "insert" if before is None else "update_after", batch))
+        there[item] = row
+    return found
+
+
+@pytest.mark.parametrize("name", mostly_thorough(["left", "inner", "twice", "grouped"], ["left"]))
+@pytest.mark.parametrize("cuts", mostly_thorough([1, 3, 6], [3]))
+def test_versions_of_a_table_whose_rows_change(name: str, cuts: int) -> None:
+    made = duck.Laboratory()
+    rows, changes = rows_of("bids"), _changes(rows_of("asks"))
+    columns = (*ASKS_COLUMNS, Column(CHANGE_TYPE, "string"), Column(BATCH_ID, "bigint"))
+    for stream, every, of in (("bids", rows, BIDS_COLUMNS), ("asks", changes, columns)):
+        size = len(every) // 6 + 1
+        made.put(stream, of, [every[size * n : size * n + size] for n in range(6)])
+    made.base.execute("create view asks__changes as select * from asks")
+    known = {**KNOWN, "asks": Known("ts", ("item",), changes=True)}
+    plan = tree_of(QUERIES[name], known, None, ("item", "bidder"))
+    outcome = made.stream(generate.batch(plan), generate.program(plan), cuts, timedelta(minutes=30))
+    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+
+
+def test_the_key_of_a_table_whose_rows_change() -> None:
+    for key, said in (((), "nothing identifies them"), (("item", "price"), "write key=['item', 'price']")):
+        with pytest.raises(QueryError, match=re.escape(said)):
+            tree_of(QUERIES["left"], {**KNOWN, "asks": Known("ts", key, changes=True)}, None, ("item",))
 
 
 def test_a_watermark_that_is_the_end_of_windows() -> None:

@@ -10,13 +10,14 @@ from sqlglot import exp
 from ...util.quoting import quote
 from ..aggregates.aggregate_stage import WINDOW_END, WINDOW_TIME
 from ..errors import QueryError
-from ..frontend import hints
 from ..frontend.streams import Known
 from ..normalize import event_clock
+from ..plan.operators.source import Source
 from ..plan.operators.window_close import WindowClose
 from ..plan.operators.window_results import WindowResults
 from ..plan.plan import Plan
-from ..sql.dialect import parse, sql
+from ..program import CHANGES
+from ..sql.dialect import DIALECT, parse, sql
 from ..sql.nodes import every
 from ..windows import ranges
 
@@ -85,7 +86,12 @@ def check(text: str, plan: Plan, known: Mapping[str, Known]) -> None:
         raise QueryError(
             f"It can't be compared with a batch run: it reads {sql(clock)}, which in batch is the time of that run."
         )
-    replaced = [each.relation for each in plan.streams if not each.feed and _replaces(each.relation, known)]
+    latest = {each.view for each in plan.dataflow.operators if isinstance(each, Source) and not each.versions}
+    replaced = [
+        each.relation
+        for each in plan.streams
+        if not each.feed and each.view in latest and _replaces(each.relation, known)
+    ]
     if replaced:
         raise QueryError(
             f"It can't be compared with a batch run: {', '.join(replaced)} has a unique_key, so in a stream its rows "
@@ -102,24 +108,31 @@ def reading(text: str, instead: Mapping[str, str]) -> str:
 
     Args:
         text: the query.
-        instead: the views, by table name as from `planner.stream_relations`.
+        instead: the views, by table name as from `planner.stream_relations`. A changelog has a view of its own, as
+            the query may read it (`as_of()`), the table, or both.
 
     Raises:
-        QueryError: the query doesn't read one of the tables.
+        QueryError: the query reads neither one of the tables nor its changelog.
     """
     tree = parse(text)
-    views = {relation.lower(): view for relation, view in instead.items()}
+    views = {_parts(exp.to_table(relation, dialect=DIALECT)): view for relation, view in instead.items()}
     left = dict(zip(views, instead, strict=True))
     for table in list(every(tree, exp.Table)):
-        relation = hints.relation_name(table).lower()
+        relation = _parts(table)
         if relation not in views:
             continue
         left.pop(relation, None)
+        left.pop((*relation[:-1], relation[-1].removesuffix(CHANGES)), None)
         if not table.alias:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
         table.set("this", exp.to_identifier(views[relation], quoted=True))
         table.set("db", None)
         table.set("catalog", None)
+    left = {names: relation for names, relation in left.items() if not names[-1].endswith(CHANGES)}
     if left:
         raise QueryError(f"Its text in batch doesn't name {', '.join(left.values())}, which it is to read.")
     return sql(tree)
+
+
+def _parts(table: exp.Table) -> tuple[str, ...]:
+    return tuple(part.name.lower() for part in table.parts)

@@ -5,30 +5,39 @@ Spark can't inline a CTE with a LATERAL whose columns ON compares.
 >>> from ..sql.dialect import parse, sql
 >>> from ..windows.expansion import expand_as_of
 >>> tree = parse(f"select o.*, r.rate from o left join {expand_as_of('v', '`o`.`at`', 't', ['k'])} as r on r.k = o.k")
->>> write_as_joins(tree)
+>>> write_as_joins(tree, {})
 >>> print(sql(tree).partition(") AS r ")[2])
 ON r.k = o.k AND `r`.`t` <= `o`.`at` AND (`r`.`__valid_until` IS NULL OR `r`.`__valid_until` > `o`.`at`)
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlglot import exp
 
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.hints import VersionsAsOf
+from ..frontend.streams import Known
+from ..program import CHANGES
 from ..sql.clauses import hide_from_stars
-from ..sql.dialect import sql
+from ..sql.dialect import parse, sql
 from ..sql.nodes import every
-from ..windows.expansion import VALID_UNTIL
+from ..windows.expansion import VALID_UNTIL, versions_in_changes
 
 
-def write_as_joins(tree: exp.Expr) -> None:
+def write_as_joins(tree: exp.Expr, known: Mapping[str, Known]) -> None:
     """Replaces each LATERAL with versions as of a time by the versions. Changes the tree.
 
+    Args:
+        tree: a query.
+        known: properties of relations. Versions of one whose rows change are read from its changelog.
+
     Raises:
-        QueryError: see `check`.
+        QueryError: see `check` and `changelog_key`.
     """
+    changing = {name.lower(): each for name, each in known.items() if each.changes}
     for join in list(every(tree, exp.Join)):
         versions, select = hints.versions_as_of(join.this), join.parent
         if versions is None or not isinstance(select, exp.Select):
@@ -37,8 +46,34 @@ def write_as_joins(tree: exp.Expr) -> None:
         lateral, alias = join.this, join.this.alias
         inner = lateral.this.unnest()
         all_versions: exp.Expr = (inner.args.get("from_") or inner.args["from"]).this.this
+        if found := changing.get(versions.relation.lower()):
+            changelog = versions.table.copy()
+            changelog.set("alias", None)
+            changelog.set("this", exp.to_identifier(f"{versions.table.name}{CHANGES}", quoted=True))
+            key = changelog_key(versions, found)
+            begins, until = versions.version_time.name, versions.valid_until.name
+            all_versions = parse(versions_in_changes(sql(changelog), begins, key, until))
         join.set("this", exp.Subquery(this=all_versions, alias=lateral.args["alias"]))
         compare_times(select, join, alias, versions, versions.valid_until.name)
+
+
+def changelog_key(versions: VersionsAsOf, known: Known) -> tuple[str, ...]:
+    """Returns the columns that identify a row of a relation whose rows change.
+
+    Raises:
+        QueryError: there are none, or versions are looked for by other columns.
+    """
+    if not known.key:
+        raise QueryError(
+            f"as_of() over {versions.relation}: its rows change, and nothing identifies them, so which row a change ends is "
+            "unknown; put the key into that model's select list, or name its columns as that model's config unique_key."
+        )
+    if {name.lower() for name in known.key} != {name.lower() for name in versions.key}:
+        raise QueryError(
+            f"as_of() over {versions.relation}: its rows change, and are identified by {', '.join(known.key)}; write "
+            f"key={[*known.key]}."
+        )
+    return known.key
 
 
 def check(join: exp.Join, versions: VersionsAsOf) -> None:

@@ -45,6 +45,7 @@ from ..sql.nodes import every
 from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows import windows
 from ..windows.emission import FINAL, PASSED_ON, Emission
+from ..windows.windows import AS_OF
 from . import lookups
 from .context import PlannerSettings
 from .planner import dataflow
@@ -446,7 +447,7 @@ def _in_operators(
     tree, rewrites = read.tree, read.rewrites
     # Equal queries over a stream are one operator.
     ctes.check_read_once(tree, lambda query: not hints.reads_stream(query))
-    batch = _with_ties_broken(limits.write_as_ranks(on_change.told(tree), hints.reads_stream))
+    batch = _with_ties_broken(limits.write_as_ranks(on_change.told(tree), hints.reads_stream), known)
     flow, streams, ended, dropped = dataflow(
         tree=tree,
         known=known,
@@ -497,9 +498,9 @@ def _plan_within_windows(
     return WindowPlanner(tree, rewrites, streams, stages, keeps_rows=keeps_rows, at_once=at_once).plan()
 
 
-def _with_ties_broken(tree: exp.Query) -> exp.Query:
+def _with_ties_broken(tree: exp.Query, known: Mapping[str, Known]) -> exp.Query:
     copy = tree.copy()
-    as_of_joins.write_as_joins(copy)
+    as_of_joins.write_as_joins(copy, known)
     for select in every(copy, exp.Select):
         break_ties(select)
     decide_extremes(copy)
@@ -571,7 +572,7 @@ def text_in_batch(text: str, ask: QueryRunner | None = None, known: Mapping[str,
         told = limits.write_as_ranks(told.copy(), _is_limited_alike)
     except QueryError:
         pass  # any rows may be the first in batch
-    broken = _with_ties_broken(told)
+    broken = _with_ties_broken(told, known or {})
     untimed_rows.left_out(broken, _dropped(text, ask, known or {}))
     return text if broken == tree else sql(broken)
 
@@ -602,6 +603,14 @@ def _is_limited_alike(query: exp.Query) -> bool:
     """Whether a LIMIT applies to the same rows as in a stream. Spark can't order by correlated subqueries."""
     reads = hints.reads_stream(query) or next(hints.windows_under(query), None) is not None
     return reads and not any(item.find(exp.Query) for item in query.expressions)
+
+
+def versioned_relations(text: str) -> tuple[str, ...]:
+    """Returns the relations that a text reads as of a time."""
+    if AS_OF.upper() not in text.upper():
+        return ()
+    read = map(hints.versions_as_of, every(parse(text), exp.Lateral))
+    return tuple(dict.fromkeys(each.relation for each in read if each is not None))
 
 
 def stream_relations(text: str) -> tuple[str, ...]:

@@ -40,9 +40,9 @@ def plan_source(planner: Planner, table: exp.Table) -> Operator:
 
 def plan_versions(planner: Planner, table: exp.Table) -> Operator:
     """Plans the rows of a stream as versions: also of a source with a unique key, whose rows replace each other for
-    all other readers."""
+    all other readers, and of a model whose rows change, whose versions are in its changelog."""
     known = planner.streams.known(table.name)
-    if not known.key:
+    if not known.replaces:
         return plan_source(planner, table)
     relation = planner.streams.relation(table.name)
     measured = known.event_time is not None and planner.streams.is_measured_on(relation, known.event_time)
@@ -52,6 +52,8 @@ def plan_versions(planner: Planner, table: exp.Table) -> Operator:
             view=table.name,
             relation=Relation(event_time=known.event_time.lower() if measured and known.event_time else None),
             label=relation,
+            changelog=known.changes,
+            versions=True,
         )
     )
 

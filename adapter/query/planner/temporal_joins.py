@@ -80,6 +80,9 @@ def plan_temporal_join(
         )
     found = _AsOf(read[0], read[1], versions)
     _check(found)
+    known = planner.streams.known(versions.table.name)
+    if known.changes:
+        as_of_joins.changelog_key(versions, known)
     source = plan_versions(planner, versions.table)
     if source.relation.event_time is None:
         raise QueryError(
@@ -108,8 +111,10 @@ def plan_temporal_join(
         version_time=versions.version_time.name,
         version_key=versions.key,
         keys=_compared_with(found),
+        of_changes=known.changes,
         in_order=in_order,
-        growth=_growth(planner, found),
+        # A changelog's table bounds the keys.
+        growth=None if known.changes else _growth(planner, found),
     )
     operator = planner.add(made)
     if in_order:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...util.quoting import quote
+from ..program import BATCH_ID, CHANGE_TYPE
 from ..sql import instants
 from .windows import AS_OF, STREAM, Window
 
@@ -74,6 +75,42 @@ def expand_as_of(relation: str, time: str, version_time: str, key: Sequence[str]
         f"    where {instants.is_usable(of)}\n  ) as versions\n"
         f"  where versions.{quote(version_time)} <= {at} "
         f"and (versions.{VALID_UNTIL} is null or versions.{VALID_UNTIL} > {at})\n)"
+    )
+
+
+IS_VERSION = f"{CHANGE_TYPE} <> 'update_before'"
+"""Condition for the rows of a changelog that are versions: a row that replaces another, or that deletes one."""
+
+
+def versions_in_changes(
+    changelog: str, version_time: str, key: Sequence[str], valid_until: str = VALID_UNTIL
+) -> str:
+    """Returns a query for the versions that a changelog has, each with the time at which the next one begins.
+
+    A deleted row has no version from its own time on. Of versions of one time the one of the latest micro-batch counts.
+
+    Args:
+        changelog: the changelog.
+        version_time: column with the time from which a version is valid.
+        key: columns that identify a row of the changelog's table.
+        valid_until: name of the column with the time at which the next version begins.
+
+    >>> print(versions_in_changes("rates__changes", "changed_at", ["currency"]))
+    select * except (_change_type, _batch_id) from (
+      select `rows`.*, lead(`rows`.`changed_at`) over (
+        partition by `rows`.`currency` order by `rows`.`changed_at`, `rows`._batch_id
+      ) as __valid_until
+      from rates__changes as `rows`
+      where _change_type <> 'update_before'
+        and `rows`.`changed_at` between timestamp'0001-01-01T00:00:00.000000Z' and timestamp'9999-12-31T23:59:59.999999Z'
+    ) where _change_type <> 'delete'
+    """
+    of, by = f"`rows`.{quote(version_time)}", ", ".join(f"`rows`.{quote(name)}" for name in key)
+    return (
+        f"select * except ({CHANGE_TYPE}, {BATCH_ID}) from (\n  select `rows`.*, lead({of}) over (\n"
+        f"    partition by {by} order by {of}, `rows`.{BATCH_ID}\n  ) as {valid_until}\n"
+        f"  from {changelog} as `rows`\n  where {IS_VERSION}\n    and {instants.is_usable(of)}\n"
+        f") where {CHANGE_TYPE} <> 'delete'"
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ...query.program import CHANGES
 from .identifiers import parts
-from .model import CHANGES, STATE
+from .model import STATE
 
 
 def may_be_kept(relation: str) -> bool:

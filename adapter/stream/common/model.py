@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ...environment.storage import Storage
+from ...query.program import CHANGES
 from ...sources.limits import without_limits
 from ...sources.unreadable import WARN
 from .identifiers import last, parts, with_suffix
 from .lookup_source import LookupSource
 
-STATE, CHANGES = "__state", "__changes"
-"""Suffixes of a model's table name for its state and its changelog."""
+STATE = "__state"
+"""Suffix of a model's table name for its state."""
 NEW, PREVIOUS = "__deploy_", "__previous_"
 """Suffixes, followed by a deployment's id, for a model's new version and for its previous one."""
 _BESIDE = re.compile(rf"(?:{NEW}|{PREVIOUS})[0-9a-f]{{8}}\Z")

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...query.program import CHANGES
 from ...query.state_signature import RowKey, Signature
 from ...util.text import counted
 from ..common import session_settings
 from ..common.errors import StreamError
 from ..common.identifiers import parts, with_suffix
-from ..common.model import CHANGES, FAIL, StreamModel
+from ..common.model import FAIL, StreamModel
 from ..evolution.compare import evolution
 from ..evolution.effect import Evolution, changed_in
 from ..progress.position import Position

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...query.program import Program
+from ...query.program import CHANGES, Program
 from ...sources.limits import without_limits
 from ...util.text import agreeing, counted
 from ..common.errors import StreamError
-from ..common.identifiers import joined, parts
-from ..common.model import CHANGES, StreamModel, StreamSource, plain_path
+from ..common.identifiers import joined, parts, with_suffix
+from ..common.model import StreamModel, StreamSource, plain_path
 from ..iceberg.table import APPEND, REPLACE, IcebergTable, load
 from ..progress.position import FOLLOWS, read_position
 from ..storage.checkpoint import files_read, read_offsets, read_whole
@@ -69,6 +69,10 @@ def snapshot_sources(
     for place, (source, offset) in enumerate(zip(order.model.sources, offsets, strict=True)):
         if source.is_table and source.relation in feeds:
             rows = _upstream(session, model, source, offset)
+            # All changes have been read.
+            changes = f"{_VIEW}{place}_changes"
+            session.table(source.location).createOrReplaceTempView(changes)
+            snapshot.views[with_suffix(source.relation, CHANGES)] = changes
         elif source.is_table:
             rows = _table(session, model, source, offset, snapshot)
         elif source.is_files:

@@ -17,10 +17,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ...query.program import CHANGES
 from ..common.errors import StreamError
 from ..common.identifiers import joined, parts, with_suffix
 from ..common.metadata_files import read_note
-from ..common.model import CHANGES, NEW, PREVIOUS, STATE, StreamModel, file_key
+from ..common.model import NEW, PREVIOUS, STATE, StreamModel, file_key
 
 if TYPE_CHECKING:
     from ...environment.storage import Storage

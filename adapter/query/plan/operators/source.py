@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...windows.expansion import IS_VERSION
 from ..lineage import Lineage, opaque
 from ..operator import Operator, Wiring, in_order
 from ..relation import WEIGHT
@@ -18,6 +19,8 @@ class Source(Operator):
 
     view: str
     changelog: bool = False
+    versions: bool = False
+    """Whether its rows are read as versions: a changelog's inserts and deletes then, with its metadata columns."""
 
     @property
     def depends_on_watermark(self) -> bool:
@@ -26,7 +29,7 @@ class Source(Operator):
 
     def keeps_rows(self, below: Sequence[bool]) -> bool:
         """Whether it is a changelog, whose rows stay until they are deleted."""
-        return self.changelog
+        return self.changelog and not self.versions
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of a stream, by its name."""
@@ -35,7 +38,9 @@ class Source(Operator):
     def generate(self, wiring: Wiring) -> None:
         """Reads the view, with a weight if it is a changelog."""
         text = f"select * from {self.view}"
-        if self.changelog:
+        if self.changelog and self.versions:
+            text += f" where {IS_VERSION}"
+        elif self.changelog:
             sign = f"if({_IS_INSERTED}, 1L, -1L) as {WEIGHT}"
             text = f"select * except (_change_type, _batch_id), {sign} from {self.view}"
         wiring.output(self, text)

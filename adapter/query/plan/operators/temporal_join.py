@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....util.quoting import quote
-from ...program import STEP, Rows, StatePart, Step, now
+from ...program import BATCH_ID, CHANGE_TYPE, STEP, Rows, StatePart, Step, now
 from ...windows.expansion import VALID_UNTIL
 from ..lineage import Lineage, text_lineage
 from ..operator import Operator, Wiring, over
@@ -40,6 +40,9 @@ class TemporalJoin(Operator):
     """Columns that identify what a row is a version of."""
     keys: tuple[str, ...]
     """For each of these, the expression over the rows that it is compared with."""
+    of_changes: bool = False
+    """Whether the versions are the changes of a changelog, with its metadata columns: a deleted row has no version
+    from its own time on."""
     in_order: bool = False
     """Whether rows arrive in order of time, when the watermark reaches it, so that none of them is late."""
 
@@ -50,7 +53,10 @@ class TemporalJoin(Operator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its text and of its key."""
-        return text_lineage("TemporalJoin", self.sql, below, list(self.version_key), self.version_time)
+        changes = ["changes"] if self.of_changes else []
+        return text_lineage(
+            "TemporalJoin", self.sql, below, list(self.version_key), self.version_time, *changes
+        )
 
     def generate(self, wiring: Wiring) -> None:
         """Stores rows until the watermark has passed their time, and versions while they are valid."""
@@ -124,7 +130,10 @@ class _RowsAndVersions:
         """Returns the state table of the versions that are valid at the watermark or later."""
         versions = self._with_end(self._stored(self.versions, self.operator.version_time))
         ends = f"cast({VALID_UNTIL} as timestamp)"
-        valid = f"{VALID_UNTIL} is null or not {passed(ends)}"
+        valid = f"({VALID_UNTIL} is null or not {passed(ends)})"
+        if self.operator.of_changes:
+            begins = f"cast({ROW}.{quote(self.operator.version_time)} as timestamp)"
+            valid += f" and ({ROW}.{CHANGE_TYPE} <> 'delete' or not {passed(begins)})"
         item = f"{ROW} as {self._column(self.versions)}"
         new = self._came(self.versions, self.operator.version_time)
         return StatePart(
@@ -144,14 +153,17 @@ class _RowsAndVersions:
             f"select own.* from (\n{versions}\n) as own left semi join {self.touched} as touched on {on}"
         )
         valid = f"select {ROW}.*, {VALID_UNTIL} from (\n{self._with_end(touched)}\n)"
+        if self.operator.of_changes:
+            valid = f"select * except ({CHANGE_TYPE}, {BATCH_ID}) from (\n{valid}\n) where {CHANGE_TYPE} <> 'delete'"
         return over(self.operator.sql, [f"select {ROW}.* from {self.due}", valid])
 
     def _with_end(self, versions: str) -> str:
         """Returns versions with the time at which the next one of their key begins. Of versions of one time the
-        greatest row is the last."""
+        last is that of the latest micro-batch in a changelog, and else the greatest row."""
         begins = f"{ROW}.{quote(self.operator.version_time)}"
         by = ", ".join(f"{ROW}.{quote(name)}" for name in self.operator.version_key)
-        within = f"over (partition by {by} order by {begins}, {ROW})"
+        later = f"{ROW}.{BATCH_ID}" if self.operator.of_changes else ROW
+        within = f"over (partition by {by} order by {begins}, {later})"
         return f"select *, lead({begins}) {within} as {VALID_UNTIL} from (\n{versions}\n)"
 
     def _new_rows(self) -> str:
