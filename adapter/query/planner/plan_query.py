@@ -11,24 +11,21 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from ...util.quoting import is_path
-from ..aggregates.grouping import check_items
-from ..aggregates.types import find_ties, find_types
+from ..aggregates.types import find_ties
 from ..diagnostics import bounded_queries, column_names, flinks_words
 from ..errors import NotInStages, NotMeant, QueryError, Unbounded
-from ..frontend import hints, mini_batch, session_zone
-from ..frontend.streams import Known, Streams, is_printed
+from ..frontend import hints, mini_batch
+from ..frontend.streams import Known, Streams
 from ..frontend.written_clauses import written_clauses
 from ..normalize import (
     as_of_joins,
-    compared_types,
     conditions,
     event_clock,
-    lateral_joins,
     on_change,
-    plain_values,
 )
-from ..normalize.names import ctes, natural_joins, own_names, qualified, result_names, same_names, stars
-from ..normalize.rankings import limits, qualify, rank_filters, ranks
+from ..normalize.names import ctes, own_names
+from ..normalize.rankings import limits, qualify, ranks
+from ..normalize.rules import Query, normalize
 from ..plan import untimed_rows
 from ..plan.dataflow import Dataflow
 from ..plan.lookup_table import LookupTable
@@ -49,7 +46,6 @@ from ..windows.windows import AS_OF
 from . import lookups
 from .context import PlannerSettings
 from .planner import dataflow
-from .row_level import check_relations
 from .upsert_keys import replacing
 from .window_planner import WindowPlanner
 
@@ -206,26 +202,6 @@ def _in_their_case(known: Mapping[str, Known], tree: exp.Query) -> Mapping[str, 
     return {name: what for name, what in known.items() if name in read or name.lower() not in others}
 
 
-def _check_case(tree: exp.Query) -> None:
-    """Raises if relations of a text differ only in the case of their names, since names are compared without
-    it.
-
-    Raises:
-        QueryError: two do.
-    """
-    found: dict[tuple[str, ...], exp.Table] = {}
-    for table in every(tree, exp.Table):
-        names = tuple(part.name for part in table.parts)
-        other = found.setdefault(tuple(map(str.lower, names)), table)
-        if names != tuple(part.name for part in other.parts):
-            one, two = sorted(map(hints.relation_name, (table, other)))
-            raise QueryError(
-                f"The query reads {one} and {two}, whose names differ only in case, so it would treat them as one. If "
-                "they are one table, write its name the same way; otherwise give one of them another name, or read it "
-                "in a separate model."
-            )
-
-
 def _planned(
     text: str,
     parsed: exp.Query,
@@ -242,7 +218,7 @@ def _planned(
     if next(hints.windows_under(read.tree), None) is not None:
         try:
             with read.rewrites.attempt():
-                return _of_windows(replace(read, tree=read.tree.copy()), known, outside, settings.emission)
+                return _of_windows(read.copy(), known, outside, settings.emission)
         except NotMeant:
             raise
         except QueryError as problem:
@@ -279,8 +255,8 @@ def _of_windows(
     return replace(
         found,
         mini_batch=read.hint,
-        unknown_functions=read.unknown_functions,
-        unclear_columns=read.unclear_columns,
+        unknown_functions=read.query.unknown_functions,
+        unclear_columns=read.query.unclear_columns,
         clauses=read.clauses,
     )
 
@@ -325,19 +301,22 @@ def _refuse_chance(tree: exp.Query) -> None:
 
 @dataclass(frozen=True)
 class _Text:
-    """A model's text as a tree, with the settings that it contains."""
+    """A model's text: the normalized query, and the settings that it contains."""
 
-    tree: exp.Query
+    query: Query
     clauses: Callable[[], list[tuple[str, str]]]
     """Returns the clauses that the author wrote."""
     rewrites: Rewrites
     hint: MiniBatch | None
-    unknown_functions: tuple[str, ...]
-    unclear_columns: tuple[str, ...]
-    star: exp.Expr | None
-    """A call with a '*' whose columns are unknown."""
-    nameless: str | None
-    """A column of the result whose name in Spark is unknown."""
+
+    @property
+    def tree(self) -> exp.Query:
+        """Returns the tree of the query."""
+        return self.query.tree
+
+    def copy(self) -> _Text:
+        """Returns the text with a copy of the tree."""
+        return replace(self, query=replace(self.query, tree=self.tree.copy()))
 
     def check_names(self) -> None:
         """Raises unless all columns have names. Required if columns aren't computed as they are written.
@@ -345,8 +324,8 @@ class _Text:
         Raises:
             QueryError: a column has no name.
         """
-        if self.nameless is not None:
-            raise QueryError(f"'{self.nameless}' has no name; give it one: AS …")
+        if self.query.nameless is not None:
+            raise QueryError(f"'{self.query.nameless}' has no name; give it one: AS …")
 
     def check_stars(self) -> None:
         """Raises unless generated columns can be added to a query's rows.
@@ -354,9 +333,9 @@ class _Text:
         Raises:
             QueryError: a call with '*' would include them.
         """
-        if self.star is not None:
+        if self.query.star is not None:
             raise QueryError(
-                f"'{sql(self.star)}' would include generated columns: name its columns instead of the '*'."
+                f"'{sql(self.query.star)}' would include generated columns: name its columns instead of the '*'."
             )
 
 
@@ -372,67 +351,16 @@ def _parsed(text: str) -> exp.Query:
 
 
 def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
-    """Parses a text: marks streams, and determines aggregates and the types of sums. Changes the tree."""
-    # Several passes ask which relation has a column.
+    """Takes the settings out of a text, and normalizes it. Changes the tree."""
+    # Several rules ask which relation has a column.
     ask = None if ask is None else cache(ask)
     flinks_words.check(text, tree)
     as_parsed = tree.copy()
     hint = mini_batch.take(tree, text)
     rewrites = Rewrites(tree, text)
-    tree = qualify.without_qualify(ranks.without_names(ctes.inline(tree)))
-    _check_case(tree)
-    ranks.note(tree)
-    unknown = functions.mark(tree, None if ask is None else functions.asked_by(ask))
-    tree = rank_filters.brought_down(tree)
-    hints.mark_streams(tree)
-    natural_joins.write_out(filter(_is_authors, every(tree, exp.Select)), ask)
-    check_relations(tree)
-    selects = [*filter(_is_authors, every(tree, exp.Select))]
-    for select in selects:
-        check_items(select)
-    item = result_names.give(tree)
-    nameless = None if item is None else hints.quoted(item)
-    plain_values.write_out(selects)
-    unclear = qualified.qualify(tree, filter(_is_written, every(tree, exp.Select)), hints.reads_stream, ask)
-    compared = [each for each in selects if qualified.depends_on_owners(each, hints.reads_stream)]
-    unclear += compared_types.note(compared, ask)
-    while lateral_joins.put_in_joins(tree, hints.reads_stream):
-        selects = [*filter(_is_authors, every(tree, exp.Select))]
-        compared_types.note(selects, ask)
-    renamed = same_names.tell_apart(tree, selects, ask)
-    star = stars.write_out(tree, _is_of_stream, ask, renamed)
-    if ask is not None:
-        find_types(tree, ask)
-        session_zone.mark(tree, ask)
     # Computed only if it is stored.
     clauses = cache(lambda: written_clauses(as_parsed))
-    # Without a session a plan is only displayed.
-    return _Text(
-        tree=tree,
-        clauses=clauses,
-        rewrites=rewrites,
-        hint=hint,
-        unknown_functions=unknown,
-        unclear_columns=unclear,
-        star=None if ask is None else star,
-        nameless=nameless,
-    )
-
-
-def _is_of_stream(star: exp.Expr) -> bool:
-    """Whether a '*' was written by the author and expands to columns of streams."""
-    select = star.find_ancestor(exp.Select)
-    return select is not None and _is_authors(select)
-
-
-def _is_authors(select: exp.Select) -> bool:
-    """Whether a SELECT over streams was written by the author, not printed by a window macro."""
-    return hints.reads_stream(select) and _is_written(select)
-
-
-def _is_written(select: exp.Select) -> bool:
-    """Whether a SELECT was written by the author, not printed by a window macro."""
-    return hints.window_of(select) is None and not is_printed(select)
+    return _Text(normalize(tree, ask), clauses, rewrites, hint)
 
 
 def _in_operators(
@@ -484,8 +412,8 @@ def _in_operators(
         rewrites=tuple(rewrites.done),
         lookups=outside,
         mini_batch=read.hint,
-        unknown_functions=read.unknown_functions,
-        unclear_columns=read.unclear_columns,
+        unknown_functions=read.query.unknown_functions,
+        unclear_columns=read.query.unclear_columns,
         clauses=read.clauses,
         dropped=dropped,
     )

@@ -105,7 +105,15 @@ class TestTemporalJoins:
         project.run_sql(
             f"create table {schema}.plain (since timestamp, currency string, rate double) using iceberg"
         )
-        select = ["--select", "joined_stream", "appended_stream", "joined_table", "joined_view", "grouped", "latest+"]
+        select = [
+            "--select",
+            "joined_stream",
+            "appended_stream",
+            "joined_table",
+            "joined_view",
+            "grouped",
+            "latest+",
+        ]
         run = ["run", "--select", "joined_stream", "latest", "of_latest_stream"]
         self.rates(folder, "one", ("2024-01-01 09:00:00", "EUR", 1.0), ("2024-01-01 09:30:00", "USD", 5.0))
         self.orders(project, (1, "2024-01-01 10:00:00", "EUR"), (2, "2024-01-01 08:00:00", "EUR"))

@@ -1,0 +1,93 @@
+"""Checks the relations of a query: their names, and what combines rows of a stream besides GROUP BY, joins and rankings."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..frontend import hints
+from ..frontend.streams import is_printed
+from ..sql.dialect import function_name, sql
+from ..sql.nodes import every
+
+
+def check_case(tree: exp.Query) -> None:
+    """Raises if relations of a text differ only in the case of their names, since names are compared without
+    it.
+
+    Raises:
+        QueryError: two do.
+    """
+    found: dict[tuple[str, ...], exp.Table] = {}
+    for table in every(tree, exp.Table):
+        names = tuple(part.name for part in table.parts)
+        other = found.setdefault(tuple(map(str.lower, names)), table)
+        if names != tuple(part.name for part in other.parts):
+            one, two = sorted(map(hints.relation_name, (table, other)))
+            raise QueryError(
+                f"The query reads {one} and {two}, whose names differ only in case, so it would treat them as one. If "
+                "they are one table, write its name the same way; otherwise give one of them another name, or read it "
+                "in a separate model."
+            )
+
+
+def check(tree: exp.Expr) -> None:
+    """Raises unless only GROUP BY, joins and rankings combine rows of a stream in FROM.
+
+    Raises:
+        QueryError: PIVOT, TABLESAMPLE by number or a table function does; or a table is to be read as of each
+            row's time.
+    """
+    for version in every(tree, exp.Version):
+        if version.find(exp.Column) is not None:
+            name = exp.table_name(version.parent) if isinstance(version.parent, exp.Table) else "the table"
+            raise QueryError(
+                f"'{sql(version)}' asks for {name} as it was at the time of each row, and Spark reads a table as of one "
+                f"time. For what {name} has now, join it as it is. For what was valid then, join its changes: JOIN LATERAL "
+                f"(SELECT * FROM {name} AS v WHERE v.key = … AND v.valid_from <= … ORDER BY v.valid_from DESC LIMIT 1)."
+            )
+        if _reads_stream(version.parent):
+            raise QueryError(
+                f"'{sql(version)}' of a stream: it has no version, for its rows come one micro-batch after the other. "
+                "Leave it out, or read the table without stream()."
+            )
+    for pivot in every(tree, exp.Pivot):
+        if not pivot.args.get("unpivot") and _reads_stream(_pivoted(pivot)):
+            raise QueryError(
+                f"'{sql(pivot).strip()[:80]}' over a stream; write its columns as aggregates with FILTER: "
+                "SELECT key, sum(x) FILTER (WHERE y = 'a') AS a … GROUP BY key."
+            )
+    for join in every(tree, exp.Join):
+        if join.method == "NATURAL" and not is_printed(join) and _reads_stream(join.parent):
+            raise QueryError(
+                f"'{hints.quoted(join)}' over a stream: what a stream has besides the columns that a query names isn't "
+                "known; name those that are the same, with USING."
+            )
+    for call in every(tree, exp.Func):
+        if function_name(call) == "session_window" and _reads_stream(call.find_ancestor(exp.Select)):
+            raise QueryError(
+                f"'{sql(call)}' over a stream would be a session of each row; read the stream through the macro: "
+                "FROM {{ session(relation, 'time_column', '5 minutes') }} … GROUP BY window_start, window_end."
+            )
+    for sample in every(tree, exp.TableSample):
+        if sample.args.get("size") is not None and _reads_stream(sample.parent):
+            raise QueryError(
+                f"'{sql(sample).strip()}' of a stream would take so many rows of each micro-batch; use "
+                "TABLESAMPLE (… PERCENT), or a ROW_NUMBER() with a filter on it."
+            )
+    for table in every(tree, exp.Table):
+        if isinstance(table.this, exp.Func) and _reads_stream(table.this):
+            raise QueryError(
+                f"'{sql(table)[:80]}' gives a stream to a table function, which would see the rows of one micro-batch at "
+                "a time; call it for each row, with LATERAL, or in a model in batch."
+            )
+
+
+def _pivoted(pivot: exp.Pivot) -> exp.Expr | None:
+    """Returns the relation of a PIVOT. After a join it is the joined relation."""
+    node = pivot.parent
+    return node.parent if isinstance(node, exp.Join) else node
+
+
+def _reads_stream(node: exp.Expr | None) -> bool:
+    return node is not None and hints.reads_stream(node)

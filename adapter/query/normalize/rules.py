@@ -1,0 +1,237 @@
+"""The rules that normalize a model's query, in order. Each one simplifies the tree, or notes on its nodes what later
+rules and the planner ask for.
+
+>>> [rule.__name__ for rule in RULES][:3]
+['inline_ctes', 'inline_named_windows', 'rewrite_qualify']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ..aggregates.grouping import check_items
+from ..aggregates.types import find_types as types_of_tree
+from ..frontend import hints, session_zone
+from ..frontend.streams import is_printed
+from ..sql import functions
+from ..sql.dialect import parse, sql
+from ..sql.functions import QueryRunner
+from ..sql.nodes import every
+from . import compared_types, lateral_joins, plain_values, relations
+from .names import ctes, natural_joins, qualified, result_names, same_names, stars
+from .rankings import qualify, rank_filters, ranks
+
+
+@dataclass
+class Query:
+    """A model's query while it is normalized, and what the rules found out."""
+
+    tree: exp.Query
+    ask: QueryRunner | None = None
+    """Runs a query in a session; None without one."""
+    unknown_functions: tuple[str, ...] = ()
+    """Functions that may be aggregates, which only a session knows."""
+    unclear_columns: tuple[str, ...] = ()
+    """Columns whose relation or type only a session knows."""
+    nameless: str | None = None
+    """A column of the result whose name in Spark is unknown."""
+    star: exp.Expr | None = None
+    """A call with a '*' whose columns are unknown."""
+    _renamed: Collection[str] = ()
+
+    @property
+    def selects(self) -> list[exp.Select]:
+        """Returns the author's SELECTs over streams, each before those below it."""
+        return [each for each in every(self.tree, exp.Select) if _is_over_stream(each)]
+
+
+def normalize(tree: exp.Query, ask: QueryRunner | None = None) -> Query:
+    """Applies all rules to a query. Changes the tree.
+
+    Args:
+        tree: a parsed query.
+        ask: runs a query in a session; None without one.
+
+    Raises:
+        QueryError: the query has something that isn't supported over streams.
+    """
+    query = Query(tree, ask)
+    for rule in RULES:
+        rule(query)
+    return query
+
+
+def inline_ctes(query: Query) -> None:
+    """Replaces each use of a CTE by its query.
+
+    >>> applied(inline_ctes, "with a as (select 1 as x) select x from a")
+    'SELECT x FROM (SELECT 1 AS x) AS a'
+    """
+    query.tree = ctes.inline(query.tree)
+
+
+def inline_named_windows(query: Query) -> None:
+    """Replaces each use of a named window by its definition.
+
+    >>> applied(inline_named_windows, "select lag(a) over w as b from t window w as (order by c)")
+    'SELECT LAG(a) OVER (ORDER BY c) AS b FROM t'
+    """
+    query.tree = ranks.without_names(query.tree)
+
+
+def rewrite_qualify(query: Query) -> None:
+    """Rewrites QUALIFY as WHERE over a subquery.
+
+    >>> applied(rewrite_qualify, "select a, rank() over (order by a) as r from t qualify r < 3")
+    'SELECT a, r FROM (SELECT a, RANK() OVER (ORDER BY a) AS r FROM t) AS _t WHERE r < 3'
+    """
+    query.tree = qualify.without_qualify(query.tree)
+
+
+def check_relation_names(query: Query) -> None:
+    """Refuses relations whose names differ only in case."""
+    relations.check_case(query.tree)
+
+
+def note_rankings(query: Query) -> None:
+    """Notes the text of each ranking for messages."""
+    ranks.note(query.tree)
+
+
+def mark_functions(query: Query) -> None:
+    """Marks calls of aggregates and of non-deterministic functions that aren't built into Spark."""
+    asked = None if query.ask is None else functions.asked_by(query.ask)
+    query.unknown_functions = functions.mark(query.tree, asked)
+
+
+def push_down_rank_filters(query: Query) -> None:
+    """Adds an upper bound of a rank to the query directly above the ranking.
+
+    >>> ranked = "select a, row_number() over (order by a) as r from (select /*+ STREAM */ * from t)"
+    >>> applied(push_down_rank_filters, f"select a from (select * from ({ranked})) where r < 3").partition(" AS r ")[2]
+    'FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `r` <= 2)) WHERE r < 3'
+    """
+    query.tree = rank_filters.brought_down(query.tree)
+
+
+def mark_streams(query: Query) -> None:
+    """Marks the relations that are read as streams."""
+    hints.mark_streams(query.tree)
+
+
+def rewrite_natural_joins(query: Query) -> None:
+    """Rewrites NATURAL joins with USING, where the columns of both sides are known."""
+    natural_joins.write_out(query.selects, query.ask)
+
+
+def check_relations(query: Query) -> None:
+    """Refuses what combines rows of a stream other than by GROUP BY, joins and rankings."""
+    relations.check(query.tree)
+
+
+def check_group_items(query: Query) -> None:
+    """Refuses positions in GROUP BY that name no column."""
+    for select in query.selects:
+        check_items(select)
+
+
+def name_results(query: Query) -> None:
+    """Names the unnamed columns of the result as Spark does.
+
+    >>> applied(name_results, "select upper(a) from t")
+    'SELECT UPPER(a) AS `upper(a)` FROM t'
+    """
+    nameless = result_names.give(query.tree)
+    query.nameless = None if nameless is None else hints.quoted(nameless)
+
+
+def inline_plain_values(query: Query) -> None:
+    """Replaces each scalar subquery without FROM by its value.
+
+    >>> applied(inline_plain_values, "select (select a + 1) as b from (select /*+ STREAM */ * from t)")
+    'SELECT (a + 1) AS b FROM (SELECT /*+ STREAM */ * FROM t)'
+    """
+    plain_values.write_out(query.selects)
+
+
+def qualify_columns(query: Query) -> None:
+    """Qualifies columns with their relation where a query reads several streams, and notes the types that are compared."""
+    written = (each for each in every(query.tree, exp.Select) if _is_written(each))
+    query.unclear_columns = qualified.qualify(query.tree, written, hints.reads_stream, query.ask)
+    compared = [each for each in query.selects if qualified.depends_on_owners(each, hints.reads_stream)]
+    query.unclear_columns += compared_types.note(compared, query.ask)
+
+
+def rewrite_lateral_joins(query: Query) -> None:
+    """Rewrites LATERAL queries as joins."""
+    while lateral_joins.put_in_joins(query.tree, hints.reads_stream):
+        compared_types.note(query.selects, query.ask)
+
+
+def rename_duplicate_columns(query: Query) -> None:
+    """Renames columns of subqueries that have the same name."""
+    query._renamed = same_names.tell_apart(query.tree, query.selects, query.ask)
+
+
+def expand_stars(query: Query) -> None:
+    """Replaces each '*' in a call by its columns, where they are known."""
+    star = stars.write_out(query.tree, _is_of_stream, query.ask, query._renamed)
+    # Without a session a plan is only displayed.
+    query.star = None if query.ask is None else star
+
+
+def find_types(query: Query) -> None:
+    """Notes the types of sums and of rankings' columns, and where the session's time zone counts."""
+    if query.ask is not None:
+        types_of_tree(query.tree, query.ask)
+        session_zone.mark(query.tree, query.ask)
+
+
+RULES: tuple[Callable[[Query], None], ...] = (
+    inline_ctes,
+    inline_named_windows,
+    rewrite_qualify,
+    check_relation_names,
+    note_rankings,
+    mark_functions,
+    push_down_rank_filters,
+    mark_streams,
+    rewrite_natural_joins,
+    check_relations,
+    check_group_items,
+    name_results,
+    inline_plain_values,
+    qualify_columns,
+    rewrite_lateral_joins,
+    rename_duplicate_columns,
+    expand_stars,
+    find_types,
+)
+"""All rules, in the order in which they are applied."""
+
+
+def applied(rule: Callable[[Query], None], text: str) -> str:
+    """Returns a query after one rule."""
+    query = Query(parse(text))
+    hints.mark_streams(query.tree)
+    rule(query)
+    return sql(query.tree)
+
+
+def _is_of_stream(star: exp.Expr) -> bool:
+    """Whether a '*' was written by the author and expands to columns of streams."""
+    select = star.find_ancestor(exp.Select)
+    return select is not None and _is_over_stream(select)
+
+
+def _is_over_stream(select: exp.Select) -> bool:
+    """Whether a SELECT over streams was written by the author, not printed by a window macro."""
+    return hints.reads_stream(select) and _is_written(select)
+
+
+def _is_written(select: exp.Select) -> bool:
+    """Whether a SELECT was written by the author, not printed by a window macro."""
+    return hints.window_of(select) is None and not is_printed(select)
