@@ -143,7 +143,7 @@ class TestTemporalJoins:
         folders = ["--project-dir", project.project_root, "--profiles-dir", project.profiles_dir]
         for name in ("joined_stream", "of_latest_stream"):
             result = CliRunner().invoke(main, [*folders, "verify", name])
-            assert "its table has the 5 rows that a batch run gives" in result.stdout, result.output
+            assert "a batch run gives the 5 rows of its table too" in result.stdout, result.output
         columns = "id, cast(since as string)"
         assert self.of(project, "joined_stream", columns) == self.of(project, "joined_table", columns)
         hours = project.run_sql(
