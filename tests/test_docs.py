@@ -1,4 +1,4 @@
-"""The SQL in the guides: each query plans, with the configs it stands with, and its state is bounded."""
+"""The docs' examples: each query plans, with its configs, and the rows that a page shows are those it gives."""
 
 from __future__ import annotations
 
@@ -10,71 +10,26 @@ from typing import Any
 import pytest
 from jinja2 import Environment
 
-from dbt.adapters.spark_streaming.project import as_of, stream_config, streaming
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.project import stream_config, streaming
 from dbt.adapters.spark_streaming.query.rewrites import rewriting
-from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments, windows
+from tests import examples
+from tests.examples import KNOWN, READS_STREAM, ROOT, compiled
 from tests.planned import plan_of
 
-ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```sql\n(.*?)^```", re.DOTALL | re.MULTILINE)
-NUMBER_OF_LENGTHS = {"tumble": 1, "session": 1}
-KNOWN = {
-    "example.flights": Known("departed_at"),
-    "raw.orders": Known("ordered_at"),
-    "raw.payments": Known("paid_at"),
-    "example.bids": Known("bid_at"),
-    "raw.customers": Known("changed_at", ("customer_id",)),
-    "crm.customers": Known(lookup=True),
-    "example.routes": Known(None, ("origin", "dest"), changes=True),
-    "raw.rates": Known("changed_at", ("currency",)),
-}
-"""What the guides say of the relations in them."""
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def examples() -> Iterator[Any]:
-    """Every query over a window function or a stream in README and docs/."""
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+def queries() -> Iterator[Any]:
+    """Every query over a windowing table function or a stream whose results aren't shown."""
+    for page in PAGES:
+        shown = {example.query for example in examples.examples(page)}
         for number, block in enumerate(BLOCK.findall(page.read_text()), 1):
-            macros = "|".join((*windows.KINDS, windows.STREAM))
-            if re.search(r"\bselect\b", block) and re.search(rf"{{{{ ({macros})\(", block):
+            if block not in shown and re.search(r"\bselect\b", block) and READS_STREAM.search(block):
                 yield pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
 
 
-def compiled(block: str) -> tuple[str, dict[str, Any]]:
-    """An example as dbt would compile it, and its config."""
-    config: dict[str, Any] = {}
-
-    def window(kind: str) -> Any:
-        def macro(relation: str, time_col: str, *lengths: str, **options: Any) -> str:
-            count = NUMBER_OF_LENGTHS.get(kind, 2)
-            named = dict(zip(["partition_by"], lengths[count:], strict=False))
-            return expansion.expand(
-                relation, window_arguments.make(kind, time_col, *lengths[:count], **named, **options)
-            )
-
-        return macro
-
-    macros = {kind: window(kind) for kind in windows.KINDS}
-    text = (
-        Environment()
-        .from_string(block)
-        .render(
-            **macros,
-            stream=expansion.expand_stream,
-            as_of=lambda relation, time: expansion.expand_as_of(
-                *as_of.make(relation, time, None, KNOWN[relation])
-            ),
-            config=lambda **given: config.update(given) or "",
-            ref=lambda *names: f"example.{names[-1]}",
-            source=lambda schema, name: f"{schema}.{name}",
-            project_name="spark_streaming",
-        )
-    )
-    return text, config
-
-
-@pytest.mark.parametrize("block", list(examples()))
+@pytest.mark.parametrize("block", list(queries()))
 def test_examples_plan(block: str) -> None:
     text, config = compiled(block)
     materialized = config.setdefault("materialized", "streaming_table")
@@ -83,6 +38,16 @@ def test_examples_plan(block: str) -> None:
         streaming.program(node, streaming.plan(node, text, KNOWN))
     else:
         plan_of(text, KNOWN)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if [*examples.examples(page)]], ids=lambda page: page.stem
+)
+def test_results_are_those_shown(page: Path) -> None:
+    for example in examples.examples(page):
+        for shown, header, rows in example.results():
+            assert shown.header == header, example.name
+            assert sorted(shown.rows) == sorted(rows), f"{example.name}, {shown.title}"
 
 
 def test_the_guide_shows_what_the_rewrites_print() -> None:
