@@ -89,7 +89,7 @@ def test_what_once_differed(name: str) -> None:
     assert run(EXAMPLES[name]) is None
 
 
-@pytest.mark.parametrize("numbers", mostly_thorough(_NUMBERS, _NUMBERS[:1]), ids=str)
+@pytest.mark.parametrize("numbers", mostly_thorough(_NUMBERS, []), ids=str)
 def test_random_windows(numbers: range) -> None:
     found = {number: run(make(f"ci {number}")) for number in numbers}
     assert not {number: said for number, said in found.items() if said not in (None, "refused")}

@@ -18,6 +18,7 @@ class TestAliases(BaseAliases):
         return MACROS
 
 
+@pytest.mark.thorough
 class TestAliasErrors(BaseAliasErrors):
     pass
 

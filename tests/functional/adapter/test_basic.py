@@ -57,6 +57,7 @@ class TestIncrementalNotSchemaChange(BaseIncrementalNotSchemaChange):
     pass
 
 
+@pytest.mark.thorough
 class TestIncrementalBadStrategy(BaseIncrementalBadStrategy):
     def test_incremental_invalid_strategy(self, project: Any) -> None:
         """In words of our own."""
@@ -139,5 +140,6 @@ class TestValidateConnection(BaseValidateConnection):
     pass
 
 
+@pytest.mark.thorough
 class TestTableMaterialization(BaseTableMaterialization):
     pass

@@ -27,6 +27,7 @@ sources:
 """
 
 
+@pytest.mark.thorough
 class TestNamesThatArePatterns:
     @pytest.fixture(scope="class")
     def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:

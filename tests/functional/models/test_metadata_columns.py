@@ -49,6 +49,7 @@ STATE = (
 )
 
 
+@pytest.mark.thorough
 class TestMetadataColumns:
     @pytest.fixture(scope="class")
     def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
