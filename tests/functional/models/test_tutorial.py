@@ -1,0 +1,48 @@
+"""The tutorial is true: its files, run in its order, give the tables and the figures that it shows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from dbt.tests.util import run_dbt
+
+from tests.functional.models.commands import Commands
+from tests.shown import table, text_of
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "tutorial.md"
+BLOCK = re.compile(r'^```(\w*)(?: title="([^"]+)")?\n(.*?)^```', re.DOTALL | re.MULTILINE)
+FIGURES = re.compile(r"\[STREAM \((.*?)\)")
+
+
+class TestTutorial(Commands):
+    group, about = "flush", ("orders_per_shop",)
+
+    def test_it_gives_what_it_shows(self, project: Any) -> None:
+        root = Path(project.project_root)
+        said, tables = "", 0
+        for language, title, text in BLOCK.findall(PAGE.read_text()):
+            if title.startswith(("data/", "models/")):
+                (root / title).parent.mkdir(parents=True, exist_ok=True)
+                (root / title).write_text(text)
+            elif title.startswith("table after"):
+                query = "select * from {schema}.orders_per_shop order by window_end, shop"
+                found = project.run_sql(query, fetch="all")
+                assert [[*map(text_of, row)] for row in found] == rows(text), title
+                tables += 1
+            elif language == "bash" and "dbt run" in text:
+                said = str(run_dbt(["run"])[0].message)
+            elif language == "bash" and "flush" in text:
+                self.done(project)
+            elif shown := FIGURES.search(text):
+                assert all(figure in said for figure in shown[1].split(", ")), said
+        assert tables == 3
+        assert {str(result.status) for result in run_dbt(["build"])} == {"pass", "success"}
+
+
+def rows(text: str) -> list[list[str]]:
+    """The rows of a table as `dbt show` prints it."""
+    without_borders = "\n".join(line.strip("|") for line in text.splitlines())
+    cells = table(without_borders)[1]
+    return [[re.sub(r"(\d\d:\d\d):00$", r"\1", cell) or "NULL" for cell in row] for row in cells]
