@@ -147,13 +147,13 @@ class Example:
         pieces: dict[str, list[Shown | None]] = {}
         results: list[tuple[Shown, int]] = []
         number, pending = 0, False
-        for table in self.tables:
-            if table.is_rows_in:
-                had = pieces.setdefault(table.name, [])
-                had += [None] * (number - len(had)) + [table]
+        for each in self.tables:
+            if each.is_rows_in:
+                had = pieces.setdefault(each.name, [])
+                had += [None] * (number - len(had)) + [each]
                 pending = True
             else:
-                results.append((table, number if pending or not results else number - 1))
+                results.append((each, number if pending or not results else number - 1))
                 number += pending
                 pending = False
         for name, tables in pieces.items():
