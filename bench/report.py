@@ -219,7 +219,7 @@ def page(lines: Sequence[Line], starts: Mapping[str, Mapping[str, float]]) -> st
             parts += [f"### {MODES[mode].capitalize()}\n", _whole(of)]
     if of := [line for line in lines if line["mode"] == "trickle"]:
         parts += ["### Trickle\n", _trickle(of)]
-    parts += ["### Goals\n", _goals(lines), "### Starts\n", _starts(lines, starts)]
+    parts += ["### Starts\n", _starts(lines, starts)]
     return "\n".join(parts)
 
 
@@ -227,22 +227,18 @@ def _whole(lines: Sequence[Line]) -> str:
     peers = [peer for peer in NAMES if peer != "ours" and any(peer in line["runs"] for line in lines)]
     rows = []
     for line in lines:
-        cpu, wall = spread(line, "ours", "cpu"), spread(line, "ours", "wall")
-        ours = f"{cpu.median:.1f} · {wall.median:.1f}" if cpu and wall else "–"
-        cells = []
-        for peer in peers:
-            found = ratio(line, peer, "cpu"), ratio(line, peer, "wall")
-            cells.append(" · ".join(str(each or "–") for each in found) if any(found) else why(line, peer))
+        cpu = spread(line, "ours", "cpu")
+        ours = f"{cpu.median:.1f}" if cpu else "–"
+        cells = [str(ratio(line, peer, "cpu") or "–") for peer in peers]
         rows.append([line["title"], f"{line['events']:,}", ours, *cells, when(line)])
-    against = [f"ours / {NAMES[peer]}: CPU · wall" for peer in peers]
-    return table(["work", "rows", "ours: CPU s · wall s", *against, "measured"], rows)
+    against = [f"ours / {NAMES[peer]}" for peer in peers]
+    return table(["CPU", "rows", "ours, seconds", *against, "measured"], rows)
 
 
 def when(line: Line) -> str:
-    """When it was measured, how often, and whether the machine was quiet."""
+    """When it was measured, and how often."""
     rounds = len(line["runs"]["ours"])
-    busy = f", on a machine with other work (load {line['load']:g})" if line["load"] > 0.7 else ""
-    return f"{line['on']}, {rounds} {'round' if rounds == 1 else 'rounds'}{busy}"
+    return f"{line['on']}, {rounds} {'round' if rounds == 1 else 'rounds'}"
 
 
 def _trickle(lines: Sequence[Line]) -> str:
@@ -255,17 +251,9 @@ def _trickle(lines: Sequence[Line]) -> str:
             if "p50" in run and "problem" not in run:
                 cells.append(f"{run['p50']:.2f} s · {run['p95']:.2f} s · {run['cpu'] / run['seconds']:.2f}")
             else:
-                cells.append(why(line, peer))
+                cells.append("–")
         rows.append([line["title"], *cells, when(line)])
     return table(["p50 · p95 · CPU s a second", *(NAMES[peer] for peer in peers), "measured"], rows)
-
-
-def _goals(lines: Sequence[Line]) -> str:
-    rows = [
-        [work, text, f"{most:g}", f"{figure:.2f}", "met" if figure <= most else "**not met**"]
-        for text, work, most, figure in judged(lines)
-    ]
-    return table(["work", "goal", "at most", "is", ""], rows)
 
 
 def _starts(lines: Sequence[Line], starts: Mapping[str, Mapping[str, float]]) -> str:
