@@ -24,7 +24,7 @@ from tests.differential.two_streams import put, rows_of
 from tests.planned import tree_of
 from tests.thorough import mostly_thorough
 
-KNOWN = {"bids": Known("ts"), "asks": Known("ts", ("item",))}
+KNOWN = {"bids": Known("ts"), "asks": Known("ts", ("item",)), "asks_again": Known("ts")}
 BIDS = "(select /*+ STREAM */ * from bids) as b"
 ASKS = expand_as_of("asks", "`b`.`ts`", "ts", ("item",))
 AT_END = expand_as_of("asks", "`b`.`window_time`", "ts", ("item",))
@@ -57,6 +57,9 @@ QUERIES = {
         from (select * from {BIDS} where price > 10) as b left join {ASKS} as a on a.item = b.item""",
     "a union": f"""select b.item, a.price as q from {BIDS} join {ASKS} as a on a.item = b.item
         union all select item, price from {BIDS}""",
+    "of a union": f"""select b.n, b.item, a.price as q from (select ts, item, bidder as n from {BIDS}
+        union all select ts, item, price from (select /*+ STREAM */ * from asks_again) as c) as b
+        left join {ASKS} as a on a.item = b.item""",
     "a constant": f"select b.item, a.price as q from {BIDS} left join {ASKS} as a on a.item = 'a'",
     "a field": f"""select b.i, a.price as q from (select ts, struct(bidder as x, item as y) as i from {BIDS}) as b
         left join {ASKS} as a on a.item = b.i.y""",
@@ -98,6 +101,8 @@ def laboratory() -> duck.Laboratory:
     """Two streams in six pieces, with NULLs, versions of one time, and rows up to 20 minutes ahead of others."""
     made = duck.Laboratory()
     put(made, _some_without_time)
+    again = _some_without_time("asks again")
+    made.put("asks_again", ASKS_COLUMNS, [again[25 * n : 25 * n + 25] for n in range(6)])
     return made
 
 

@@ -13,7 +13,8 @@ from ..frontend.hints import VersionsAsOf
 from ..normalize import as_of_joins
 from ..normalize.static_sides import nest_first
 from ..plan import column_origins, untimed_rows
-from ..plan.operator import Operator, UnboundedState
+from ..plan.operator import Operator, UnboundedState, in_order
+from ..plan.operators.source import Source
 from ..plan.operators.temporal_join import TemporalJoin
 from ..plan.relation import EVENT_TIME, WINDOW_END, Relation, comes_late
 from ..sql.clauses import conjuncts, relations
@@ -95,7 +96,7 @@ def plan_temporal_join(
     relation = found.rows.streamed.relation
     outputs = column_origins.outputs(select, found.rows.alias)
     time = versions.time.name.lower()
-    in_order = relation.event_time is None or relation.event_time.lower() != time
+    arrives_in_order = time in {name.lower() for name in relation.together}
     text = canonical(template)
     made = TemporalJoin(
         name=f"temporal_{digest(text, *(each.name for each in inputs))}",
@@ -112,12 +113,12 @@ def plan_temporal_join(
         version_key=versions.key,
         keys=_compared_with(found),
         of_changes=known.changes,
-        in_order=in_order,
+        in_order=arrives_in_order,
         # A changelog's table bounds the keys.
         growth=None if known.changes else _growth(planner, found),
     )
     operator = planner.add(made)
-    if in_order:
+    if arrives_in_order:
         return operator
     written = node.meta.get(_AS_WRITTEN, versions.time)
     return planner.drops(operator, select, written.name.lower(), written.table)
@@ -153,21 +154,26 @@ def _check(found: _AsOf) -> None:
         or time.table.lower() != found.rows.alias.lower()
         or time.name.lower() not in _times(rows.relation)
     ):
-        known = rows.relation.event_time
-        instead = (
-            f"write as_of(…, '{found.rows.alias}.{known}')"
-            if known
-            else "give the stream dbt's config event_time"
-        )
         raise QueryError(
-            f"as_of() over {of} looks for versions at {sql(time)}, which isn't the event time of the rows; {instead}."
+            f"as_of() over {of} looks for versions at {sql(time)}, which isn't the event time of the rows; "
+            f"{_instead(found.rows.alias, rows)}."
         )
+
+
+def _instead(alias: str, rows: Operator) -> str:
+    """Returns the end of a sentence that says which time to look for versions at."""
+    times = sorted(_times(rows.relation))
+    if times:
+        return f"write as_of(…, '{alias}.{rows.relation.event_time or times[0]}')"
+    if any(isinstance(each, Source) and each.relation.event_time for each in in_order(rows)):
+        return "join the versions to the stream itself, and put its joins, windows or groups above that"
+    return "give the stream dbt's config event_time"
 
 
 def _times(relation: Relation) -> set[str]:
-    """Returns the columns (lower case) with a time that the watermark has reached when rows with it arrive, or that
-    it is measured on."""
-    return {name.lower() for name, delay in relation.times.items() if not delay} - {*relation.delays}
+    """Returns the columns (lower case) whose times the watermark hasn't passed when rows with them arrive, unless the
+    rows are late."""
+    return {name.lower() for name, delay in relation.times.items() if not delay}
 
 
 def _together(relation: Relation, time: str) -> dict[str, str]:

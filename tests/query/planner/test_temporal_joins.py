@@ -52,6 +52,10 @@ def test_the_versions_are_all_rows_of_a_source_whose_rows_replace_each_other() -
     [
         (query(time="`r`.`since`"), "at `r`.`since`, their own time"),
         (query(time="`x`.`at`"), "`x`.`at`, which isn't the event time of the rows; write as_of(…, 'o.at')"),
+        (
+            query(of=f"{expand('orders', window_arguments.make('tumble', 'at', '1 hour'))} as o"),
+            "join the versions to the stream itself",
+        ),
         (query().replace("as r on", "on"), "has no name"),
         (query().replace("as r on", "as r(a, b, c) on"), "renames the columns"),
         (f"select r.rate from {rates()} as r", "comes first in FROM"),
