@@ -17,6 +17,7 @@ from tests.examples import KNOWN, READS_STREAM, ROOT, compiled
 from tests.planned import plan_of
 
 BLOCK = re.compile(r"^```sql\n(.*?)^```", re.DOTALL | re.MULTILINE)
+FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -64,3 +65,29 @@ def test_the_guide_shows_what_the_rewrites_print() -> None:
 
         text = Environment().from_string(block).render(**{name: macro}, ref=lambda table: f"shop.{table}")
         assert text.strip() == printed.strip()
+
+
+def test_links_and_their_headings_are_there() -> None:
+    lost = []
+    for page in PAGES:
+        text = FENCED.sub("", page.read_text())
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            path, _, heading = target.partition("#")
+            file = (page.parent / path).resolve() if path else page
+            if "://" in target:
+                continue
+            if not file.exists() or (heading and heading not in headings(file)):
+                lost.append(f"{page.relative_to(ROOT)}: {target}")
+    assert lost == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    pages = {str(page.relative_to(ROOT / "docs")) for page in PAGES if "docs" in page.parts}
+    listed = re.findall(r"^ +- [^:]+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(pages)
+
+
+def headings(page: Path) -> set[str]:
+    """The headings of a page as links name them."""
+    found = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", each).strip().lower()) for each in found}
