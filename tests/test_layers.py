@@ -20,6 +20,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "query",
         "stream",
         "project",
+        "translate",
         "relation",
         "service",
         "connections",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -257,6 +258,19 @@ def verify(project: DbtProject, names: Sequence[str], is_selected: bool, as_json
             _print_json(found if is_selected else found[0])
     if not all(each["equal"] for each in found):
         sys.exit(1)
+
+
+@main.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Overwrite files in FOLDER.")
+def translate(file: Path, folder: Path | None, force: bool) -> None:
+    """Write FILE, a script of Flink SQL, as a dbt project in FOLDER, and list what has no translation."""
+    from .translate import translate_file
+
+    with _sentences():
+        for line in translate_file(file, folder, force):
+            click.echo(line)
 
 
 @main.group()

@@ -146,9 +146,17 @@ _OF_TABLES = frozenset(
 )
 
 
+_FLINKS = {
+    "table.exec.state.ttl": "state_ttl",
+    "table.exec.source.idle-timeout": "idle_timeout",
+    "table.exec.mini-batch.allow-latency": "trigger",
+}
+"""Flink's names of configs."""
+
+
 def _near(key: str) -> str:
     """Returns the known config that a key may be a misspelling of, for a message."""
-    like = get_close_matches(key.lower(), _TABLE, n=1, cutoff=0.75)
+    like = get_close_matches(_FLINKS.get(key.lower(), key.lower()), _TABLE, n=1, cutoff=0.75)
     return f"; did you mean '{like[0]}'?" if like else ""
 
 

@@ -11,7 +11,47 @@ from ..sql.nodes import every
 from ..windows.windows import KINDS
 
 _OF_A_TABLE = re.compile(rf"\b({'|'.join(KINDS)})\s*\(\s*(table\s|data\s*=>)", re.IGNORECASE)
-_CALLS = {f"{kind}{end}": kind for kind in KINDS for end in ("", "_start", "_end", "_rowtime")}
+_ENDS = ("", "_start", "_end", "_rowtime", "_proctime")
+_CALLS = {f"{kind}{end}": kind for kind in KINDS for end in _ENDS}
+_TEXT_OR_COMMENT = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*(?!\+).*?\*/""", re.DOTALL
+)
+_SETTING = re.compile(r"\bset\s+'?table\.exec|^\s*'?table\.exec", re.IGNORECASE | re.MULTILINE)
+_HINT = re.compile(r"/\*\+[^*]*?\b(state_ttl|lookup|options)\s*\(", re.IGNORECASE)
+
+_AS_OF = (
+    "FOR SYSTEM_TIME AS OF is Flink's: write LEFT JOIN {{ as_of(source('raw', 'rates'), 'o.ordered_at') }} AS r ON … for "
+    "the version of the row's time. A lookup join is a plain JOIN with a source that has a lookup."
+)
+_WORDS = (
+    (
+        r"\bmatch_recognize\b",
+        "MATCH_RECOGNIZE isn't supported. A pattern of two rows is LAG() OVER (PARTITION BY … ORDER BY time) and a filter "
+        "on it, or an interval join of the stream with itself.",
+    ),
+    # Spark's own time travel is to a constant.
+    (r"\bfor\s+system_time\s+as\s+of\s+(?!'|timestamp\b|date\b)", _AS_OF),
+    (
+        r"^\s*(create\s+(temporary\s+)?(table|view)|insert\s+into)\b|\bwatermark\s+for\b",
+        "A model is one SELECT. What CREATE TABLE says of a stream goes into sources.yml, and the model is the table that "
+        "INSERT INTO fills: `dbt-stream translate FILE.sql` writes both from a script of Flink SQL.",
+    ),
+    (
+        r"\bdescriptor\s*\(",
+        "DESCRIPTOR() is Flink's: a windowing table function is a macro here, as in FROM {{ tumble(ref('orders'), "
+        "'ordered_at', '10 minutes') }}.",
+    ),
+)
+_SETTINGS = (
+    "SET and table.exec.… are Flink's: write table.exec.state.ttl as config state_ttl='1 day', "
+    "table.exec.source.idle-timeout as config idle_timeout='1 minute', and table.exec.mini-batch.… as the hint "
+    "/*+ MINI_BATCH('5 seconds', 10000) */ after SELECT."
+)
+_OF_HINTS = {
+    "STATE_TTL": "config state_ttl='1 day', which holds for the whole model",
+    "LOOKUP": "cache_ttl and retries under the source's lookup in sources.yml",
+    "OPTIONS": "the options in sources.yml, under meta.stream",
+}
 
 
 def check(text: str, tree: exp.Expr | None) -> None:
@@ -24,18 +64,32 @@ def check(text: str, tree: exp.Expr | None) -> None:
     Raises:
         QueryError: it does; says what to write instead.
     """
+    code = _TEXT_OR_COMMENT.sub("''", text)
+    if (hint := _HINT.search(code)) is not None:
+        name = hint[1].upper()
+        raise QueryError(f"The hint {name} is Flink's, and isn't read here: write {_OF_HINTS[name]}.")
     if tree is None:
-        if (found := _OF_A_TABLE.search(text)) is not None:
+        if (found := _OF_A_TABLE.search(code)) is not None:
             raise _macro(found[1].lower())
+        if _SETTING.search(text):
+            raise QueryError(_SETTINGS)
+        for pattern, sentence in _WORDS:
+            if re.search(pattern, code, re.IGNORECASE):
+                raise QueryError(sentence)
         return
+    for table in every(tree, exp.Table):
+        version = table.args.get("version")
+        if version is not None and next(every(version, exp.Column, exp.Anonymous), None) is not None:
+            raise QueryError(_AS_OF)
     for call in every(tree, exp.Anonymous):
-        if call.name.upper() == "STATE_TTL" and call.find_ancestor(exp.Hint):
+        if call.find_ancestor(exp.Hint) is not None:
+            continue
+        if call.name.upper() == "PROCTIME":
             raise QueryError(
-                "The hint STATE_TTL is Flink's, and isn't read here: write config state_ttl='1 day', which holds for the "
-                "whole model."
+                "PROCTIME() is Flink's. Results follow event time here, so that a replay gives the same rows: take the "
+                "column with the time of the event. A lookup join needs none."
             )
-        kind = _CALLS.get(call.name.lower())
-        if kind is not None and call.find_ancestor(exp.Hint) is None:
+        if (kind := _CALLS.get(call.name.lower())) is not None:
             raise _macro(kind)
 
 

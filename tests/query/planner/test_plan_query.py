@@ -262,31 +262,6 @@ def test_names_that_are_written_alike_or_are_of_queries_may_differ_in_case() -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (
-            "select * from tumble(raw.orders, 'ts', '5 minutes')",
-            "tumble() is a macro here: write FROM {{ tumble(",
-        ),
-        (
-            "select * from HOP(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTES)",
-            "hop() is a macro here: write FROM {{",
-        ),
-        (
-            f"select tumble_start(ts, interval 5 minute), count(*) as n from {A} group by tumble(ts, interval 5 minute)",
-            "tumble() is a macro here",
-        ),
-        (
-            f"select /*+ STATE_TTL('a' = '1d') */ k, count(*) as n from {A} group by k",
-            "write config state_ttl='1 day'",
-        ),
-    ],
-)
-def test_what_is_written_as_in_flink(text: str, said: str) -> None:
-    assert said in refused(text)
-
-
-@pytest.mark.parametrize(
     ("materialized", "config", "said"),
     [
         (
@@ -295,6 +270,11 @@ def test_what_is_written_as_in_flink(text: str, said: str) -> None:
             "its ranking has no upper bound: filter it in a query around it, as in WHERE place <= 10, or use",
         ),
         ("cumulate", {}, "found a GROUP BY over tumble(); use materialized='streaming_table'"),
+        (
+            "topn",
+            {"table.exec.state.ttl": "1 d"},
+            "did you mean 'state_ttl'?",
+        ),
         (
             "topn",
             {"watermak": "1 minute"},

@@ -1,0 +1,46 @@
+"""``dbt-stream translate``: writes a script of Flink SQL as a dbt project, and lists what has no translation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..translate.errors import Untranslatable
+from ..translate.project import translate
+from ..util.text import counted
+from .project import ProjectError
+
+
+def translate_file(file: Path, folder: Path | None, force: bool) -> Iterator[str]:
+    """Translates a script, writes the project, and yields the lines to print.
+
+    Args:
+        file: the script.
+        folder: where the project goes. None for a folder with the script's name.
+        force: whether files in the folder are overwritten.
+
+    Raises:
+        ProjectError: the script can't be read, or the folder has files.
+    """
+    name = re.sub(r"\W", "_", file.stem) or "flink"
+    folder = folder or Path(name if not name[0].isdigit() else f"_{name}")
+    if not force and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ProjectError(
+            f"{folder} isn't empty. Name another folder, or overwrite the files in it with --force."
+        )
+    try:
+        made = translate(file.read_text(), name.lower())
+    except (Untranslatable, UnicodeDecodeError) as problem:
+        raise ProjectError(f"{file} can't be read: {problem}") from problem
+    for path, text in made.files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    models = [path for path in made.files if path.endswith(".sql")]
+    yield f"{folder}: {counted(len(models), 'model')} of {file}."
+    if made.notes:
+        yield ""
+        yield "Not translated, or to check:"
+        yield from (f"  {file.name}, {note}" for note in made.notes)
+        yield ""
+    yield f"Run it: cd {folder} && dbt build"

@@ -1,0 +1,34 @@
+"""Notes on parts of a script that can't be translated, with their lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ..query.sql.nodes import every
+
+
+@dataclass(frozen=True, order=True)
+class Note:
+    """Something in a script that has no translation, or one that you should check."""
+
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.text}"
+
+
+class Untranslatable(Exception):
+    """Raised for a query that has no translation. Its model is written as a comment."""
+
+    def __init__(self, text: str, at: exp.Expr | int | None = None) -> None:
+        super().__init__(text)
+        self.line = at if isinstance(at, int) or at is None else line_of(at)
+
+
+def line_of(node: exp.Expr) -> int | None:
+    """Returns the line of a node: that of the first name in it; None if it has none."""
+    found = [each.meta["line"] for each in every(node, exp.Expr) if "line" in each.meta]
+    return min(found) if found else None

@@ -1,0 +1,161 @@
+"""The files of a translated project: sources.yml, models, seeds, and what dbt needs to run them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from .errors import Note
+from .queries import escaped, quote
+from .relations import Input
+from .script import Statement
+
+SOURCE = "flink"
+"""The source in sources.yml that has the tables of a script."""
+
+
+@dataclass
+class Model:
+    """A model of the project."""
+
+    name: str
+    line: int
+    comments: Sequence[str] = ()
+    text: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    reads: Mapping[str, Input] = field(default_factory=dict)
+    domains: Sequence[str] = ()
+    key: Sequence[str] = ()
+    """The PRIMARY KEY of the table that it fills."""
+    notes: Sequence[Note] = ()
+    problems: list[Note] = field(default_factory=list)
+    """Why it can't run."""
+    originals: Sequence[str] = ()
+    """The statements that it is made from."""
+
+    @property
+    def is_ephemeral(self) -> bool:
+        """Whether it is a part of the models that read it."""
+        return self.config.get("materialized") == "ephemeral"
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A table in sources.yml."""
+
+    meta: dict[str, Any]
+    event_time: str | None
+    connection: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Seed:
+    """Rows that a script inserts as VALUES."""
+
+    name: str
+    rows: str
+    types: dict[str, str]
+    event_time: str | None
+
+
+def disabled(name: str, statement: Statement, problems: list[Note]) -> Model:
+    """Returns the model of a statement that can't be translated."""
+    return Model(name, statement.line, statement.comments, problems=problems, originals=[statement.text])
+
+
+def lost_inputs(model: Model, models: Mapping[str, Model]) -> list[str]:
+    """Returns the disabled models that a model reads."""
+    return [
+        each.name
+        for each in model.reads.values()
+        if each.is_model and each.name in models and models[each.name].problems
+    ]
+
+
+def disable_readers(models: Mapping[str, Model]) -> None:
+    """Disables the models that read a disabled one."""
+    is_changed = True
+    while is_changed:
+        is_changed = False
+        for model in models.values():
+            if not model.problems and (lost := lost_inputs(model, models)):
+                model.problems.append(Note(model.line, f"it reads {lost[0]}, which is disabled."))
+                is_changed = True
+
+
+def texts(
+    name: str, models: Mapping[str, Model], sources: Mapping[str, SourceTable], seeds: Iterable[Seed]
+) -> dict[str, str]:
+    """Returns the texts of a project's files, by path."""
+    found = {
+        "dbt_project.yml": _yaml({"name": name, "version": "1.0.0", "profile": name}),
+        "profiles.yml": _profile(name, sources),
+        ".gitignore": ".spark/\ntarget/\nlogs/\n",
+    }
+    if sources:
+        tables = [_table(table, source) for table, source in sources.items()]
+        found["models/sources.yml"] = _yaml({"version": 2, "sources": [{"name": SOURCE, "tables": tables}]})
+    for model in models.values():
+        found[f"models/{model.name}.sql"] = _sql(model)
+    properties = []
+    for seed in seeds:
+        found[f"seeds/{seed.name}.csv"] = seed.rows
+        config: dict[str, Any] = {"column_types": seed.types}
+        if seed.event_time:
+            config["event_time"] = seed.event_time
+        properties.append({"name": seed.name, "config": config})
+    if properties:
+        found["seeds/seeds.yml"] = _yaml({"version": 2, "seeds": properties})
+    return found
+
+
+def _yaml(value: Any) -> str:
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100))
+
+
+def _profile(name: str, sources: Mapping[str, SourceTable]) -> str:
+    output: dict[str, Any] = {"type": "spark_streaming", "schema": name, "threads": 2}
+    connections = {
+        table: {
+            option: f"{{{{ env_var('DBT_ENV_SECRET_{table.upper()}_{option.upper().replace('.', '_')}', '') }}}}"
+            for option in source.connection
+        }
+        for table, source in sources.items()
+        if source.connection
+    }
+    if connections:
+        output["connections"] = connections
+    if any(source.meta.get("stream", {}).get("format") == "kafka" for source in sources.values()):
+        output["packages"] = ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3"]
+    return _yaml({name: {"target": "dev", "outputs": {"dev": output}}})
+
+
+def _table(name: str, source: SourceTable) -> dict[str, Any]:
+    config: dict[str, Any] = {"event_time": source.event_time} if source.event_time else {}
+    return {"name": name, "config": {**config, "meta": source.meta}}
+
+
+def _comment(text: str) -> str:
+    return "".join(f"-- {line}".rstrip() + "\n" for line in escaped(text).splitlines())
+
+
+def _sql(model: Model) -> str:
+    head = "".join(_comment(each) for each in model.comments)
+    if model.problems:
+        config = "{{ config(enabled=false) }}\n"
+        reasons = "".join(_comment(f"Not translated, {note}") for note in model.problems)
+        if not model.text:
+            return f"{config}\n{head}{reasons}\n" + "\n".join(_comment(each) for each in model.originals)
+        return f"{config}\n{head}{reasons}\n{model.text}\n"
+    settings = ", ".join(f"{name}={_value(value)}" for name, value in model.config.items())
+    notes = "".join(_comment(f"To check, {note}") for note in model.notes)
+    return f"{{{{ config({settings}) }}}}\n\n{head}{notes}{model.text}\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return quote(value) if isinstance(value, str) else str(value).lower()

@@ -1,0 +1,295 @@
+"""Writes Flink's functions and operators as Spark's where the two differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from ..query.sql.dialect import DIALECT
+from ..query.sql.nodes import every
+from ..query.sql.spark_functions import AGGREGATES, GENERATORS, SCALARS, TABLES, WINDOWS
+from .errors import Note, Untranslatable, line_of
+
+Args = list[exp.Expr]
+PROCESSING_TIME = (
+    "{} goes by processing time. Results follow event time here, so that a replay gives the same rows: give the table a "
+    "column with the time of the event and a WATERMARK, and use that."
+)
+_SPARKS = {*AGGREGATES, *GENERATORS, *SCALARS, *TABLES, *WINDOWS}
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+def call(name: str, *arguments: Any) -> exp.Expr:
+    """Returns a call of a function of Spark's."""
+    return exp.Anonymous(this=name, expressions=[exp.convert(each, copy=True) for each in arguments])
+
+
+def _is_null(value: exp.Expr) -> exp.Expr:
+    return exp.Is(this=value.copy(), expression=exp.Null())
+
+
+def _null_if_any_is(name: str) -> Callable[[Args], exp.Expr]:
+    """GREATEST and LEAST are NULL in Flink if one of their arguments is."""
+    return lambda a: call("if", exp.or_(*map(_is_null, a)), exp.Null(), call(name, *a))
+
+
+def _quoted(text: exp.Expr) -> exp.Expr:
+    """Returns a regular expression that matches a text."""
+    if text.is_string:
+        return exp.Literal.string(f"\\Q{text.name}\\E")
+    return call("concat", "\\Q", text, "\\E")
+
+
+def _to_timestamp_ltz(a: Args) -> exp.Expr:
+    digits = a[1].name if len(a) > 1 else ""
+    if digits in ("0", "3"):
+        return call("timestamp_seconds" if digits == "0" else "timestamp_millis", a[0])
+    if a[0].is_string or (len(a) > 1 and a[1].is_string):
+        return call("try_to_timestamp", *a[:2])
+    raise Untranslatable(
+        "TO_TIMESTAMP_LTZ without a precision of 0 or 3: write timestamp_millis(…), timestamp_seconds(…) or "
+        "to_timestamp(…).",
+        a[0],
+    )
+
+
+def _sha(bits: int) -> Callable[[Args], exp.Expr]:
+    return lambda a: call("sha2", a[0], bits)
+
+
+RENAMED: Mapping[str, Callable[[Args], exp.Expr]] = {
+    "ARRAY_CONCAT": lambda a: call("concat", *a),
+    "ARRAY_REVERSE": lambda a: call("reverse", *a),
+    "COLLECT": lambda a: call("collect_list", *a),
+    "CONVERT_TZ": lambda a: call(
+        "date_format",
+        call("convert_timezone", a[1], a[2], call("to_timestamp_ntz", a[0])),
+        "yyyy-MM-dd HH:mm:ss",
+    ),
+    "CURRENT_ROW_TIMESTAMP": lambda a: call("current_timestamp"),
+    "CURRENT_WATERMARK": lambda a: call("current_timestamp"),
+    "ELEMENT": lambda a: call("try_element_at", a[0], 1),
+    "FROM_BASE64": lambda a: exp.cast(call("unbase64", *a), "string", dialect=DIALECT),
+    "GREATEST": _null_if_any_is("greatest"),
+    "JSON_EXISTS": lambda a: exp.Paren(this=exp.Not(this=_is_null(call("get_json_object", *a[:2])))),
+    "LEAST": _null_if_any_is("least"),
+    "LISTAGG": lambda a: call("listagg", a[0], a[1] if a[1:] else ","),
+    "LOCALTIMESTAMP": lambda a: call("current_timestamp"),
+    "RAND_INTEGER": lambda a: exp.cast(call("floor", exp.Mul(this=call("rand"), expression=a[-1])), "int"),
+    "REGEXP": lambda a: exp.RegexpLike(this=a[0], expression=a[1]),
+    # Spark gives an empty text where nothing matches, and the first group where none is named.
+    "REGEXP_EXTRACT": lambda a: call("get", call("regexp_extract_all", a[0], a[1], a[2] if a[2:] else 0), 0),
+    "ROW": lambda a: call("struct", *a),
+    "SHA224": _sha(224),
+    "SHA256": _sha(256),
+    "SHA384": _sha(384),
+    "SHA512": _sha(512),
+    "SPLIT": lambda a: call("split", a[0], _quoted(a[1])),
+    "SPLIT_INDEX": lambda a: call("get", call("split", a[0], _quoted(a[1])), a[2]),
+    "STR_TO_MAP": lambda a: call("str_to_map", a[0], a[1] if a[1:] else ",", a[2] if a[2:] else "="),
+    "TO_BASE64": lambda a: call("base64", *a),
+    # Flink's give NULL for a text that is no time.
+    "TO_DATE": lambda a: call("try_to_date", *a),
+    "TO_TIMESTAMP": lambda a: call("try_to_timestamp", *a),
+    "TO_TIMESTAMP_LTZ": _to_timestamp_ltz,
+    "WEEK": lambda a: call("weekofyear", *a),
+}
+"""Functions of Flink's that have another name or another meaning in Spark; they are parsed as unknown ones."""
+
+
+@dataclass
+class ColumnTypes:
+    """ColumnTypes of columns, as far as the names in a script say."""
+
+    columns: dict[str, set[str]] = field(default_factory=dict)
+    """The types of the tables' columns, by name in lower case."""
+    computed: dict[str, list[exp.Expr]] = field(default_factory=dict)
+    """The expressions that have an alias."""
+
+    def declare(self, name: str, kind: str) -> None:
+        """Adds a column of a table, and the fields in it."""
+        self.columns.setdefault(name.lower(), set()).add(kind)
+        if kind.startswith("struct"):
+            for each in every(exp.DataType.build(kind, dialect=DIALECT), exp.ColumnDef):
+                self.columns.setdefault(each.name.lower(), set()).add(
+                    each.args["kind"].sql(dialect=DIALECT).lower()
+                )
+
+    def add(self, tree: exp.Expr) -> None:
+        """Adds the aliases of a query."""
+        for each in every(tree, exp.Alias):
+            self.computed.setdefault(each.alias.lower(), []).append(each.this)
+
+    def of(self, node: exp.Expr, seen: frozenset[str] = frozenset()) -> str | None:
+        """Returns the type of an expression: ``int`` for all integers; None if it isn't known."""
+        kind = type(node)
+        if kind in _AS_BELOW:
+            return self.of(node.this, seen)
+        if kind is exp.Avg:
+            return "int" if self.of(node.this, seen) == "int" else None
+        if kind in _FIXED:
+            return _FIXED[kind]
+        if kind is exp.Literal:
+            return "string" if node.is_string else "int" if node.is_int else "decimal"
+        if kind in (exp.Cast, exp.TryCast):
+            return _kind(node.args["to"].sql(dialect=DIALECT))
+        if kind in (exp.Add, exp.Sub, exp.Mul):
+            sides = {self.of(node.this, seen), self.of(node.expression, seen)}
+            return (
+                "int"
+                if sides == {"int"}
+                else next((each for each in sides if each not in ("int", None)), None)
+            )
+        return self._of_column(node.name.lower(), seen) if kind is exp.Column else None
+
+    def _of_column(self, name: str, seen: frozenset[str]) -> str | None:
+        if name in seen:
+            return None
+        found: set[str | None] = {_kind(each) for each in self.columns.get(name, ())}
+        found |= {
+            self.of(each, seen | {name})
+            for each in self.computed.get(name, ())
+            if not (isinstance(each, exp.Column) and each.name.lower() == name)
+        }
+        return found.pop() if len(found) == 1 else None
+
+
+_AS_BELOW = (exp.Paren, exp.Sum, exp.Max, exp.Min, exp.Neg, exp.Alias, exp.Filter, exp.Window)
+_INTEGER = (exp.Count, exp.RowNumber, exp.IntDiv, exp.Mod)
+_FIXED: dict[type[exp.Expr], str] = {**dict.fromkeys(_INTEGER, "int"), exp.Array: "array"}
+
+
+def _kind(name: str) -> str:
+    return "int" if name.lower() in _INTEGERS else name.lower()
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Translates the functions and operators of queries."""
+
+    types: ColumnTypes
+    own: Mapping[str, int]
+    """Lines of the functions that the script creates."""
+    notes: list[Note]
+
+    def translate(self, tree: exp.Query) -> None:
+        """Writes Spark's functions in a query. Changes the tree.
+
+        Raises:
+            Untranslatable: it calls a function that Spark doesn't have.
+        """
+        rules: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
+            exp.Anonymous: self._called,
+            exp.AnonymousAggFunc: self._called,
+            exp.Localtimestamp: lambda node: call("current_timestamp"),
+            exp.Column: _local_time,
+            exp.Div: self._divided,
+            exp.Bracket: self._element,
+            exp.Floor: _rounded,
+            exp.Ceil: _rounded,
+            exp.SimilarTo: _similar,
+            **dict.fromkeys((exp.Avg, exp.Filter, exp.Window), self._average),
+            **dict.fromkeys((exp.First, exp.FirstValue, exp.Last, exp.LastValue), self._first),
+        }
+        # What is below is translated before it is copied into what is above.
+        for node in reversed(list(every(tree, exp.Expr))):
+            made = rules.get(type(node), lambda node: node)(node)
+            if made is not node:
+                node.replace(made)
+
+    def _note(self, node: exp.Expr, text: str) -> None:
+        self.notes.append(Note(line_of(node) or 0, text))
+
+    def _called(self, node: exp.Anonymous) -> exp.Expr:
+        name = node.name.lower()
+        if node.find_ancestor(exp.Hint):
+            return node
+        if name in self.own:
+            raise Untranslatable(
+                f"{name}() is a function of your own (line {self.own[name]}). Register it in Spark, or write it as an "
+                "expression or a macro of dbt's.",
+                node,
+            )
+        if (made := RENAMED.get(name.upper())) is not None:
+            if name == "collect":
+                self._note(node, "COLLECT() gives a MULTISET, and here collect_list() an ARRAY.")
+            return made(node.expressions)
+        if name == "proctime":
+            raise Untranslatable(PROCESSING_TIME.format("PROCTIME()"), node)
+        if name not in _SPARKS:
+            raise Untranslatable(
+                f"{name.upper()}() is no function of Spark's. Write it with one of Spark's, or as a macro of dbt's.",
+                node,
+            )
+        return node
+
+    def _divided(self, node: exp.Div) -> exp.Expr:
+        """Two integers are divided without a remainder in Flink."""
+        sides = [self.types.of(node.left), self.types.of(node.right)]
+        if sides == ["int", "int"]:
+            return exp.IntDiv(this=node.left.copy(), expression=node.right.copy())
+        if set(sides) <= {"int", None}:
+            self._note(
+                node,
+                f"'{node.sql(dialect=DIALECT)}': if both are integers, Flink drops the remainder and Spark doesn't. Write "
+                "'a div b' then.",
+            )
+        return node
+
+    def _element(self, node: exp.Bracket) -> exp.Expr:
+        """Arrays begin with 1 in Flink and with 0 in Spark."""
+        index, kind = node.expressions[0], self.types.of(node.this) or ""
+        if index.is_string or kind.startswith("map"):
+            return node
+        if not kind.startswith("array"):
+            self._note(
+                node,
+                f"'{node.sql(dialect=DIALECT)}' is read as an element of an array, counted from 1. If it is a map, write "
+                "element_at(map, key).",
+            )
+        return call("try_element_at", node.this, index)
+
+    def _average(self, node: exp.Expr) -> exp.Expr:
+        """The average of integers is an integer in Flink. The cast is around its FILTER and OVER."""
+        inner = node
+        while isinstance(inner, exp.Filter | exp.Window):
+            inner = inner.this
+        is_inside = isinstance(node.parent, exp.Filter | exp.Window) and node.arg_key == "this"
+        if is_inside or not isinstance(inner, exp.Avg) or self.types.of(inner.this) != "int":
+            return node
+        return exp.cast(node.copy(), "bigint")
+
+    def _first(self, node: exp.Expr) -> exp.Expr:
+        if not isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls):
+            self._note(
+                node,
+                "FIRST_VALUE and LAST_VALUE take the order in which rows come. Write min_by(value, time) for the first one, "
+                "and max_by(value, time) for the last one.",
+            )
+        return node
+
+
+def _rounded(node: exp.Floor | exp.Ceil) -> exp.Expr:
+    """FLOOR and CEIL of a time."""
+    if not node.args.get("to"):
+        return node
+    unit = node.args["to"].name.upper()
+    if isinstance(node, exp.Floor):
+        return call("date_trunc", unit, node.this)
+    one, least = (
+        exp.Interval(this=exp.Literal.string("1"), unit=exp.var(each)) for each in (unit, "MICROSECOND")
+    )
+    later = exp.Add(this=node.this.copy(), expression=one)
+    return call("date_trunc", unit, exp.Sub(this=later, expression=least))
+
+
+def _local_time(node: exp.Column) -> exp.Expr:
+    is_call = node.name.upper() == "LOCALTIMESTAMP" and not node.this.args.get("quoted") and not node.table
+    return call("current_timestamp") if is_call else node
+
+
+def _similar(node: exp.SimilarTo) -> exp.Expr:
+    raise Untranslatable("SIMILAR TO isn't Spark's; write RLIKE with a regular expression.", node)

@@ -1,0 +1,201 @@
+"""Plans the translated models as a run would, and finds what bounds their state."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jinja2 import Environment
+
+from ..project import as_of, streaming
+from ..query.errors import QueryError, Unbounded
+from ..query.frontend.streams import Known
+from ..query.windows import expansion, window_arguments, windows
+from .errors import Note
+from .files import Model, Seed, SourceTable
+
+_TTL = "7 days"
+_LENGTHS = {"hop": 2, "cumulate": 2}
+
+
+def check(
+    models: Mapping[str, Model],
+    sources: Mapping[str, SourceTable],
+    seeds: Sequence[Seed],
+    note: Callable[[int, str], None],
+) -> None:
+    """Plans all models that aren't ephemeral, and gives them the configs that their state needs.
+
+    Args:
+        models: the models, each after those that it reads. One that can't be planned is disabled.
+        sources: the sources.
+        seeds: the seeds.
+        note: adds a sentence to the list of what should be checked.
+    """
+    known = {
+        f"source.{name}": Known(
+            source.event_time,
+            tuple(source.meta.get("stream", {}).get("unique_key", ())),
+            lookup="lookup" in source.meta,
+        )
+        for name, source in sources.items()
+    }
+    known |= {f"model.{seed.name}": Known(seed.event_time) for seed in seeds}
+    for model in models.values():
+        if model.problems or model.is_ephemeral or _reads_lost(model, models):
+            continue
+        try:
+            planned = _Planned(models, known, model)
+            upsert = planned.bounded(note)
+        except QueryError as problem:
+            said = re.sub(
+                r"\b(?:source|model)\.(?=\w)", "", str(problem).removeprefix(f"Model {model.name}: ")
+            )
+            text = f"{model.name} can't be kept up to date as it is. {said}"
+            note(model.line, text)
+            model.problems.append(Note(model.line, text))
+            continue
+        _check_key(model, upsert, note)
+        found = Known(model.config.get("event_time"))
+        known[f"model.{model.name}"] = (
+            found if upsert is None else replace(found, key=upsert.key or (), changes=True)
+        )
+
+
+def _reads_lost(model: Model, models: Mapping[str, Model]) -> bool:
+    """Whether a disabled model is among those that a model reads, also through ephemeral ones."""
+    read = [models[each.name] for each in model.reads.values() if each.is_model and each.name in models]
+    return any(each.problems or (each.is_ephemeral and _reads_lost(each, models)) for each in read)
+
+
+def _check_key(model: Model, upsert: Any, note: Callable[[int, str], None]) -> None:
+    """Notes a PRIMARY KEY by which rows are replaced in Flink, and aren't in the model's table."""
+    key = ", ".join(model.key)
+    if not key or (upsert is not None and {*(upsert.key or ())} == {each.lower() for each in model.key}):
+        return
+    if upsert is None:
+        note(
+            model.line,
+            f"rows of {model.name} are added and never replaced. If several have one PRIMARY KEY ({key}), take the last of "
+            f"each: ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY time DESC) = 1.",
+        )
+    else:
+        note(
+            model.line,
+            f"rows of {model.name} are replaced by {', '.join(upsert.key or ('all columns',))}, its PRIMARY KEY is ({key}). "
+            "Config unique_key says another key.",
+        )
+
+
+class _Planned:
+    """A model to plan."""
+
+    def __init__(self, models: Mapping[str, Model], known: Mapping[str, Known], model: Model) -> None:
+        self._models, self._known, self._model = models, known, model
+        self._text = self._rendered(model)
+
+    def _rendered(self, model: Model) -> str:
+        """Returns a model's text as dbt would compile it."""
+
+        def window(kind: str) -> Any:
+            def macro(relation: str, time: str, *lengths: str, **options: Any) -> str:
+                return expansion.expand(relation, window_arguments.make(kind, time, *lengths, **options))
+
+            return macro
+
+        def ref(name: str) -> str:
+            read = self._models.get(name)
+            return f"({self._rendered(read)})" if read is not None and read.is_ephemeral else f"model.{name}"
+
+        def versions(relation: str, time: str, key: Any = None) -> str:
+            return expansion.expand_as_of(*as_of.make(relation, time, key, self._known.get(relation)))
+
+        macros = {kind: window(kind) for kind in windows.KINDS}
+        return (
+            Environment(autoescape=False)
+            .from_string(model.text)
+            .render(
+                **macros,
+                stream=expansion.expand_stream,
+                as_of=versions,
+                ref=ref,
+                source=lambda _, name: f"source.{name}",
+            )
+        )
+
+    def _plan(self, **config: Any) -> Any:
+        """Returns how rows of the model's table are replaced."""
+        model = self._model
+        node = {"name": model.name, "config": {**model.config, **config}}
+        return streaming.program(node, streaming.plan(node, self._text, self._known)).upsert
+
+    def bounded(self, note: Callable[[int, str], None]) -> Any:
+        """Finds the configs that bound the state, and returns how rows of the table are replaced.
+
+        Raises:
+            QueryError: the model can't be planned.
+        """
+        config = self._model.config
+        ttl = config.pop("state_ttl", None)
+        given = {"state_ttl": ttl} if ttl else {}
+        found, refused = self._tried(**given)
+        if refused is not None and given:
+            # Windows and rows have no state that a time to live is for.
+            found, refused = self._tried()
+            given = {} if refused is None else given
+        if refused is None:
+            config |= given
+            return found
+        if not isinstance(refused.__cause__, Unbounded):
+            raise refused
+        lasting = given or {"state_ttl": _TTL}
+        for fixed in ({}, given) if given else ({},):
+            if domains := self._domains(**fixed):
+                return self._bound(note, **fixed, constant_domains=domains)
+        if not given and self._tried(**lasting)[1] is None:
+            return self._bound(note, **lasting)
+        if domains := self._domains(**lasting):
+            return self._bound(note, **lasting, constant_domains=domains)
+        raise self._tried(**lasting)[1] or refused
+
+    def _bound(self, note: Callable[[int, str], None], **config: Any) -> Any:
+        """Gives the model the configs, with a note on what they promise."""
+        name = self._model.name
+        if domains := config.get("constant_domains"):
+            note(
+                self._model.line,
+                f"{name} keeps something for every value of {', '.join(domains)}, as Flink does without "
+                "table.exec.state.ttl. If new values keep coming, bound it otherwise than by constant_domains, as by "
+                "state_ttl.",
+            )
+        if config.get("state_ttl") == _TTL:
+            note(
+                self._model.line,
+                f"{name} has a state that Flink never clears without table.exec.state.ttl. Here state_ttl='{_TTL}' does: "
+                "set how long a row has to be remembered.",
+            )
+        self._model.config |= config
+        return self._plan(**config)
+
+    def _tried(self, **config: Any) -> tuple[Any, QueryError | None]:
+        """Returns the result of a plan, or why there is none."""
+        try:
+            return self._plan(**config), None
+        except QueryError as problem:
+            return None, problem
+
+    def _domains(self, **config: Any) -> list[str]:
+        """Returns the columns that bound the state if their values don't grow; none if they can't."""
+        names = list(self._model.domains)
+
+        def bounds(names: Sequence[str]) -> bool:
+            return bool(names) and self._tried(**config, constant_domains=list(names))[1] is None
+
+        if not bounds(names):
+            return []
+        for name in list(names):
+            if bounds(rest := [each for each in names if each != name]):
+                names = rest
+        return names

@@ -1,0 +1,563 @@
+"""Makes a dbt project of a script of Flink SQL, and a list of what it couldn't translate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from ..query.sql import intervals as lengths
+from ..query.sql.dialect import DIALECT
+from . import connectors, files, intervals, planning, sinks
+from .errors import Note, Untranslatable
+from .functions import ColumnTypes
+from .queries import Writer, Written, last_rows
+from .relations import Input, Versions, columns_of, ctes_of
+from .script import (
+    CreateTable,
+    Function,
+    Insert,
+    Other,
+    Setting,
+    Statement,
+    View,
+    is_processing_time,
+    relation_name,
+    statements,
+)
+
+_TTL = "table.exec.state.ttl"
+_IDLE = "table.exec.source.idle-timeout"
+_MINI_BATCH = (
+    "table.exec.mini-batch.enabled",
+    "table.exec.mini-batch.allow-latency",
+    "table.exec.mini-batch.size",
+)
+_WITHOUT_ROWS = "SHOW USE DESCRIBE DESC EXPLAIN DROP RESET ADD REMOVE LOAD UNLOAD ANALYZE CREATE QUIT".split()
+_READ_SETTINGS = (_TTL, _IDLE, *_MINI_BATCH)
+
+
+@dataclass
+class Translation:
+    """A project that a script was translated to."""
+
+    files: dict[str, str]
+    """Texts by path."""
+    notes: list[Note]
+
+
+def translate(text: str, name: str) -> Translation:
+    """Translates a script of Flink SQL.
+
+    Args:
+        text: the script.
+        name: the name of the project.
+
+    Raises:
+        Untranslatable: it can't be read at all.
+    """
+    return _Translator(list(statements(text)), name).translation()
+
+
+@dataclass
+class _Translator:
+    """A script while it is translated."""
+
+    script: list[Statement]
+    name: str
+    notes: list[Note] = field(default_factory=list)
+    tables: dict[str, tuple[CreateTable, int]] = field(default_factory=dict)
+    relations: dict[str, Input] = field(default_factory=dict)
+    models: dict[str, files.Model] = field(default_factory=dict)
+    seeds: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    inserts: dict[str, list[tuple[Insert, Statement]]] = field(default_factory=dict)
+    sources: dict[str, None] = field(default_factory=dict)
+    looked_up: set[str] = field(default_factory=set)
+
+    def translation(self) -> Translation:
+        """Returns the project."""
+        self._read()
+        queries = 0
+        done: set[str] = set()
+        for statement in self.script:
+            what = statement.what
+            if isinstance(what, Setting):
+                self._set(what, statement.line)
+            elif isinstance(what, View):
+                self._view(what, statement)
+            elif isinstance(what, exp.Query):
+                queries += 1
+                self._model(f"query_{queries}", statement, lambda query=what: query)
+            elif isinstance(what, CreateTable) and what.query is not None:
+                self._model(what.name, statement, lambda query=what.query: query)
+            elif isinstance(what, Insert) and what.name not in done and what.name in self.inserts:
+                done.add(what.name)
+                self._sink(what.name)
+            elif isinstance(what, Function):
+                self._note(
+                    statement.line, f"the function {what.name} is your own; models that call it are disabled."
+                )
+            elif isinstance(what, Other):
+                queries += what.sink == ""
+                self._other(what, statement, queries)
+        self._refuse_names_that_differ_in_case()
+        sources = self._sources()
+        seeds = list(self._seeds())
+        planning.check(self.models, sources, seeds, self._note)
+        files.disable_readers(self.models)
+        made = files.texts(self.name, self.models, sources, seeds)
+        return Translation(made, sorted(set(self.notes)))
+
+    def _refuse_names_that_differ_in_case(self) -> None:
+        """Disables models that would be one table in Spark, which doesn't look at the case of names."""
+        first: dict[str, str] = {}
+        for name, model in self.models.items():
+            if (other := first.setdefault(name.lower(), name)) != name:
+                note = Note(
+                    model.line, f"{name} and {other} are one name in Spark. Give one of them another name."
+                )
+                self.notes.append(note)
+                model.problems.append(note)
+        for table, line in self.tables.values():
+            names = [each.name.lower() for each in table.columns]
+            if len(set(names)) < len(names):
+                self._note(
+                    line,
+                    f"columns of {table.name} differ in the case of their names only, and are one in Spark.",
+                )
+
+    def _note(self, line: int, text: str) -> None:
+        self.notes.append(Note(line, text))
+
+    # -- what the statements say ---------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Collects the tables, the functions and the names of columns."""
+        self.types, self.own, self.processing_times = ColumnTypes(), {}, set()
+        for statement in self.script:
+            what = statement.what
+            if isinstance(what, CreateTable):
+                self._like(what, statement.line)
+                self.tables[what.name] = what, statement.line
+                for column in what.columns:
+                    if column.is_processing_time:
+                        self.processing_times.add(column.name)
+                    elif column.type:
+                        self.types.declare(column.name, column.type)
+            elif isinstance(what, Function):
+                self.own[what.name.lower()] = statement.line
+            elif isinstance(what, Insert):
+                self._insert(what, statement)
+            query = what if isinstance(what, exp.Query) else getattr(what, "query", None)
+            if query is not None:
+                self.types.add(query)
+                self.processing_times |= {
+                    each.alias for each in query.find_all(exp.Alias) if is_processing_time(each.this)
+                }
+        self.writer = Writer(self.resolve, self.types, self.own, self.processing_times, self.notes)
+
+    def _like(self, table: CreateTable, line: int) -> None:
+        """Adds what a table has from the one that it is LIKE."""
+        if table.like is None:
+            return
+        if table.like not in self.tables:
+            self._note(line, f"{table.name} is LIKE {table.like}, which the script doesn't create before it.")
+            return
+        base = self.tables[table.like][0]
+        own, without = {each.name for each in table.columns}, table.excluding
+        kept = [
+            each
+            for each in base.columns
+            if each.name not in own
+            and not (each.computed is not None and "GENERATED" in without)
+            and not (each.metadata is not None and "METADATA" in without)
+        ]
+        table.columns = [*kept, *table.columns]
+        table.options = {**({} if "OPTIONS" in without else base.options), **table.options}
+        table.watermark = table.watermark or (None if "WATERMARKS" in without else base.watermark)
+        table.key = table.key or (() if "CONSTRAINTS" in without else base.key)
+
+    def _insert(self, insert: Insert, statement: Statement) -> None:
+        table = self.tables.get(insert.name, (None, 0))[0]
+        try:
+            rows = sinks.values_of(insert, table)
+        except Untranslatable as problem:
+            self._note(problem.line or statement.line, str(problem))
+            rows = ""
+        if rows is None:
+            self.inserts.setdefault(insert.name, []).append((insert, statement))
+        elif insert.name in self.seeds:
+            first, _, more = rows.partition("\n")
+            if not self.seeds[insert.name].startswith(f"{first}\n"):
+                self._note(
+                    statement.line,
+                    f"the rows of {insert.name} have other columns than those before; they are left out.",
+                )
+            else:
+                self.seeds[insert.name] += more
+        else:
+            self.seeds[insert.name] = rows
+
+    def _set(self, setting: Setting, line: int) -> None:
+        self.settings[setting.name] = setting.value
+        if setting.name not in _READ_SETTINGS:
+            more = ""
+            if setting.name == "table.local-time-zone":
+                more = f" Give the windows that follow the wall clock time_zone='{setting.value}'."
+            self._note(line, f"SET '{setting.name}' has no counterpart and is left out.{more}")
+
+    def _other(self, what: Other, statement: Statement, number: int) -> None:
+        if what.problem is None:
+            is_known = what.words.split()[0].upper() in _WITHOUT_ROWS
+            means = (
+                "makes no rows and is left out"
+                if is_known
+                else "isn't translated: it is no statement known here"
+            )
+            self._note(statement.line, f"{what.words} … {means}.")
+            return
+        self._note(statement.line, what.problem)
+        if what.sink is not None and what.words.upper().split()[1:2] != ["TABLE"]:
+            name = relation_name([what.sink]) if what.sink else f"query_{number}"
+            self.models[name] = files.disabled(name, statement, [Note(statement.line, what.problem)])
+            self.relations[name] = Input(name, f"ref('{name}')")
+
+    # -- relations -----------------------------------------------------------------------------------
+
+    def resolve(self, written: str, line: int = 1) -> Input:
+        """Returns the relation of a name in a query."""
+        name = relation_name(written.split("."))
+        if name not in self.relations:
+            last = relation_name(written.split(".")[-1:])
+            known = [
+                each for each in (*self.tables, *self.relations) if each == last or each.endswith(f"_{last}")
+            ]
+            if name not in self.tables and len(set(known)) == 1:
+                name = known[0]
+            if name not in self.relations:
+                self.relations[name] = self._relation(name, line)
+        return self.relations[name]
+
+    def _relation(self, name: str, read_at: int) -> Input:
+        table, line = self.tables.get(name, (CreateTable(name), read_at))
+        if name not in self.tables and name not in self.inserts:
+            self._note(
+                read_at,
+                f"the script doesn't create {name}. It is read from JSON files in data/{name}, with the columns that they "
+                "have: say in sources.yml what it is.",
+            )
+        found = Input(
+            name,
+            f"source('{files.SOURCE}', '{name}')",
+            columns=[each.name for each in table.columns if not each.is_processing_time] or None,
+            processing_times=frozenset(each.name for each in table.columns if each.is_processing_time),
+            event_time=table.watermark[0] if table.watermark else None,
+            delay=self._delay(table, line),
+            key=table.key,
+            connector=table.options.get("connector", ""),
+        )
+        if name in self.inserts or name in self.seeds or table.query is not None:
+            found.call, found.connector = f"ref('{name}')", ""
+        elif self._needs_model(table):
+            found.call = f"ref('{name}')"
+            self._stage(table, line, found)
+        else:
+            self.sources[name] = None
+        return found
+
+    def _delay(self, table: CreateTable, line: int) -> str:
+        if table.watermark is None:
+            return "0 seconds"
+        column, lag = table.watermark
+        try:
+            if isinstance(lag, exp.Column) and lag.name == column:
+                return "0 seconds"
+            if isinstance(lag, exp.Sub) and isinstance(lag.this, exp.Column) and lag.this.name == column:
+                return intervals.length(lag.expression)
+        except Untranslatable as problem:
+            self._note(line, str(problem))
+            return "0 seconds"
+        self._note(
+            line,
+            f"the WATERMARK of {table.name} isn't a column minus an interval. Write config watermark in the models.",
+        )
+        return "0 seconds"
+
+    def _needs_model(self, table: CreateTable) -> bool:
+        """Whether a table has columns that its rows don't have."""
+        computed = any(each.computed is not None and not each.is_processing_time for each in table.columns)
+        return computed or connectors.needs_message(table)
+
+    def _stage(self, table: CreateTable, line: int, relation: Input) -> None:
+        """Adds the model that computes a table's columns."""
+        self.sources[table.name] = None
+        source = Input(
+            table.name, f"source('{files.SOURCE}', '{table.name}')", event_time=relation.event_time
+        )
+        columns: list[exp.Expr] = []
+        is_message = connectors.needs_message(table)
+        computed = {each.name for each in table.columns if each.computed is not None}
+        for column in table.columns:
+            name = exp.to_identifier(column.name, quoted=True)
+            if column.metadata is not None:
+                columns.append(
+                    exp.alias_(
+                        exp.cast(exp.column(column.metadata), column.type or "string", dialect=DIALECT), name
+                    )
+                )
+            elif column.computed is None:
+                columns.append(exp.column(name.copy()))
+            elif not column.is_processing_time:
+                columns.append(exp.alias_(column.computed.copy(), name))
+        alias = exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
+        read: exp.Expr = exp.Table(this=exp.to_identifier(table.name, quoted=True), alias=alias)
+        if is_message:
+            parsed = exp.Anonymous(
+                this="from_json",
+                expressions=[
+                    exp.cast(exp.column("value"), "string"),
+                    exp.Literal.string(connectors.schema_of(table)),
+                ],
+            )
+            message = exp.select("*", exp.alias_(parsed, "message")).from_(read)
+            fields = [exp.column(each.name, table="message", quoted=True) for each in table.physical]
+            inner = exp.Select(
+                expressions=[
+                    *fields,
+                    *(each for each in columns if isinstance(each, exp.Alias) and each.alias not in computed),
+                ],
+                from_=exp.From(this=exp.Subquery(this=message, alias=alias.copy())),
+            )
+            columns = [
+                exp.Star(),
+                *(each for each in columns if isinstance(each, exp.Alias) and each.alias in computed),
+            ]
+            read = exp.Subquery(this=inner, alias=alias.copy())
+        query = exp.Select(expressions=columns, from_=exp.From(this=read))
+        is_timed = relation.event_time not in {each.name for each in table.physical} and relation.event_time
+        model = files.Model(table.name, line, [f"The computed columns of {table.name}."])
+        self.models[table.name] = model
+        writer = Writer(lambda *_: source, self.types, self.own, self.processing_times, self.notes)
+        self._write(
+            model, lambda: writer.written(query), {"event_time": relation.event_time} if is_timed else None
+        )
+        relation.is_inlined = not is_timed
+        relation.reads = model.reads
+
+    # -- models --------------------------------------------------------------------------------------
+
+    def _view(self, view: View, statement: Statement) -> None:
+        names = view.columns or columns_of(view.query, self.resolve, ctes_of(view.query))
+        relation = Input(view.name, f"ref('{view.name}')", is_inlined=True, columns=names)
+        if (last := last_rows(view.query, self.resolve)) is not None:
+            relation.versions = Versions(*last)
+        model = files.Model(view.name, statement.line, statement.comments)
+        query = view.query
+        if view.columns:
+            alias = exp.TableAlias(
+                this=exp.to_identifier(view.name, quoted=True),
+                columns=[exp.to_identifier(each, quoted=True) for each in view.columns],
+            )
+            query = exp.select("*").from_(exp.Subquery(this=query, alias=alias))
+        self._write(model, lambda: self.writer.written(query), None, statement)
+        if not statement.hints == ():
+            self._check_hints(statement, is_view=True)
+        if names is not None and relation.columns is not None:
+            relation.columns = [each for each in names if each not in self.processing_times]
+            relation.processing_times = frozenset(names) & self.processing_times
+        relation.reads = model.reads
+        times = [each.delay for each in model.reads.values()]
+        relation.delay = max(times, key=lengths.parse, default=relation.delay)
+        self.models[view.name] = model
+        self.relations[view.name] = relation
+
+    def _sink(self, name: str) -> None:
+        """Adds the model of a table that is written: all its INSERTs are one query."""
+        table, line = self.tables.get(name, (CreateTable(name), 0))
+        given = self.inserts[name]
+        if name in self.seeds:
+            self._note(
+                given[0][1].line,
+                f"the rows of INSERT INTO {name} VALUES are left out: {name} is a model of the other INSERTs.",
+            )
+            del self.seeds[name]
+        connector = table.options.get("connector")
+        if not table.columns:
+            self._note(
+                given[0][1].line, f"the script doesn't create {name}, so its columns are named by the query."
+            )
+        if connector and not connectors.is_only_sink(table.options):
+            self._note(
+                line,
+                f"the connector {connector} isn't written: the rows are in the table {name}. With config changelog=true, "
+                f"{name}__changes has each change of it.",
+            )
+
+        def query() -> exp.Query:
+            found = None
+            for insert, statement in given:
+                one = sinks.inserted(insert, table, self.resolve, self.types, self.notes, statement.line)
+                found = one if found is None else exp.union(found, one, distinct=False)
+            assert found is not None
+            computed = [
+                exp.alias_(each.computed.copy(), exp.to_identifier(each.name, quoted=True))
+                for each in table.columns
+                if each.computed is not None and not each.is_processing_time
+            ]
+            if computed:
+                alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+                found = exp.Select(
+                    expressions=[exp.Star(), *computed],
+                    from_=exp.From(this=exp.Subquery(this=found, alias=alias)),
+                )
+            return found
+
+        self._model(name, given[0][1], query, [each for _, each in given])
+
+    def _model(
+        self, name: str, statement: Statement, query: Any, all_of: list[Statement] | None = None
+    ) -> None:
+        """Adds the model of a query that fills a table."""
+        model = files.Model(name, statement.line, statement.comments)
+        statement_texts = all_of or [statement]
+
+        def written() -> Written:
+            found = sinks.with_names(query())
+            self._add_mini_batch(found)
+            return self.writer.written(found)
+
+        table = self.tables.get(name, (None, 0))[0]
+        time = table.watermark[0] if table is not None and table.watermark else None
+        config: dict[str, Any] = {"event_time": time} if time else {}
+        for each in statement_texts:
+            config |= self._check_hints(each)
+        if idle := self.settings.get(_IDLE):
+            config |= self._duration("idle_timeout", idle, statement.line)
+        self._write(model, written, config, *statement_texts)
+        self.models[name] = model
+        model.key = table.key if table is not None else ()
+        if name not in self.relations:
+            self.relations[name] = Input(name, f"ref('{name}')", event_time=time)
+            delays = [each.delay for each in model.reads.values()]
+            self.relations[name].delay = max(delays, key=lengths.parse, default="0 seconds")
+
+    def _write(self, model: files.Model, written: Any, config: dict[str, Any] | None, *of: Statement) -> None:
+        """Gives a model its text, or a comment that says why it has none.
+
+        Args:
+            model: the model.
+            written: makes its text.
+            config: its configs; None for an ephemeral model.
+            of: the statements that it is made from.
+        """
+        before = len(self.notes)
+        model.originals = [each.text for each in of]
+        try:
+            found: Written = written()
+        except Untranslatable as problem:
+            note = Note(problem.line or model.line, str(problem))
+            self.notes.append(note)
+            model.problems.append(note)
+            return
+        model.text, model.reads, model.domains = found.text, found.reads, found.domains
+        self.looked_up |= found.looked_up
+        model.notes = self.notes[before:]
+        if f"ref('{model.name}')" in model.reads:
+            note = Note(model.line, f"{model.name} reads itself, and a model can't.")
+            self.notes.append(note)
+            model.problems.append(note)
+        if config is None:
+            model.config = {"materialized": "ephemeral"}
+            return
+        delays = {each.delay for each in found.reads.values() if each.name not in found.looked_up}
+        delay = max(delays, key=lengths.parse, default="0 seconds")
+        model.config = {"materialized": "streaming_table"}
+        if lengths.parse(delay):
+            model.config["watermark"] = delay
+        if len(delays) > 1:
+            note = Note(
+                model.line,
+                f"{model.name} reads tables with different watermarks; its own is the longest, {delay}.",
+            )
+            self.notes.append(note)
+        model.config |= config
+        if (ttl := config.get("state_ttl") or self.settings.get(_TTL)) and "state_ttl" not in config:
+            model.config |= self._duration("state_ttl", ttl, model.line)
+
+    def _duration(self, config: str, text: str, line: int) -> dict[str, str]:
+        try:
+            found = intervals.duration(text)
+        except Untranslatable as problem:
+            self._note(line, str(problem))
+            return {}
+        return {config: found} if lengths.parse(found) else {}
+
+    def _check_hints(self, statement: Statement, is_view: bool = False) -> dict[str, str]:
+        """Returns the configs that a statement's hints mean."""
+        found: dict[str, str] = {}
+        for name, arguments in statement.hints:
+            values = arguments.replace("'", "").split(",")
+            if name == "STATE_TTL" and not is_view:
+                lasts = {each.partition("=")[2].strip() for each in values}
+                made = [
+                    each
+                    for text in lasts
+                    for each in self._duration("state_ttl", text, statement.line).values()
+                ]
+                if made:
+                    found["state_ttl"] = max(made, key=lengths.parse)
+                if len(lasts) > 1:
+                    self._note(
+                        statement.line,
+                        f"STATE_TTL differs by table; state_ttl is the longest, {found.get('state_ttl')}.",
+                    )
+            else:
+                self._note(
+                    statement.line, f"the hint {name}({arguments}) has no counterpart and is left out."
+                )
+        return found
+
+    def _add_mini_batch(self, query: exp.Query) -> None:
+        enabled, latency, size = (self.settings.get(name, "") for name in _MINI_BATCH)
+        if enabled.lower() != "true":
+            return
+        arguments: list[exp.Expr] = []
+        if latency:
+            arguments += [exp.Literal.string(each) for each in self._duration("", latency, 0).values()]
+        if size.isdigit():
+            arguments.append(exp.Literal.number(size))
+        select = query.find(exp.Select)
+        if select is not None and arguments:
+            while isinstance(query, exp.SetOperation | exp.Subquery):
+                query = query.this
+            hint = exp.Anonymous(this="MINI_BATCH", expressions=arguments)
+            query.set("hint", exp.Hint(expressions=[hint]))
+
+    # -- sources and seeds ---------------------------------------------------------------------------
+
+    def _sources(self) -> dict[str, files.SourceTable]:
+        found = {}
+        for name in self.sources:
+            table, line = self.tables.get(name, (CreateTable(name), 1))
+            made = connectors.described(table, line, name in self.looked_up or self._is_versioned(name))
+            if name in self.tables:
+                self.notes += made.notes
+            time = table.watermark[0] if table.watermark else None
+            physical = [each.name for each in table.physical]
+            found[name] = files.SourceTable(made.meta, time if time in physical else None, made.connection)
+        return found
+
+    def _is_versioned(self, name: str) -> bool:
+        return any(
+            f"as_of(source('{files.SOURCE}', '{name}'), " in each.text and "key=" not in each.text
+            for each in self.models.values()
+        )
+
+    def _seeds(self) -> Iterator[files.Seed]:
+        for name, rows in self.seeds.items():
+            table = self.tables.get(name, (CreateTable(name), 0))[0]
+            types = {each.name: each.type for each in table.physical if each.type}
+            yield files.Seed(name, rows, types, table.watermark[0] if table.watermark else None)

@@ -1,0 +1,364 @@
+"""Writes a query of Flink's as the text of a model: windows, joins with versions and lookups, and streams as macros."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from ..query.sql.clauses import relations as from_items
+from ..query.sql.dialect import DIALECT
+from ..query.sql.nodes import every
+from ..query.windows.windows import KINDS
+from . import intervals
+from .errors import Note, Untranslatable, line_of
+from .flink_parser import WINDOW, WindowCall
+from .functions import PROCESSING_TIME, ColumnTypes, Functions
+from .relations import Input, Resolve, columns_of, ctes_of, dotted, window_of
+from .script import is_processing_time
+
+_PLACE = "__relation_{}__"
+_MACRO = {"tumble": ("SIZE",), "hop": ("SLIDE", "SIZE"), "cumulate": ("STEP", "SIZE"), "session": ("GAP",)}
+_WINDOW_COLUMNS = {"START": "window_start", "END": "window_end", "ROWTIME": "window_time"}
+
+
+@dataclass
+class Written:
+    """A query as the text of a model."""
+
+    text: str
+    """The text, with calls of macros."""
+    reads: dict[str, Input]
+    """The relations that it reads, by their calls."""
+    looked_up: set[str] = field(default_factory=set)
+    """The names of those that are read as static or external tables."""
+    domains: list[str] = field(default_factory=list)
+    """Columns that the state may be kept by."""
+
+
+def quote(text: str) -> str:
+    """Returns a text for a call of a macro.
+
+    >>> quote("it's")
+    "'it\\\\'s'"
+    """
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def escaped(text: str) -> str:
+    """Returns a text that Jinja prints as it is.
+
+    >>> escaped("'{{'")
+    "'{{ '{' }}{'"
+    """
+    return re.sub(r"\{(?=[{%#])", "{{ '{' }}", text)
+
+
+@dataclass
+class Writer:
+    """Writes the queries of a script."""
+
+    resolve: Resolve
+    types: ColumnTypes
+    own: Mapping[str, int]
+    """Lines of the functions that the script creates."""
+    processing_times: set[str]
+    """Names of columns with the time of the machine."""
+    notes: list[Note]
+
+    def written(self, query: exp.Query) -> Written:
+        """Returns a query as the text of a model. Changes the tree.
+
+        Raises:
+            Untranslatable: something in it has no counterpart.
+        """
+        query = _without_group_windows(query)
+        made = Written("", {})
+        macros: list[str] = []
+        ctes = ctes_of(query)
+        for table in list(every(query, exp.Table)):
+            window = window_of(table)
+            read = window.relation if window else table
+            if read.name not in ctes or read.db:
+                macro = self._macro(table, made)
+            elif window:
+                self._check_time(window, None)
+                macro = _window_macro(window, quote(read.name))
+            else:
+                continue
+            # Spark has no name for a subquery that isn't given one.
+            alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(read.name, quoted=True))
+            place = exp.to_identifier(_PLACE.format(len(macros)), quoted=True)
+            table.replace(exp.Table(this=place, alias=alias, joins=table.args.get("joins")))
+            macros.append(macro)
+        self._drop_processing_times(query)
+        self._write_unnest(query)
+        Functions(self.types, self.own, self.notes).translate(query)
+        made.domains = _keys(query)
+        made.text = escaped(query.sql(dialect=DIALECT, pretty=True))
+        for number, macro in enumerate(macros):
+            made.text = made.text.replace(f"`{_PLACE.format(number)}`", macro)
+        return made
+
+    def _macro(self, table: exp.Table, made: Written) -> str:
+        """Returns the macro that reads a table or a view."""
+        window, version = window_of(table), table.args.get("version")
+        read = window.relation if window else table
+        if not isinstance(read.this, exp.Identifier):
+            raise Untranslatable(
+                f"'{read.sql(dialect=DIALECT)}' isn't the name of a table. If it is a variable, put its value in.",
+                read,
+            )
+        found = self.resolve(dotted(read), line_of(read) or 1)
+        made.reads[found.call] = found
+        if window:
+            self._check_time(window, found)
+            return _window_macro(window, found.call)
+        if version:
+            return self._joined(table, version.expression, found, made)
+        if found.is_inlined:
+            return f"{{{{ {found.call} }}}}"
+        if found.connector != "jdbc":
+            return f"{{{{ stream({found.call}) }}}}"
+        self.notes.append(
+            Note(
+                line_of(table) or 0,
+                f"{found.name} is a table of a database. A join with it looks its rows up for the keys of each micro-batch, "
+                "so later changes of it don't reach rows that came before.",
+            )
+        )
+        made.looked_up.add(found.name)
+        return f"{{{{ {found.call} }}}}"
+
+    def _check_time(self, window: WindowCall, relation: Input | None) -> None:
+        name = window.time.name
+        if relation is not None and relation.columns is not None:
+            is_processing = name in relation.processing_times
+        else:
+            is_processing = name in self.processing_times
+        if is_processing:
+            raise Untranslatable(PROCESSING_TIME.format(f"The window over {name}"), window.time)
+
+    def _joined(self, table: exp.Table, time: exp.Expr, relation: Input, made: Written) -> str:
+        """Returns the relation of a join FOR SYSTEM_TIME AS OF a time."""
+        if is_processing_time(time) or (isinstance(time, exp.Column) and time.name in self.processing_times):
+            if relation.is_inlined or not relation.call.startswith("source("):
+                raise Untranslatable(
+                    f"The table {relation.name} is a stream, and joined as it is at the moment. Join its versions as they "
+                    "were at the row's time: FOR SYSTEM_TIME AS OF an event time.",
+                    table,
+                )
+            made.looked_up.add(relation.name)
+            return f"{{{{ {relation.call} }}}}"
+        if not isinstance(time, exp.Column):
+            raise Untranslatable(
+                "FOR SYSTEM_TIME AS OF asks for a column with the event time of the other side.", table
+            )
+        of, key = (
+            (relation.versions.of, relation.versions.key) if relation.versions else (relation, relation.key)
+        )
+        if of.is_inlined or not key:
+            raise Untranslatable(
+                f"The versions of {relation.name} aren't known: it needs a PRIMARY KEY and a WATERMARK, or has to be a view "
+                "of the last row of each key of such a table.",
+                table,
+            )
+        if not time.table:
+            select = table.find_ancestor(exp.Select)
+            first = from_items(select)[0].alias_or_name if select is not None else ""
+            time.set("table", exp.to_identifier(first))
+        made.reads[of.call] = of
+        named = "" if key == of.key else f", key=[{', '.join(map(quote, key))}]"
+        return f"{{{{ as_of({of.call}, {quote(time.sql(dialect=DIALECT))}{named}) }}}}"
+
+    def _drop_processing_times(self, query: exp.Query) -> None:
+        """Removes PROCTIME() from select lists: nothing reads it any more but joins, which are macros now."""
+        for select in every(query, exp.Select):
+            kept = []
+            for item in select.expressions:
+                inner = item.unalias()
+                name = inner.name if isinstance(inner, exp.Column) else ""
+                if is_processing_time(inner) or (
+                    name in self.processing_times and item.alias_or_name == name
+                ):
+                    continue
+                kept.append(item)
+            select.set("expressions", kept)
+        for column in every(query, exp.Column):
+            if column.name in self.processing_times:
+                raise Untranslatable(PROCESSING_TIME.format(f"'{column.name}'"), column)
+
+    def _write_unnest(self, query: exp.Query) -> None:
+        """Writes CROSS JOIN UNNEST(…) as LATERAL VIEW."""
+        for join in list(every(query, exp.Join)):
+            found, select = join.this, join.find_ancestor(exp.Select)
+            if not isinstance(found, exp.Unnest) or select is None:
+                continue
+            if found.args.get("offset"):
+                raise Untranslatable(
+                    "UNNEST … WITH ORDINALITY isn't translated; write LATERAL VIEW posexplode(…).", found
+                )
+            value = found.expressions[0]
+            columns = found.args["alias"].columns if found.args.get("alias") else []
+            # The rows of an array become columns, as the keys and values of a map do.
+            is_rows = len(columns) > 1 and not (self.types.of(value) or "").startswith("map")
+            made = (exp.Inline if is_rows else exp.Explode)(this=value.copy())
+            alias = exp.TableAlias(this=exp.to_identifier(found.alias or "unnested"), columns=columns)
+            join.pop()
+            select.append(
+                "laterals", exp.Lateral(this=made, view=True, outer=join.side == "LEFT", alias=alias)
+            )
+
+
+def _window_macro(window: WindowCall, relation: str) -> str:
+    arguments = [relation, quote(_path(window.time))]
+    try:
+        arguments += [quote(intervals.length(window.lengths[name])) for name in _MACRO[window.kind]]
+    except KeyError as problem:
+        raise Untranslatable(
+            f"{window.kind.upper()}(…) has no argument {problem.args[0]}.", line_of(window.time)
+        ) from problem
+    if offset := window.lengths.get("OFFSET"):
+        arguments.append(f"offset={quote(intervals.length(offset))}")
+    if window.partition_by:
+        arguments.append(f"partition_by=[{', '.join(quote(each.name) for each in window.partition_by)}]")
+    return f"{{{{ {window.kind}({', '.join(arguments)}) }}}}"
+
+
+def _path(column: exp.Column) -> str:
+    """Returns a time column for a macro: quoted only if SQL couldn't read it."""
+    return (
+        column.name
+        if column.name.isidentifier()
+        else exp.to_identifier(column.name, quoted=True).sql(DIALECT)
+    )
+
+
+# -- group windows ---------------------------------------------------------------------------------
+
+
+def _without_group_windows(query: exp.Query) -> exp.Query:
+    """Returns a query with windows in FROM instead of those of old Flink in GROUP BY."""
+    for select in list(every(query, exp.Select)):
+        group = select.args.get("group") or exp.Group()
+        called = [each for each in group.expressions if _kind_of(each)]
+        if not called:
+            continue
+        call = called[0]
+        kind = _kind_of(call)
+        arguments = list(call.expressions)
+        time, names = arguments[0], [*_MACRO[kind], "OFFSET"]
+        if not isinstance(time, exp.Column):
+            what = time.sql(dialect=DIALECT)
+            if is_processing_time(time):
+                raise Untranslatable(PROCESSING_TIME.format(f"{kind.upper()}({what}, …)"), call)
+            raise Untranslatable(
+                f"{kind.upper()}() is over '{what}'. Compute that in a view, and name it.", call
+            )
+        keys = [each for each in group.expressions if each is not call]
+        if kind == "session" and not all(isinstance(each, exp.Column) for each in keys):
+            raise Untranslatable(
+                "A SESSION's rows are grouped by something computed. Name that in a view below.", call
+            )
+        made = WindowCall(
+            kind,
+            _single(select, query),
+            time,
+            dict(zip(names, arguments[1:], strict=False)),
+            keys if kind == "session" else (),
+        )
+        from_items(select)[0].meta[WINDOW] = made
+        _rename_calls(select)
+        at = group.expressions.index(call)
+        columns = [exp.column(_WINDOW_COLUMNS[name]) for name in ("START", "END")]
+        group.set("expressions", [*group.expressions[:at], *columns, *group.expressions[at + 1 :]])
+    return query
+
+
+def _kind_of(node: exp.Expr) -> str:
+    """Returns which group window a call is; an empty text if it is none."""
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    return name if name in KINDS and name in _MACRO else ""
+
+
+def _single(select: exp.Select, query: exp.Query) -> exp.Table:
+    """Returns the one table of FROM. A subquery goes into WITH."""
+    items = from_items(select)
+    if len(items) != 1 or select.args.get("laterals") or window_of(items[0]):
+        raise Untranslatable(
+            "A window in GROUP BY is over one table or view. Put what is in FROM into a view, and read that.",
+            select,
+        )
+    relation = items[0]
+    if isinstance(relation, exp.Table):
+        return exp.Table(**{name: relation.args.get(name) for name in ("this", "db", "catalog")})
+    alias = relation.alias or "windowed"
+    taken = set(ctes_of(query))
+    while alias in taken:
+        alias += "_2"
+    name = exp.to_identifier(alias, quoted=True)
+    added = exp.CTE(this=relation.this, alias=exp.TableAlias(this=name))
+    if (around := query.args.get("with_")) is None:
+        around = exp.With(expressions=[])
+        query.set("with_", around)
+    around.append("expressions", added)
+    table = exp.Table(this=name.copy(), alias=relation.args.get("alias"))
+    relation.replace(table)
+    return exp.Table(this=name.copy())
+
+
+def _rename_calls(select: exp.Select) -> None:
+    """Writes TUMBLE_START(…) and its like as columns of the window."""
+    for call in list(every(select, exp.Anonymous)):
+        kind, _, end = call.name.upper().rpartition("_")
+        if kind.lower() not in _MACRO or call.find_ancestor(exp.Select) is not select:
+            continue
+        if end == "PROCTIME":
+            raise Untranslatable(PROCESSING_TIME.format(call.name.upper() + "()"), call)
+        if end in _WINDOW_COLUMNS:
+            call.replace(exp.column(_WINDOW_COLUMNS[end]))
+
+
+def _keys(query: exp.Query) -> list[str]:
+    """Returns names that the state may be kept by: of groups, of rankings, of joins' conditions, and of the result."""
+    found: dict[str, None] = {}
+    for holder in every(query, exp.Group, exp.Window, exp.Join, exp.Where):
+        parts = [
+            *(holder.expressions if isinstance(holder, exp.Group) else ()),
+            *(holder.args.get("partition_by") or ()),
+            *([holder.args["on"]] if holder.args.get("on") else ()),
+            *(every(holder.this, exp.EQ) if isinstance(holder, exp.Where) else ()),
+        ]
+        for part in parts:
+            found |= dict.fromkeys(column.name for column in every(part, exp.Column))
+    for select in every(query, exp.Select):
+        found |= dict.fromkeys(item.alias for item in select.expressions if item.alias)
+        if select.args.get("distinct"):
+            found |= dict.fromkeys(item.alias_or_name for item in select.expressions)
+    return [name for name in found if name and name != "*"]
+
+
+def last_rows(query: exp.Query, resolve: Resolve) -> tuple[Input, list[str]] | None:
+    """Returns the table and the key of a view of the last row of each key; None if a view is something else."""
+    if not isinstance(query, exp.Select) or (where := query.args.get("where")) is None:
+        return None
+    items = from_items(query)
+    inner = items[0].this if len(items) == 1 and isinstance(items[0], exp.Subquery) else None
+    below = from_items(inner) if isinstance(inner, exp.Select) else []
+    table = below[0] if len(below) == 1 else None
+    if not isinstance(inner, exp.Select) or not isinstance(table, exp.Table):
+        return None
+    overs = [each for each in every(inner, exp.Window) if isinstance(each.this, exp.RowNumber)]
+    if len(overs) != 1 or window_of(table) or inner.args.get("where"):
+        return None
+    order = overs[0].args.get("order")
+    relation = resolve(dotted(table))
+    if order is None or len(order.expressions) != 1:
+        return None
+    first, bound = order.expressions[0], where.this
+    is_first = isinstance(bound, exp.EQ | exp.LTE) and bound.expression.name == "1"
+    is_last = first.args.get("desc") and first.this.name == relation.event_time
+    keys = [each.name for each in overs[0].args.get("partition_by") or ()]
+    return (relation, keys) if is_first and is_last and columns_of(query, resolve, {}) else None

@@ -1,0 +1,107 @@
+"""Relations of a script: how a model reads each, and what is known of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from ..query.sql.clauses import relations as from_items
+from .flink_parser import WINDOW, WindowCall
+
+_ADDED = ("window_start", "window_end", "window_time")
+
+
+@dataclass
+class Input:
+    """A table or a view of a script."""
+
+    name: str
+    call: str
+    """The call of ref() or source() that a model reads it by."""
+    is_inlined: bool = False
+    """Whether it is an ephemeral model, whose text says itself which streams it reads."""
+    columns: Sequence[str] | None = None
+    """Its columns; None if they aren't known."""
+    processing_times: frozenset[str] = frozenset()
+    """Columns with the time of the machine, which it doesn't have here."""
+    event_time: str | None = None
+    delay: str = "0 seconds"
+    """By how much its rows may be out of order."""
+    key: Sequence[str] = ()
+    connector: str = ""
+    versions: Versions | None = None
+    reads: Mapping[str, Input] = field(default_factory=dict)
+    """The relations that it reads, of an ephemeral model."""
+
+    @property
+    def is_model(self) -> bool:
+        """Whether a model makes it."""
+        return self.call.startswith("ref(")
+
+
+@dataclass(frozen=True)
+class Versions:
+    """A view of the last row of each key: the versions of it are the rows below."""
+
+    of: Input
+    key: Sequence[str]
+
+
+Resolve = Callable[..., Input]
+
+
+def window_of(table: exp.Expr) -> WindowCall | None:
+    """Returns the windowing TVF that a table of the tree is."""
+    found: WindowCall | None = table.meta.get(WINDOW)
+    return found
+
+
+def ctes_of(tree: exp.Query) -> dict[str, exp.Query]:
+    """Returns all queries in WITH, by name."""
+    return {each.alias: each.this for each in tree.find_all(exp.CTE)}
+
+
+def columns_of(query: exp.Expr, resolve: Resolve, ctes: Mapping[str, exp.Query]) -> list[str] | None:
+    """Returns the names of a query's columns; None if they aren't known."""
+    if isinstance(query, exp.Subquery):
+        return query.alias_column_names or columns_of(query.this, resolve, ctes)
+    if isinstance(query, exp.SetOperation):
+        return columns_of(query.this, resolve, ctes)
+    if isinstance(query, exp.Table):
+        return query.alias_column_names or _of_table(query, resolve, ctes)
+    if not isinstance(query, exp.Select):
+        return None
+    found: list[str] = []
+    for item in query.expressions:
+        if not item.is_star:
+            found.append(item.alias_or_name)
+            continue
+        of = item.table if isinstance(item, exp.Column) else ""
+        for each in from_items(query):
+            if of and each.alias_or_name != of:
+                continue
+            names = columns_of(each, resolve, ctes)
+            if names is None:
+                return None
+            found += names
+    return found
+
+
+def _of_table(table: exp.Table, resolve: Resolve, ctes: Mapping[str, exp.Query]) -> list[str] | None:
+    window = window_of(table)
+    read = window.relation if window else table
+    if read.name in ctes and not read.db:
+        query = ctes[read.name]
+        left = {name: each for name, each in ctes.items() if name != read.name}
+        names = columns_of(query, resolve, left)
+    else:
+        relation = resolve(dotted(read))
+        names = None if relation.columns is None else list(relation.columns)
+    return names if names is None or not window else [*names, *_ADDED]
+
+
+def dotted(table: exp.Table) -> str:
+    """Returns the name of a table as it is written."""
+    return ".".join(part.name for part in table.parts)

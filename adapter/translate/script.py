@@ -1,0 +1,370 @@
+"""Takes a script of Flink SQL apart: its statements, each with its line, its comments and its hints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from ..query.sql.dialect import DIALECT
+from .errors import Untranslatable
+from .flink_parser import Parser, tokens_of
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a CREATE TABLE."""
+
+    name: str
+    type: str | None
+    """Its type in Spark's words; None if it is computed."""
+    computed: exp.Expr | None = None
+    metadata: str | None = None
+    """The connector's name of a metadata column."""
+
+    @property
+    def is_processing_time(self) -> bool:
+        """Whether it is the time of the machine."""
+        return self.computed is not None and is_processing_time(self.computed)
+
+
+def is_processing_time(node: exp.Expr | None) -> bool:
+    """Returns whether an expression is PROCTIME()."""
+    return isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME"
+
+
+@dataclass
+class CreateTable:
+    """A CREATE TABLE."""
+
+    name: str
+    columns: list[Column] = field(default_factory=list)
+    options: dict[str, str] = field(default_factory=dict)
+    watermark: tuple[str, exp.Expr] | None = None
+    """The event time column, and the expression that lags behind it."""
+    key: tuple[str, ...] = ()
+    like: str | None = None
+    excluding: frozenset[str] = frozenset()
+    """What it doesn't take from the table that it is LIKE."""
+    query: exp.Query | None = None
+
+    @property
+    def physical(self) -> list[Column]:
+        """The columns that its rows have."""
+        return [each for each in self.columns if each.computed is None and each.metadata is None]
+
+
+@dataclass(frozen=True)
+class View:
+    """A CREATE VIEW."""
+
+    name: str
+    columns: Sequence[str]
+    query: exp.Query
+
+
+@dataclass(frozen=True)
+class Insert:
+    """An INSERT INTO."""
+
+    name: str
+    columns: Sequence[str]
+    partition: dict[str, exp.Expr]
+    query: exp.Query
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A SET."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Function:
+    """A CREATE FUNCTION."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Other:
+    """A statement that makes no rows, or one that can't be read."""
+
+    words: str
+    problem: str | None = None
+    sink: str | None = None
+    """The table or view that it would make."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of a script."""
+
+    line: int
+    text: str
+    comments: Sequence[str]
+    """The comments above it."""
+    hints: Sequence[tuple[str, str]]
+    """Name and arguments of the hints in it."""
+    what: CreateTable | View | Insert | Setting | Function | exp.Query | Other
+
+
+_HINT = re.compile(r"(\w+)\s*(?:\(((?:'(?:[^']|'')*'|[^()'])*)\))?")
+_PARTS = ("CONSTRAINTS", "GENERATED", "METADATA", "OPTIONS", "WATERMARKS")
+_IGNORED = ("begin statement set", "execute statement set", "end")
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """Yields the statements of a script."""
+    for tokens in _split(tokens_of(text)):
+        yield _statement(tokens, text)
+
+
+def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Yields the tokens of each statement. A statement set is its statements."""
+    found: list[Token] = []
+    for token in tokens:
+        if token.token_type != TokenType.SEMICOLON:
+            found.append(token)
+            words = " ".join(each.text.lower() for each in found)
+            if words not in ("execute statement set begin", "begin statement set"):
+                continue
+        if found and " ".join(each.text.lower() for each in found[:3]) not in _IGNORED:
+            if found[0].text.lower() == "execute":
+                found[1].comments = [*found[0].comments, *found[1].comments]
+                found = found[1:]
+            if found[0].text.lower() != "end":
+                yield found
+        found = []
+    if found and found[0].text.lower() != "end":
+        yield found
+
+
+def _statement(tokens: Sequence[Token], script: str) -> Statement:
+    first = tokens[0]
+    hints = []
+    comments = [each.strip() for each in first.comments if not each.startswith("+")]
+    for token in tokens:
+        hints += [
+            (name.upper(), arguments)
+            for each in token.comments
+            if each.startswith("+")
+            for name, arguments in _HINT.findall(each[1:])
+        ]
+        token.comments = [each for each in token.comments if not each.startswith("+") and token is not first]
+    text = script[first.start : tokens[-1].end + 1]
+    what: Any
+    try:
+        for token in tokens:
+            if token.text.upper() == "MATCH_RECOGNIZE" and token.token_type != TokenType.IDENTIFIER:
+                raise Untranslatable(
+                    "MATCH_RECOGNIZE isn't supported. Write a pattern of two rows with LAG() OVER (PARTITION BY … ORDER BY "
+                    "time), or as an interval join of the stream with itself; longer ones need a program.",
+                    token.line,
+                )
+        what = _Statements(dialect=DIALECT).read(tokens, script, _Statements.statement)
+    except Untranslatable as problem:
+        words = " ".join(each.text for each in tokens[:2])
+        line = problem.line or first.line
+        return Statement(line, text, comments, hints, Other(words, str(problem), _made_by(tokens)))
+    return Statement(first.line, text, comments, hints, what)
+
+
+def _made_by(tokens: Sequence[Token]) -> str | None:
+    """Returns the name of the view or the table that a statement makes or fills; an empty text for a query."""
+    words = [token.text.upper() for token in tokens[:8]]
+    if words[0] in ("SELECT", "WITH", "(", "VALUES"):
+        return ""
+    for number, word in enumerate(words[:-1]):
+        if word in ("INTO", "OVERWRITE", "VIEW", "EXISTS") and words[number + 1] not in ("IF", "TABLE"):
+            return tokens[number + 1].text
+    return None
+
+
+class _Statements(Parser):
+    """Parses the statements of a script."""
+
+    def statement(self) -> Any:
+        """Returns the statement that the tokens are."""
+        if self.words("SET"):
+            return self._setting()
+        if self.words("INSERT"):
+            self.words("INTO") or self.words("OVERWRITE")
+            return self._insert()
+        if self._curr.text.upper() in ("SELECT", "WITH", "VALUES", "("):
+            return self._query()
+        if not self.words("CREATE"):
+            return self._other()
+        is_materialized = False
+        while self._curr and self._curr.text.upper() in (
+            "TEMPORARY",
+            "SYSTEM",
+            "OR",
+            "REPLACE",
+            "ALTER",
+            "MATERIALIZED",
+        ):
+            is_materialized |= self._curr.text.upper() == "MATERIALIZED"
+            self._advance()
+        for word, parse in (("TABLE", self._table), ("VIEW", self._view), ("FUNCTION", self._function)):
+            if self.words(word):
+                self.words("IF", "NOT", "EXISTS")
+                return parse()
+        return self._other("CREATE ")
+
+    def _other(self, before: str = "") -> Other:
+        words = before + " ".join(each.text for each in self._tokens[self._index : self._index + 2])
+        while self._curr:
+            self._advance()
+        return Other(words.strip())
+
+    def _query(self, *others: type[exp.Expr]) -> exp.Query:
+        found = self._parse_ddl_select()
+        if not isinstance(found, (exp.Query, *others)):
+            self.raise_error("Expecting a query")
+        return found
+
+    def _setting(self) -> Setting:
+        parts: list[str] = []
+        while self._curr:
+            parts.append(self._curr.text)
+            self._advance()
+        name, _, value = "".join(parts).partition("=")
+        return Setting(name, value)
+
+    def path(self) -> str:
+        """Returns the name of a table, without the names of Flink's default catalog and database."""
+        names = [self.name().name]
+        while self._match(TokenType.DOT):
+            names.append(self.name().name)
+        return relation_name(names)
+
+    def _names(self) -> list[str]:
+        """Parses names in parentheses, if there are any."""
+        if not self._is_next("(") or (self._next and self._next.text.upper() in ("SELECT", "WITH", "VALUES")):
+            return []
+        return [each.name for each in self._parse_wrapped_csv(self.name)]
+
+    def _insert(self) -> Insert:
+        self.words("TABLE")
+        name, partition = self.path(), {}
+        if self.words("PARTITION"):
+            for each in self._parse_wrapped_csv(self._parse_assignment):
+                if isinstance(each, exp.EQ):
+                    partition[each.this.name] = each.expression
+        return Insert(name, self._names(), partition, self._query(exp.Values))
+
+    def _view(self) -> View:
+        name = self.path()
+        columns = self._names()
+        self._comment()
+        self._match(TokenType.ALIAS)
+        return View(name, columns, self._query())
+
+    def _function(self) -> Function:
+        name = self.path()
+        while self._curr:
+            self._advance()
+        return Function(name)
+
+    def _comment(self) -> None:
+        if self._match(TokenType.COMMENT):
+            self._advance()
+
+    def _table(self) -> CreateTable:
+        found = CreateTable(self.path())
+        if self._is_next("("):
+            self._parse_wrapped_csv(lambda: self._part(found))
+        while self._curr and not self._match(TokenType.ALIAS):
+            if self._match(TokenType.WITH):
+                found.options.update(self._options())
+            elif self._match(TokenType.LIKE):
+                found.like = self.path()
+                found.excluding = self._excluding()
+            elif self._is_next("("):
+                self._skip_parentheses()
+            else:
+                self._advance()
+        if self._prev.token_type == TokenType.ALIAS:
+            found.query = self._query()
+        return found
+
+    def _excluding(self) -> frozenset[str]:
+        found: set[str] = set()
+        words: list[str] = []
+        while self._is_next("(") or words:
+            words.append(self._curr.text.upper())
+            self._advance()
+            if words[-1] == ")":
+                break
+            if words[-2:-1] == ["EXCLUDING"]:
+                found |= set(_PARTS) if words[-1] == "ALL" else {words[-1]}
+            elif words[-2:-1] in (["INCLUDING"], ["OVERWRITING"]):
+                found -= set(_PARTS) if words[-1] == "ALL" else {words[-1]}
+        return frozenset(found)
+
+    def _options(self) -> Iterator[tuple[str, str]]:
+        self._match_l_paren()
+        while self._curr and not self._match(TokenType.R_PAREN):
+            name = self._curr.text
+            self._advance()
+            self._match(TokenType.EQ)
+            yield name, self._curr.text
+            self._advance()
+            self._match(TokenType.COMMA)
+
+    def _skip_parentheses(self) -> None:
+        depth = 0
+        while self._curr:
+            depth += {"(": 1, ")": -1}.get(self._curr.text, 0)
+            self._advance()
+            if not depth:
+                return
+
+    def _part(self, table: CreateTable) -> bool:
+        """Parses a column, the watermark or the key of a table."""
+        if self.words("WATERMARK", "FOR"):
+            column = self.name().name
+            self._match(TokenType.ALIAS)
+            table.watermark = column, self._parse_disjunction()
+            return True
+        if self.words("CONSTRAINT"):
+            self.name()
+        if self._match(TokenType.PRIMARY_KEY):
+            table.key = tuple(each.name for each in self._parse_wrapped_csv(self.name))
+            self.words("NOT", "ENFORCED")
+            return True
+        name = self.name().name
+        if self._match(TokenType.ALIAS):
+            table.columns.append(Column(name, None, computed=self._parse_disjunction()))
+            self._comment()
+            return True
+        kind, metadata = self.flink_type(), None
+        while self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+            if self.words("METADATA"):
+                metadata = name
+                if self._match(TokenType.FROM):
+                    metadata = self._curr.text
+                    self._advance()
+            elif self._match(TokenType.PRIMARY_KEY):
+                table.key = (name,)
+            else:
+                self._advance()
+        table.columns.append(Column(name, kind, metadata=metadata))
+        return True
+
+
+def relation_name(parts: Sequence[str]) -> str:
+    """Returns the name that a model or a source has for a table of Flink's.
+
+    >>> relation_name(["default_catalog", "default_database", "orders"]), relation_name(["shop", "my-orders"])
+    ('orders', 'shop_my_orders')
+    """
+    left = [each for each in parts if each not in ("default_catalog", "default_database")]
+    return re.sub(r"\W", "_", "_".join(left or parts))

@@ -1,0 +1,144 @@
+# ruff: noqa: E501
+"""Connectors of CREATE TABLE as entries of sources.yml."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from dbt.adapters.spark_streaming.sources.stream_source import DeclaredSource
+from dbt.adapters.spark_streaming.translate.project import Translation, translate
+
+COLUMNS = "id INT, `the name` STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '0.5' SECOND"
+
+
+def translated(options: str, columns: str = COLUMNS, more: str = "") -> Translation:
+    return translate(
+        f"CREATE TABLE t ({columns}) WITH ({options}) {more}; INSERT INTO s SELECT id FROM t;", "x"
+    )
+
+
+def config(made: Translation) -> dict[str, Any]:
+    tables = yaml.safe_load(made.files["models/sources.yml"])["sources"][0]["tables"]
+    return dict(tables[0]["config"])
+
+
+@pytest.mark.parametrize(
+    ("options", "stream"),
+    [
+        (
+            "'connector' = 'kafka', 'topic' = 'a;b', 'properties.bootstrap.servers' = '${HOST}:1', 'format' = 'json', "
+            "'scan.startup.mode' = 'latest-offset', 'json.ignore-parse-errors' = 'true', 'properties.group.id' = 'g'",
+            {
+                "format": "kafka",
+                "options": {
+                    "kafka.bootstrap.servers": "{{ env_var('HOST') }}:1",
+                    "subscribe": "a,b",
+                    "startingOffsets": "latest",
+                },
+                "value_format": "json",
+                "on_error": "warn",
+            },
+        ),
+        (
+            "'connector' = 'filesystem', 'path' = 'file:///in', 'format' = 'csv', 'csv.field-delimiter' = ';'",
+            {"format": "csv", "options": {"path": "file:///in", "sep": ";"}, "on_error": "fail"},
+        ),
+        (
+            "'connector' = 'filesystem', 'path' = 'in', 'format' = 'parquet', 'source.monitor-interval' = '1 s'",
+            {"format": "parquet", "options": {"path": "in"}},
+        ),
+        (
+            "'connector' = 'datagen', 'rows-per-second' = '5'",
+            {"format": "json", "options": {"path": "data/t"}},
+        ),
+        ("'connector' = 'hbase-2.2'", {"format": "json", "options": {"path": "data/t"}}),
+    ],
+)
+def test_streams(options: str, stream: dict[str, Any]) -> None:
+    found = config(translated(options))
+    assert found["event_time"] == "ts"
+    expected = {**stream, "schema": "id int, `the name` string, ts timestamp"}
+    assert found["meta"]["stream"] == expected
+    DeclaredSource.from_config("flink.t", "flink.t", found["meta"]["stream"], "ts")
+
+
+def test_secrets_are_in_the_profile() -> None:
+    made = translated(
+        "'connector' = 'kafka', 'topic' = 'a', 'format' = 'json', 'properties.sasl.jaas.config' = 'user \"me\" password \"secret\"'"
+    )
+    assert "secret" not in "".join(text for path, text in made.files.items() if path != "profiles.yml")
+    assert config(made)["meta"]["stream"]["connection"] == "t"
+    assert "DBT_ENV_SECRET_T_KAFKA_SASL_JAAS_CONFIG" in made.files["profiles.yml"]
+    assert 'password "secret"' not in made.files["profiles.yml"]
+
+
+def test_a_lookup() -> None:
+    made = translate(
+        """CREATE TABLE o (id INT, p AS PROCTIME()) WITH ('connector' = 'datagen');
+CREATE TABLE c (id INT, name STRING) WITH ('connector' = 'jdbc', 'url' = 'jdbc:mysql://h/d', 'table-name' = 'cust', 'username' = 'me',
+'password' = 'secret', 'lookup.cache' = 'PARTIAL', 'lookup.partial-cache.expire-after-write' = '10 min', 'lookup.max-retries' = '5');
+SELECT o.id, c.name FROM o LEFT JOIN c FOR SYSTEM_TIME AS OF o.p AS c ON c.id = o.id;""",
+        "x",
+    )
+    tables = yaml.safe_load(made.files["models/sources.yml"])["sources"][0]["tables"]
+    assert {each["name"]: each for each in tables}["c"]["config"]["meta"]["lookup"] == {
+        "url": "jdbc:mysql://h/d",
+        "dbtable": "cust",
+        "cache_ttl": "10 minutes",
+        "retries": 5,
+        "connection": "c",
+    }
+    assert "LEFT JOIN {{ source('flink', 'c') }} AS c" in made.files["models/query_1.sql"]
+
+
+def test_columns_of_the_message() -> None:
+    made = translated(
+        "'connector' = 'kafka', 'topic' = 'a', 'format' = 'json'",
+        "id INT, k AS id * 2, at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL, WATERMARK FOR at AS at",
+    )
+    text = " ".join(made.files["models/t.sql"].split())
+    assert "FROM_JSON(CAST(value AS STRING), 'id int') AS message" in text
+    assert (
+        "SELECT *, id * 2 AS `k` FROM ( SELECT `message`.`id`, CAST(timestamp AS TIMESTAMP) AS `at`" in text
+    )
+    assert "event_time='at'" in text
+    assert "value_format" not in config(made)["meta"]["stream"]
+
+
+def test_a_table_like_another() -> None:
+    made = translate(
+        f"""CREATE TABLE a ({COLUMNS}) WITH ('connector' = 'filesystem', 'path' = 'a', 'format' = 'json');
+CREATE TABLE b (more INT) WITH ('path' = 'b') LIKE a (EXCLUDING WATERMARKS);
+SELECT more, id FROM b;""",
+        "x",
+    )
+    found = config(made)
+    assert "event_time" not in found
+    assert found["meta"]["stream"]["options"] == {"path": "b"}
+    assert found["meta"]["stream"]["schema"].endswith("ts timestamp, more int")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            "'connector' = 'kafka', 'topic' = 'a', 'format' = 'debezium-json'",
+            "the format debezium-json isn't read",
+        ),
+        ("'connector' = 'kafka', 'topic' = 'a', 'format' = 'json'", "not by scan.startup.mode group-offsets"),
+        ("'connector' = 'hbase-2.2'", "the connector hbase-2.2 has no counterpart"),
+        (
+            "'connector' = 'filesystem', 'path' = 'a', 'format' = 'json', 'odd.option' = '1'",
+            "odd.option of t have no counterpart",
+        ),
+        (
+            "'connector' = 'upsert-kafka', 'topic' = 'a', 'value.format' = 'json'",
+            "doesn't delete the row of its key",
+        ),
+    ],
+)
+def test_what_has_no_counterpart_is_said(options: str, said: str) -> None:
+    assert any(said in note.text and note.line == 1 for note in translated(options).notes)

@@ -1,0 +1,333 @@
+# ruff: noqa: E501
+"""Scripts of Flink SQL as projects: the queries of Nexmark, and the shapes of tutorials."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.spark_streaming.translate.project import Translation, translate
+
+EVENTS = """
+CREATE TABLE events (
+    kind INT,
+    person ROW<id BIGINT, name VARCHAR, city VARCHAR, state VARCHAR, `at` TIMESTAMP(3)>,
+    auction ROW<id BIGINT, item VARCHAR, seller BIGINT, category BIGINT, `at` TIMESTAMP(3), expires TIMESTAMP(3)>,
+    bid ROW<auction BIGINT, bidder BIGINT, price BIGINT, channel VARCHAR, url VARCHAR, `at` TIMESTAMP(3)>,
+    `at` AS CASE WHEN kind = 0 THEN person.`at` WHEN kind = 1 THEN auction.`at` ELSE bid.`at` END,
+    WATERMARK FOR `at` AS `at` - INTERVAL '4' SECOND
+) WITH ('connector' = 'nexmark', 'first-event.rate' = '${TPS}');
+CREATE VIEW person AS SELECT person.id, person.name, person.city, person.state, `at` FROM events WHERE kind = 0;
+CREATE VIEW auction AS
+SELECT auction.id, auction.item, auction.seller, auction.category, `at`, auction.expires FROM events WHERE kind = 1;
+CREATE VIEW bid AS
+SELECT bid.auction, bid.bidder, bid.price, bid.channel, bid.url, `at` FROM events WHERE kind = 2;
+"""
+COUNTS = "COUNT(*) AS n, COUNT(*) FILTER (WHERE price < 10) AS low, COUNT(DISTINCT bidder) FILTER (WHERE price < 10) AS d"
+WON = "auction A, bid B WHERE A.id = B.auction AND B.`at` BETWEEN A.`at` AND A.expires"
+HOP = "TABLE(HOP(TABLE bid, DESCRIPTOR(`at`), INTERVAL '2' SECOND, INTERVAL '10' SECOND))"
+TUMBLE = "TABLE(TUMBLE(TABLE {}, DESCRIPTOR(`at`), INTERVAL '10' SECOND))"
+NEXMARK = {
+    "q0": "SELECT auction, bidder, price, `at` FROM bid",
+    "q1": "SELECT auction, 0.908 * price AS price FROM bid",
+    "q2": "SELECT auction, price FROM bid WHERE MOD(auction, 123) = 0",
+    "q3": "SELECT P.name, A.id FROM auction AS A INNER JOIN person AS P ON A.seller = P.id WHERE A.category = 10",
+    "q4": f"SELECT Q.category, AVG(Q.final) AS mean FROM (SELECT MAX(B.price) AS final, A.category FROM {WON} "
+    "GROUP BY A.id, A.category) Q GROUP BY Q.category",
+    "q5": f"SELECT x.auction, x.n FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM {HOP} "
+    "GROUP BY auction, window_start, window_end) AS x JOIN (SELECT MAX(c.n) AS m, c.s, c.e FROM (SELECT COUNT(*) AS n, "
+    f"window_start AS s, window_end AS e FROM {HOP} GROUP BY auction, window_start, window_end) AS c GROUP BY c.s, c.e) AS y "
+    "ON x.s = y.s AND x.e = y.e AND x.n >= y.m",
+    "q6": "SELECT Q.seller, AVG(Q.price) OVER (PARTITION BY Q.seller ORDER BY Q.`at` ROWS BETWEEN 10 PRECEDING AND CURRENT "
+    "ROW) AS mean FROM (SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id, seller ORDER BY price DESC) AS rn FROM "
+    f"(SELECT A.id, A.seller, B.price, B.`at` FROM {WON})) WHERE rn <= 1) AS Q",
+    "q7": "SELECT B.auction, B.price, B.bidder FROM bid B JOIN (SELECT MAX(price) AS p, window_end AS e FROM "
+    f"{TUMBLE.format('bid')} GROUP BY window_start, window_end) W ON B.price = W.p "
+    "WHERE B.`at` BETWEEN W.e - INTERVAL '10' SECOND AND W.e",
+    "q8": "SELECT P.id, P.name, P.s FROM (SELECT id, name, window_start AS s, window_end AS e FROM "
+    f"{TUMBLE.format('person')} GROUP BY id, name, window_start, window_end) P JOIN (SELECT seller, window_start AS s, "
+    f"window_end AS e FROM {TUMBLE.format('auction')} GROUP BY seller, window_start, window_end) A "
+    "ON P.id = A.seller AND P.s = A.s AND P.e = A.e",
+    "q9": "SELECT id, item, bidder, price FROM (SELECT A.*, B.bidder, B.price, ROW_NUMBER() OVER (PARTITION BY A.id ORDER BY "
+    f"B.price DESC, B.`at` ASC) AS rn FROM {WON}) WHERE rn <= 1",
+    "q10": "SELECT auction, price, DATE_FORMAT(`at`, 'yyyy-MM-dd') AS dt, DATE_FORMAT(`at`, 'HH:mm') AS hm FROM bid",
+    "q11": "SELECT B.bidder, COUNT(*) AS n, SESSION_START(B.`at`, INTERVAL '10' SECOND) AS s, SESSION_END(B.`at`, INTERVAL "
+    "'10' SECOND) AS e FROM bid B GROUP BY B.bidder, SESSION(B.`at`, INTERVAL '10' SECOND)",
+    "q13": "SELECT B.auction, S.v FROM (SELECT *, PROCTIME() AS p_time FROM bid) B JOIN side FOR SYSTEM_TIME AS OF B.p_time "
+    "AS S ON MOD(B.auction, 10000) = S.k",
+    "q15": f"SELECT DATE_FORMAT(`at`, 'yyyy-MM-dd') AS dt, {COUNTS} FROM bid GROUP BY DATE_FORMAT(`at`, 'yyyy-MM-dd')",
+    "q16": f"SELECT channel, DATE_FORMAT(`at`, 'yyyy-MM-dd') AS dt, MAX(DATE_FORMAT(`at`, 'HH:mm')) AS hm, {COUNTS} FROM bid "
+    "GROUP BY channel, DATE_FORMAT(`at`, 'yyyy-MM-dd')",
+    "q17": "SELECT auction, DATE_FORMAT(`at`, 'yyyy-MM-dd') AS dt, MIN(price) AS low, AVG(price) AS mean, SUM(price) AS s "
+    "FROM bid GROUP BY auction, DATE_FORMAT(`at`, 'yyyy-MM-dd')",
+    "q18": "SELECT auction, bidder, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY bidder, auction ORDER BY `at` DESC) "
+    "AS rn FROM bid) WHERE rn <= 1",
+    "q19": "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS rn FROM bid) WHERE rn <= 10",
+    "q20": "SELECT auction, price, item FROM bid AS B INNER JOIN auction AS A ON B.auction = A.id WHERE A.category = 10",
+    "q21": "SELECT auction, CASE WHEN LOWER(channel) = 'apple' THEN '0' ELSE REGEXP_EXTRACT(url, '(&|^)id=([^&]*)', 2) END AS c "
+    "FROM bid WHERE REGEXP_EXTRACT(url, '(&|^)id=([^&]*)', 2) IS NOT NULL OR LOWER(channel) IN ('apple', 'baidu')",
+    "q22": "SELECT auction, SPLIT_INDEX(url, '/', 3) AS dir1, SPLIT_INDEX(url, '/', 4) AS dir2 FROM bid",
+}
+SIDE = "CREATE TABLE side (k BIGINT, v VARCHAR) WITH ('connector' = 'filesystem', 'path' = 'data/side', 'format' = 'csv');"
+ORDERS = """
+CREATE TABLE orders (
+    id STRING, user_id INT, price INT, currency STRING, ts TIMESTAMP(3), p AS PROCTIME(),
+    WATERMARK FOR ts AS ts - INTERVAL '15' SECOND
+) WITH ('connector' = 'kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = 'b:9092', 'format' = 'json',
+    'scan.startup.mode' = 'earliest-offset');
+CREATE TABLE rates (currency STRING, rate DOUBLE, at TIMESTAMP(3), WATERMARK FOR at AS at, PRIMARY KEY (currency) NOT ENFORCED)
+WITH ('connector' = 'upsert-kafka', 'topic' = 'r', 'properties.bootstrap.servers' = 'b:9092', 'value.format' = 'json');
+CREATE TABLE customers (id INT, name STRING) WITH ('connector' = 'jdbc', 'url' = 'jdbc:postgresql://h/d', 'password' = 'x');
+"""
+
+
+def model(made: Translation, name: str) -> str:
+    return made.files[f"models/{name}.sql"]
+
+
+def one(query: str) -> str:
+    """The model of a query over the orders."""
+    return model(translate(f"{ORDERS} {query};", "shop"), "query_1")
+
+
+def body(text: str) -> str:
+    """A model's text in one line."""
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("name", NEXMARK)
+def test_nexmark_is_planned(name: str) -> None:
+    made = translate(f"{EVENTS} {SIDE} INSERT INTO {name} {NEXMARK[name]};", "nexmark")
+    text = model(made, name)
+    assert text.startswith("{{ config(materialized='streaming_table', watermark='4 seconds'"), text
+
+
+def test_what_nexmark_has_that_is_not_there() -> None:
+    made = translate(
+        f"""{EVENTS}
+CREATE VIEW b AS SELECT *, PROCTIME() AS p FROM bid;
+INSERT INTO q12 SELECT bidder, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE b, DESCRIPTOR(p), INTERVAL '10' SECOND))
+GROUP BY bidder, window_start, window_end;
+CREATE FUNCTION count_char AS 'com.example.CountChar';
+INSERT INTO q14 SELECT auction, count_char(url, 'c') AS c FROM bid;
+INSERT INTO q24 SELECT auction FROM q14;
+""",
+        "nexmark",
+    )
+    for name, line, said in (
+        ("q12", 17, "goes by processing time"),
+        ("q14", 20, "count_char() is a function of your own (line 19)"),
+        ("q24", 21, "it reads q14, which is disabled"),
+    ):
+        assert model(made, name).startswith("{{ config(enabled=false) }}")
+        assert f"-- Not translated, line {line}: " in model(made, name)
+        assert said in model(made, name)
+        assert name == "q24" or any(note.line == line and said in note.text for note in made.notes)
+    assert "--     \n-- SELECT" not in model(made, "q14")
+    assert "-- INSERT INTO q14 SELECT" in model(made, "q14")
+
+
+def test_a_computed_event_time_is_a_column_of_a_table() -> None:
+    made = translate(EVENTS + "INSERT INTO q SELECT COUNT(*) AS n FROM bid GROUP BY auction;", "nexmark")
+    assert "materialized='streaming_table', event_time='at'" in model(made, "events")
+    assert "FROM {{ stream(source('flink', 'events')) }} AS `events`" in model(made, "events")
+    assert "materialized='ephemeral'" in model(made, "bid")
+    assert "FROM {{ ref('bid') }} AS `bid`" in model(made, "q")
+
+
+@pytest.mark.parametrize(
+    ("query", "has"),
+    [
+        (
+            "SELECT TUMBLE_START(ts, INTERVAL '1' DAY) AS s, SUM(price) AS p FROM orders GROUP BY TUMBLE(ts, INTERVAL '1' DAY)",
+            "{{ tumble(source('flink', 'orders'), 'ts', '1 day') }} AS `orders` GROUP BY window_start, window_end",
+        ),
+        (
+            "SELECT HOP_END(ts, INTERVAL '5' MINUTE, INTERVAL '1:30' HOUR TO MINUTE) AS e, COUNT(*) AS n FROM orders "
+            "GROUP BY HOP(ts, INTERVAL '5' MINUTE, INTERVAL '1:30' HOUR TO MINUTE)",
+            "{{ hop(source('flink', 'orders'), 'ts', '5 minutes', '1 hour 30 minutes') }}",
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM TABLE(CUMULATE(DATA => TABLE orders, TIMECOL => DESCRIPTOR(ts), STEP => INTERVAL '2' "
+            "MINUTES, SIZE => INTERVAL '10' MINUTES)) AS w GROUP BY window_start, window_end",
+            "{{ cumulate(source('flink', 'orders'), 'ts', '2 minutes', '10 minutes') }} AS w",
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM TABLE(SESSION(TABLE orders PARTITION BY user_id, currency, DESCRIPTOR(ts), INTERVAL '5' "
+            "MINUTES)) GROUP BY window_start, window_end, user_id, currency",
+            "{{ session(source('flink', 'orders'), 'ts', '5 minutes', partition_by=['user_id', 'currency']) }}",
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '-5' MINUTE)) "
+            "GROUP BY window_start, window_end",
+            "'1 hour', offset='-5 minutes')",
+        ),
+        (
+            "SELECT o.id, r.rate FROM orders AS o LEFT JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON r.currency = o.currency",
+            "LEFT JOIN {{ as_of(source('flink', 'rates'), 'o.ts') }} AS r ON r.currency = o.currency",
+        ),
+        (
+            "SELECT o.id, c.name FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.p AS c ON c.id = o.user_id",
+            "JOIN {{ source('flink', 'customers') }} AS c ON c.id = o.user_id",
+        ),
+        (
+            "SELECT o.id FROM orders o, rates r WHERE o.currency = r.currency AND o.ts BETWEEN r.at - INTERVAL '4' HOUR AND r.at",
+            "watermark='15 seconds'",
+        ),
+        (
+            "SELECT o.id, r.rate FROM orders o JOIN rates r ON o.currency = r.currency",
+            "constant_domains=",
+        ),
+        (
+            "SELECT id, SUM(price) OVER (PARTITION BY user_id ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT "
+            "ROW) AS s FROM orders",
+            "OVER ( PARTITION BY user_id",
+        ),
+        (
+            "SELECT id, price / 2 AS half, AVG(price) OVER (ORDER BY ts) AS m FROM orders",
+            "price DIV 2 AS half",
+        ),
+    ],
+)
+def test_shapes_of_tutorials(query: str, has: str) -> None:
+    found = one(query)
+    assert "enabled=false" not in found, found
+    assert has in body(found)
+
+
+def test_versions_of_a_view_of_the_last_rows() -> None:
+    made = translate(
+        f"""{ORDERS}
+CREATE TABLE log (currency STRING, rate DOUBLE, at TIMESTAMP(3), WATERMARK FOR at AS at) WITH ('connector' = 'datagen');
+CREATE VIEW last_rates AS SELECT currency, rate, at FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY currency ORDER BY at DESC) AS rn FROM log) WHERE rn = 1;
+SELECT o.id, r.rate FROM orders AS o JOIN last_rates FOR SYSTEM_TIME AS OF o.ts AS r ON r.currency = o.currency;""",
+        "shop",
+    )
+    assert "as_of(source('flink', 'log'), 'o.ts', key=['currency'])" in model(made, "query_1")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (
+            "SELECT * FROM orders MATCH_RECOGNIZE (ORDER BY ts MEASURES A.id AS a PATTERN (A) DEFINE A AS A.price > 1)",
+            "MATCH_REC",
+        ),
+        ("SELECT COUNT(*) FROM orders GROUP BY TUMBLE(PROCTIME(), INTERVAL '1' HOUR)", "processing time"),
+        ("SELECT COUNT(*) FROM orders GROUP BY TUMBLE(p, INTERVAL '1' HOUR)", "processing time"),
+        (
+            "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY p) AS rn FROM orders) WHERE rn = 1",
+            "'p' goes by",
+        ),
+        (
+            "SELECT COUNT(*) FROM orders GROUP BY TUMBLE(ts, INTERVAL '1' MONTH)",
+            "INTERVAL '1' MONTH has no fixed length",
+        ),
+        (
+            "SELECT x FROM orders, LATERAL TABLE(split_words(id)) AS t (x)",
+            "TABLE(split_words(…)) calls a table function",
+        ),
+        ("SELECT frobnicate(id) FROM orders", "FROBNICATE() is no function of Spark's"),
+        ("SELECT JSON_VALUE(id, '$.a' DEFAULT 0 ON EMPTY) FROM orders", "get_json_object"),
+        ("SELECT FROM WHERE", "can't be read near 'WHERE'"),
+        (
+            "SELECT o.id FROM orders o JOIN orders FOR SYSTEM_TIME AS OF o.ts AS r ON r.id = o.id",
+            "needs a PRIMARY KEY",
+        ),
+        ("SELECT id FROM ${TABLE}", "isn't the name of a table"),
+    ],
+)
+def test_what_is_not_there_is_a_comment_and_in_the_list(query: str, said: str) -> None:
+    made = translate(f"{ORDERS} {query};", "shop")
+    found = model(made, "query_1")
+    assert found.startswith("{{ config(enabled=false) }}")
+    assert said in found
+    assert any(said in note.text and note.line == 10 for note in made.notes)
+    assert f"-- {query.split('{')[0]}" in found
+
+
+def test_columns_go_by_their_order_into_a_table() -> None:
+    made = translate(
+        f"""{ORDERS}
+CREATE TABLE sink (`group` STRING, total BIGINT, mean BIGINT, extra INT) WITH ('connector' = 'print');
+INSERT INTO sink (total, `group`, mean) SELECT SUM(price), currency, AVG(price) FROM orders GROUP BY currency;
+CREATE VIEW v AS SELECT user_id, id FROM orders;
+CREATE TABLE swapped (id STRING, user_id INT) WITH ('connector' = 'print');
+INSERT INTO swapped SELECT * FROM v;
+CREATE TABLE both (x STRING) WITH ('connector' = 'print');
+BEGIN STATEMENT SET;
+INSERT INTO both SELECT id FROM orders;
+INSERT INTO both SELECT currency FROM rates;
+END;""",
+        "shop",
+    )
+    assert (
+        "currency AS `group`, SUM(price) AS total, CAST(AVG(price) AS BIGINT) AS mean, CAST(NULL AS INT) AS extra"
+        in body(model(made, "sink"))
+    )
+    assert "SELECT `user_id` AS `id`, `id` AS `user_id` FROM ( SELECT *" in body(model(made, "swapped"))
+    assert "SELECT id AS x FROM {{ stream(source('flink', 'orders')) }} AS `orders` UNION ALL SELECT" in body(
+        model(made, "both")
+    )
+
+
+def test_settings_and_hints() -> None:
+    made = translate(
+        f"""{ORDERS}
+SET 'table.exec.state.ttl' = '36 h';
+SET table.exec.source.idle-timeout = 1min;
+SET 'table.exec.mini-batch.enabled' = 'true';
+SET 'table.exec.mini-batch.allow-latency' = '5 s';
+SET 'table.exec.mini-batch.size' = '5000';
+SET 'pipeline.name' = 'a; b';
+INSERT INTO a SELECT currency, COUNT(*) AS n FROM orders GROUP BY currency;
+INSERT INTO b SELECT /*+ STATE_TTL('o'='3d', 'r'='2h') */ o.id FROM orders o JOIN orders r ON o.id = r.id;
+INSERT INTO c SELECT /*+ LOOKUP('table'='c', 'async'='true') */ id FROM orders /*+ OPTIONS('a'='b') */;""",
+        "shop",
+    )
+    assert "watermark='15 seconds', idle_timeout='1 minute', state_ttl='1 day 12 hours'" in model(made, "a")
+    assert "SELECT /*+ MINI_BATCH('5 seconds', 5000) */" in model(made, "a")
+    assert "state_ttl='3 days'" in model(made, "b")
+    said = "\n".join(map(str, made.notes))
+    assert "line 16: SET 'pipeline.name' has no counterpart" in said
+    assert "line 18: STATE_TTL differs by table; state_ttl is the longest, 3 days" in said
+    assert "line 19: the hint LOOKUP('table'='c', 'async'='true') has no counterpart" in said
+    assert "line 19: the hint OPTIONS('a'='b') has no counterpart" in said
+
+
+def test_texts_comments_and_odd_names() -> None:
+    made = translate(
+        ORDERS
+        + r"""-- it's; a comment {{ x }}
+/* and; 'another' {# */
+CREATE TABLE `select` (`from` STRING, b STRING) WITH ('connector' = 'print');
+-- {% of this one
+INSERT INTO `select` SELECT id, 'a;b''c {{ 1 }} \n' FROM orders; CREATE TABLE S (a INT); INSERT INTO s SELECT 1 FROM orders;
+INSERT INTO S SELECT 2 FROM orders; garbage here; SHOW TABLES;""",
+        "shop",
+    )
+    assert "id AS `from`" in model(made, "select")
+    assert r"'a;b\'c {{ '{' }}{ 1 }} \\n' AS b" in model(made, "select")
+    assert "-- {{ '{' }}% of this one" in model(made, "select")
+    said = "\n".join(map(str, made.notes))
+    assert "S and s are one name in Spark" in said
+    assert "line 15: garbage here … isn't translated" in said
+    assert "line 15: SHOW TABLES … makes no rows" in said
+
+
+def test_rows_of_values_are_a_seed() -> None:
+    made = translate(
+        """CREATE TABLE c (id INT, name STRING, at TIMESTAMP(3), WATERMARK FOR at AS at) WITH ('connector' = 'kafka');
+INSERT INTO c VALUES (1, 'a, "b"', TIMESTAMP '2024-01-01 00:00:00'), (-2, NULL, TIMESTAMP '2024-01-02 00:00:00');
+INSERT INTO c VALUES (3, 'c', TIMESTAMP '2024-01-03 00:00:00');
+INSERT INTO w SELECT COUNT(*) AS n FROM TABLE(TUMBLE(TABLE c, DESCRIPTOR(at), INTERVAL '1' DAY)) GROUP BY window_start, window_end;
+""",
+        "shop",
+    )
+    assert made.files["seeds/c.csv"].splitlines()[1:] == [
+        '1,"a, ""b""",2024-01-01 00:00:00',
+        "-2,,2024-01-02 00:00:00",
+        "3,c,2024-01-03 00:00:00",
+    ]
+    assert "event_time: at" in made.files["seeds/seeds.yml"]
+    assert "{{ tumble(ref('c'), 'at', '1 day') }}" in model(made, "w")
