@@ -36,8 +36,10 @@ def translate_file(file: Path, folder: Path | None, force: bool) -> Iterator[str
     for path, text in made.files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
-    models = [path for path in made.files if path.endswith(".sql")]
-    yield f"{folder}: {counted(len(models), 'model')} of {file}."
+    models = [text for path, text in made.files.items() if path.endswith(".sql")]
+    disabled = sum("enabled=false" in text.partition("\n")[0] for text in models)
+    left_out = f", {disabled} of them disabled" if disabled else ""
+    yield f"{folder}: {counted(len(models), 'model')} of {file}{left_out}."
     if made.notes:
         yield ""
         yield "Not translated, or to check:"

@@ -10,7 +10,7 @@ import yaml
 
 from .errors import Note
 from .queries import escaped, quote
-from .relations import Input
+from .relations import NamedRelation
 from .script import Statement
 
 SOURCE = "flink"
@@ -26,7 +26,7 @@ class Model:
     comments: Sequence[str] = ()
     text: str = ""
     config: dict[str, Any] = field(default_factory=dict)
-    reads: Mapping[str, Input] = field(default_factory=dict)
+    reads: Mapping[str, NamedRelation] = field(default_factory=dict)
     domains: Sequence[str] = ()
     key: Sequence[str] = ()
     """The PRIMARY KEY of the table that it fills."""

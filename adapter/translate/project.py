@@ -14,7 +14,7 @@ from . import connectors, files, intervals, planning, sinks
 from .errors import Note, Untranslatable
 from .functions import ColumnTypes
 from .queries import Writer, Written, last_rows
-from .relations import Input, Versions, columns_of, ctes_of
+from .relations import NamedRelation, Versions, columns_of, ctes_of
 from .script import (
     CreateTable,
     Function,
@@ -69,7 +69,7 @@ class _Translator:
     name: str
     notes: list[Note] = field(default_factory=list)
     tables: dict[str, tuple[CreateTable, int]] = field(default_factory=dict)
-    relations: dict[str, Input] = field(default_factory=dict)
+    relations: dict[str, NamedRelation] = field(default_factory=dict)
     models: dict[str, files.Model] = field(default_factory=dict)
     seeds: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
@@ -223,11 +223,11 @@ class _Translator:
         if what.sink is not None and what.words.upper().split()[1:2] != ["TABLE"]:
             name = relation_name([what.sink]) if what.sink else f"query_{number}"
             self.models[name] = files.disabled(name, statement, [Note(statement.line, what.problem)])
-            self.relations[name] = Input(name, f"ref('{name}')")
+            self.relations[name] = NamedRelation(name, f"ref('{name}')")
 
     # -- relations -----------------------------------------------------------------------------------
 
-    def resolve(self, written: str, line: int = 1) -> Input:
+    def resolve(self, written: str, line: int = 1) -> NamedRelation:
         """Returns the relation of a name in a query."""
         name = relation_name(written.split("."))
         if name not in self.relations:
@@ -241,7 +241,7 @@ class _Translator:
                 self.relations[name] = self._relation(name, line)
         return self.relations[name]
 
-    def _relation(self, name: str, read_at: int) -> Input:
+    def _relation(self, name: str, read_at: int) -> NamedRelation:
         table, line = self.tables.get(name, (CreateTable(name), read_at))
         if name not in self.tables and name not in self.inserts:
             self._note(
@@ -249,7 +249,7 @@ class _Translator:
                 f"the script doesn't create {name}. It is read from JSON files in data/{name}, with the columns that they "
                 "have: say in sources.yml what it is.",
             )
-        found = Input(
+        found = NamedRelation(
             name,
             f"source('{files.SOURCE}', '{name}')",
             columns=[each.name for each in table.columns if not each.is_processing_time] or None,
@@ -291,10 +291,10 @@ class _Translator:
         computed = any(each.computed is not None and not each.is_processing_time for each in table.columns)
         return computed or connectors.needs_message(table)
 
-    def _stage(self, table: CreateTable, line: int, relation: Input) -> None:
+    def _stage(self, table: CreateTable, line: int, relation: NamedRelation) -> None:
         """Adds the model that computes a table's columns."""
         self.sources[table.name] = None
-        source = Input(
+        source = NamedRelation(
             table.name, f"source('{files.SOURCE}', '{table.name}')", event_time=relation.event_time
         )
         columns: list[exp.Expr] = []
@@ -351,7 +351,7 @@ class _Translator:
 
     def _view(self, view: View, statement: Statement) -> None:
         names = view.columns or columns_of(view.query, self.resolve, ctes_of(view.query))
-        relation = Input(view.name, f"ref('{view.name}')", is_inlined=True, columns=names)
+        relation = NamedRelation(view.name, f"ref('{view.name}')", is_inlined=True, columns=names)
         if (last := last_rows(view.query, self.resolve)) is not None:
             relation.versions = Versions(*last)
         model = files.Model(view.name, statement.line, statement.comments)
@@ -440,7 +440,7 @@ class _Translator:
         self.models[name] = model
         model.key = table.key if table is not None else ()
         if name not in self.relations:
-            self.relations[name] = Input(name, f"ref('{name}')", event_time=time)
+            self.relations[name] = NamedRelation(name, f"ref('{name}')", event_time=time)
             delays = [each.delay for each in model.reads.values()]
             self.relations[name].delay = max(delays, key=lengths.parse, default="0 seconds")
 

@@ -16,7 +16,7 @@ from . import intervals
 from .errors import Note, Untranslatable, line_of
 from .flink_parser import WINDOW, WindowCall
 from .functions import PROCESSING_TIME, ColumnTypes, Functions
-from .relations import Input, Resolve, columns_of, ctes_of, dotted, window_of
+from .relations import NamedRelation, Resolve, columns_of, ctes_of, dotted, window_of
 from .script import is_processing_time
 
 _PLACE = "__relation_{}__"
@@ -30,7 +30,7 @@ class Written:
 
     text: str
     """The text, with calls of macros."""
-    reads: dict[str, Input]
+    reads: dict[str, NamedRelation]
     """The relations that it reads, by their calls."""
     looked_up: set[str] = field(default_factory=set)
     """The names of those that are read as static or external tables."""
@@ -132,7 +132,7 @@ class Writer:
         made.looked_up.add(found.name)
         return f"{{{{ {found.call} }}}}"
 
-    def _check_time(self, window: WindowCall, relation: Input | None) -> None:
+    def _check_time(self, window: WindowCall, relation: NamedRelation | None) -> None:
         name = window.time.name
         if relation is not None and relation.columns is not None:
             is_processing = name in relation.processing_times
@@ -141,7 +141,7 @@ class Writer:
         if is_processing:
             raise Untranslatable(PROCESSING_TIME.format(f"The window over {name}"), window.time)
 
-    def _joined(self, table: exp.Table, time: exp.Expr, relation: Input, made: Written) -> str:
+    def _joined(self, table: exp.Table, time: exp.Expr, relation: NamedRelation, made: Written) -> str:
         """Returns the relation of a join FOR SYSTEM_TIME AS OF a time."""
         if is_processing_time(time) or (isinstance(time, exp.Column) and time.name in self.processing_times):
             if relation.is_inlined or not relation.call.startswith("source("):
@@ -340,7 +340,7 @@ def _keys(query: exp.Query) -> list[str]:
     return [name for name in found if name and name != "*"]
 
 
-def last_rows(query: exp.Query, resolve: Resolve) -> tuple[Input, list[str]] | None:
+def last_rows(query: exp.Query, resolve: Resolve) -> tuple[NamedRelation, list[str]] | None:
     """Returns the table and the key of a view of the last row of each key; None if a view is something else."""
     if not isinstance(query, exp.Select) or (where := query.args.get("where")) is None:
         return None

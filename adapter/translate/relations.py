@@ -14,7 +14,7 @@ _ADDED = ("window_start", "window_end", "window_time")
 
 
 @dataclass
-class Input:
+class NamedRelation:
     """A table or a view of a script."""
 
     name: str
@@ -28,11 +28,11 @@ class Input:
     """Columns with the time of the machine, which it doesn't have here."""
     event_time: str | None = None
     delay: str = "0 seconds"
-    """By how much its rows may be out of order."""
+    """The lag of its watermark."""
     key: Sequence[str] = ()
     connector: str = ""
     versions: Versions | None = None
-    reads: Mapping[str, Input] = field(default_factory=dict)
+    reads: Mapping[str, NamedRelation] = field(default_factory=dict)
     """The relations that it reads, of an ephemeral model."""
 
     @property
@@ -45,11 +45,11 @@ class Input:
 class Versions:
     """A view of the last row of each key: the versions of it are the rows below."""
 
-    of: Input
+    of: NamedRelation
     key: Sequence[str]
 
 
-Resolve = Callable[..., Input]
+Resolve = Callable[..., NamedRelation]
 
 
 def window_of(table: exp.Expr) -> WindowCall | None:

@@ -49,7 +49,7 @@ class CreateTable:
     key: tuple[str, ...] = ()
     like: str | None = None
     excluding: frozenset[str] = frozenset()
-    """What it doesn't take from the table that it is LIKE."""
+    """The parts of the table that it is LIKE which it leaves out."""
     query: exp.Query | None = None
 
     @property

@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from dbt.adapters.spark_streaming.cli.project import ProjectError
+from dbt.adapters.spark_streaming.cli.translate import translate_file
 from dbt.adapters.spark_streaming.translate.project import Translation, translate
 
 EVENTS = """
@@ -331,3 +336,29 @@ INSERT INTO w SELECT COUNT(*) AS n FROM TABLE(TUMBLE(TABLE c, DESCRIPTOR(at), IN
     ]
     assert "event_time: at" in made.files["seeds/seeds.yml"]
     assert "{{ tumble(ref('c'), 'at', '1 day') }}" in model(made, "w")
+
+
+def test_the_guide_shows_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(__file__).parents[2] / "docs" / "guides" / "from-flink-sql.md"
+    shown = dict(
+        re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```', page.read_text(), re.DOTALL | re.MULTILINE)
+    )
+    monkeypatch.chdir(tmp_path)
+    Path("spend.sql").write_text(shown["the script"])
+    assert "\n".join(translate_file(Path("spend.sql"), None, False)) == shown["output"].rstrip()
+    for path in ("models/hourly.sql", "models/sources.yml"):
+        assert Path("spend", path).read_text() == shown[path]
+
+
+def test_files_are_not_overwritten(tmp_path: Path) -> None:
+    script, folder = tmp_path / "a.sql", tmp_path / "made"
+    script.write_text(f"{ORDERS} SELECT id FROM orders;")
+    folder.mkdir()
+    assert [*translate_file(script, folder, False)]
+    mine = folder / "models" / "query_1.sql"
+    mine.write_text("mine")
+    with pytest.raises(ProjectError, match="isn't empty"):
+        [*translate_file(script, folder, False)]
+    assert mine.read_text() == "mine"
+    assert [*translate_file(script, folder, True)]
+    assert "select" in mine.read_text().lower()

@@ -61,7 +61,7 @@ class TestATranslatedScript:
         assert (refused.exit_code, "isn't empty" in refused.output) == (2, True)
         done = runner.invoke(main, ["translate", str(folder / "script.sql"), str(folder / "made")])
         assert done.exit_code == 0, done.output
-        assert "script.sql, line 23: MATCH_RECOGNIZE isn't supported" in done.output
+        assert "script.sql, line 19: MATCH_RECOGNIZE isn't supported" in done.output
         for kind in ("models", "seeds"):
             for path in (folder / "made" / kind).iterdir():
                 (there / kind).mkdir(exist_ok=True)
