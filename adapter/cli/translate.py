@@ -30,7 +30,7 @@ def translate_file(file: Path, folder: Path | None, force: bool) -> Iterator[str
             f"{folder} isn't empty. Name another folder, or overwrite the files in it with --force."
         )
     try:
-        made = translate(file.read_text(), name.lower())
+        made = translate(file.read_text(encoding="utf-8-sig"), name.lower())
     except (Untranslatable, UnicodeDecodeError) as problem:
         raise ProjectError(f"{file} can't be read: {problem}") from problem
     for path, text in made.files.items():

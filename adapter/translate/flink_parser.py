@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from ..query.sql.dialect import DIALECT
 from ..query.windows.windows import KINDS
 from .errors import Untranslatable
-from .functions import RENAMED
+from .functions import LENGTH, RENAMED
 
 WINDOW = "window"
 """Key of a table's `meta` with the `WindowCall` that it is."""
@@ -81,7 +81,8 @@ def tokens_of(text: str) -> list[Token]:
     try:
         return list(Tokenizer(dialect=DIALECT).tokenize(text))
     except SqlglotError as problem:
-        raise Untranslatable(f"The script can't be read: {problem}") from problem
+        said = str(problem).partition("\n")[0]
+        raise Untranslatable(f"a text or a name in quotes has no end ({said}).") from problem
 
 
 class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
@@ -193,7 +194,10 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
         name = self._curr.text.upper() if self._curr else ""
         if name not in {*_SIMPLE, *_NESTED} - {"TIME"}:
             return None
-        return exp.DataType.build(self.flink_type(), dialect=DIALECT)
+        found = exp.DataType.build(self.flink_type(), dialect=DIALECT)
+        if name in ("CHAR", "CHARACTER", "VARCHAR") and self._prev.text == ")":
+            found.meta[LENGTH] = int(self._tokens[self._index - 2].text)
+        return found
 
     # -- values --------------------------------------------------------------------------------------
 

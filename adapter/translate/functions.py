@@ -18,6 +18,8 @@ PROCESSING_TIME = (
     "{} goes by processing time. Results follow event time here, so that a replay gives the same rows: give the table a "
     "column with the time of the event and a WATERMARK, and use that."
 )
+LENGTH = "length"
+"""Key of a type's `meta` with the length of its texts, to which Flink's CAST cuts them."""
 _SPARKS = {*AGGREGATES, *GENERATORS, *SCALARS, *TABLES, *WINDOWS}
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
@@ -186,6 +188,8 @@ class Functions:
             exp.AnonymousAggFunc: self._called,
             exp.Localtimestamp: lambda node: call("current_timestamp"),
             exp.Column: _local_time,
+            exp.Cast: _cut,
+            exp.TryCast: _cut,
             exp.Div: self._divided,
             exp.Bracket: self._element,
             exp.Floor: _rounded,
@@ -284,6 +288,12 @@ def _rounded(node: exp.Floor | exp.Ceil) -> exp.Expr:
     )
     later = exp.Add(this=node.this.copy(), expression=one)
     return call("date_trunc", unit, exp.Sub(this=later, expression=least))
+
+
+def _cut(node: exp.Cast | exp.TryCast) -> exp.Expr:
+    """A cast to CHAR(n) or VARCHAR(n), which is a STRING in Spark."""
+    length = node.args["to"].meta.get(LENGTH, 0)
+    return call("left", node, length) if 0 < length < 2**31 - 1 else node
 
 
 def _local_time(node: exp.Column) -> exp.Expr:

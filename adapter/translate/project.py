@@ -141,10 +141,16 @@ class _Translator:
             what = statement.what
             if isinstance(what, CreateTable):
                 self._like(what, statement.line)
+                if what.name in self.tables:
+                    self._note(statement.line, f"{what.name} is created twice; what is said here counts.")
                 self.tables[what.name] = what, statement.line
                 for column in what.columns:
                     if column.is_processing_time:
                         self.processing_times.add(column.name)
+                        self._note(
+                            statement.line,
+                            f"the column {column.name} has the processing time, and is left out.",
+                        )
                     elif column.type:
                         self.types.declare(column.name, column.type)
             elif isinstance(what, Function):
@@ -400,6 +406,8 @@ class _Translator:
             found = None
             for insert, statement in given:
                 one = sinks.inserted(insert, table, self.resolve, self.types, self.notes, statement.line)
+                if len(given) > 1 and any(one.args.get(each) for each in ("order", "limit", "with_")):
+                    one = exp.select("*").from_(one.subquery("rows_of", copy=False))
                 found = one if found is None else exp.union(found, one, distinct=False)
             assert found is not None
             computed = [

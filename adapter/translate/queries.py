@@ -187,6 +187,10 @@ class Writer:
                 kept.append(item)
             select.set("expressions", kept)
         for column in every(query, exp.Column):
+            if column.name.startswith("$"):
+                raise Untranslatable(
+                    f"{column.name} is a column of Confluent's; declare a column with that value.", column
+                )
             if column.name in self.processing_times:
                 raise Untranslatable(PROCESSING_TIME.format(f"'{column.name}'"), column)
 

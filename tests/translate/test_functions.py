@@ -25,6 +25,8 @@ WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'x', 'format'
         ("GREATEST(n, 1)", "IF(n IS NULL OR 1 IS NULL, NULL, GREATEST(n, 1))"),
         ("FLOOR(ts TO HOUR)", "DATE_TRUNC('HOUR', ts)"),
         ("FLOOR(d)", "FLOOR(d)"),
+        ("CAST(s AS VARCHAR(3))", "LEFT(CAST(s AS STRING), 3)"),
+        ("CAST(s AS VARCHAR(2147483647))", "CAST(s AS STRING)"),
         ("CEIL(ts TO DAY)", "DATE_TRUNC('DAY', ts + INTERVAL '1' DAY - INTERVAL '1' MICROSECOND)"),
         ("TO_TIMESTAMP_LTZ(n, 3)", "TIMESTAMP_MILLIS(n)"),
         ("TO_TIMESTAMP(s, 'yyyy')", "TRY_TO_TIMESTAMP(s, 'yyyy')"),

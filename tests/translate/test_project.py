@@ -10,6 +10,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.cli.project import ProjectError
 from dbt.adapters.spark_streaming.cli.translate import translate_file
+from dbt.adapters.spark_streaming.translate.errors import Untranslatable
 from dbt.adapters.spark_streaming.translate.project import Translation, translate
 
 EVENTS = """
@@ -240,6 +241,7 @@ SELECT o.id, r.rate FROM orders AS o JOIN last_rates FOR SYSTEM_TIME AS OF o.ts 
             "needs a PRIMARY KEY",
         ),
         ("SELECT id FROM ${TABLE}", "isn't the name of a table"),
+        ("SELECT `$rowtime` FROM orders", "$rowtime is a column of Confluent's"),
     ],
 )
 def test_what_is_not_there_is_a_comment_and_in_the_list(query: str, said: str) -> None:
@@ -362,3 +364,25 @@ def test_files_are_not_overwritten(tmp_path: Path) -> None:
     assert mine.read_text() == "mine"
     assert [*translate_file(script, folder, True)]
     assert "select" in mine.read_text().lower()
+
+
+def test_inserts_with_clauses_of_their_own() -> None:
+    made = translate(
+        f"""{ORDERS}
+INSERT INTO s SELECT id FROM orders ORDER BY ts LIMIT 5;
+INSERT INTO s WITH x AS (SELECT currency FROM rates) SELECT currency FROM x;""",
+        "shop",
+    )
+    text = body(model(made, "s"))
+    assert "LIMIT 5 ) AS rows_of UNION ALL SELECT * FROM ( WITH x AS (" in text
+    assert "line 2: the column p has the processing time, and is left out." in map(str, made.notes)
+
+
+@pytest.mark.parametrize("script", ["", "-- nothing", ";;"])
+def test_scripts_without_statements(script: str) -> None:
+    assert not translate(script, "x").notes
+
+
+def test_a_text_without_an_end() -> None:
+    with pytest.raises(Untranslatable, match="has no end"):
+        translate("SELECT 'a FROM t;", "x")
