@@ -14,6 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.sources import profile_connections
 from dbt.adapters.spark_streaming.util.redaction import kind_of, remember, without_secrets
+from dbt.adapters.spark_streaming.util.text import did_you_mean
 
 METHODS = ("session", "connect")
 
@@ -90,7 +91,7 @@ class SparkStreamingCredentials(SparkCredentials):
         for key, value in data.items():
             if key not in cls.keys() and (key not in unset or value != unset[key]):
                 raise DbtRuntimeError(
-                    f"'{key}' is not a key of a spark_streaming profile. Known keys are: "
+                    f"'{key}' is not a key of a spark_streaming profile{did_you_mean(key, cls.keys())} Known keys are: "
                     f"{', '.join(sorted((*cls.keys(), 'threads', 'type')))}."
                 )
         if not data.get("schema"):

@@ -57,7 +57,7 @@ def _plain(value: Any, indent: str = "") -> str:
         lines = [
             f"{indent} {each.name}: {_plain(getattr(value, each.name), indent + ' ')}"
             for each in fields(value)
-            if each.name != "signature" and not callable(getattr(value, each.name))
+            if each.name not in ("signature", "open_windows") and not callable(getattr(value, each.name))
         ]
         return "\n".join((type(value).__name__, *lines))
     if isinstance(value, Mapping):

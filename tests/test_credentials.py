@@ -35,7 +35,10 @@ def test_dbt_validates_what_it_made() -> None:
     ("profile", "sentence"),
     [
         ({}, "The profile needs a 'schema'"),
-        ({"schema": "s", "sotrage_root": "x"}, "'sotrage_root' is not a key of a spark_streaming profile."),
+        (
+            {"schema": "s", "sotrage_root": "x"},
+            "'sotrage_root' is not a key of a spark_streaming profile; did",
+        ),
         # dbt-spark's, for ways to run Spark that are not ours
         ({"schema": "s", "token": "t"}, "'token' is not a key"),
         ({"schema": "s", "method": "thrift"}, "'thrift' is not a method"),

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import importlib
 import re
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+import yaml
+from dbt.task.init import InitTask
+
+from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.util.lazy_import import LazyModule
 
 ROOT = Path(__file__).parents[1]
@@ -36,3 +44,42 @@ def test_modules_that_are_named_as_text_are_there() -> None:
     assert len(found) > 10
     for name in found:
         importlib.import_module(name)
+
+
+def test_what_dbt_init_and_the_demo_need_is_installed() -> None:
+    """`package-data` names files by patterns, which find no hidden ones."""
+    listed = re.search(
+        r'^"dbt\.include\.spark_streaming" = \[(.*)\]$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE
+    )
+    assert listed is not None
+    include = ROOT / "adapter/include"
+    found = {file for pattern in re.findall(r'"([^"]+)"', listed[1]) for file in include.glob(pattern)}
+    needed = {file for file in include.rglob("*") if file.is_file() and file.suffix != ".pyc"}
+    assert needed <= found | {include / "__init__.py"}
+    assert not [file for file in needed if file.name.startswith(".")]
+
+
+@pytest.mark.parametrize("choice", [1, 2, 3, 4])
+def test_dbt_init_makes_a_profile_that_is_valid(choice: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each place that Spark may run at, with dbt's own questions."""
+    template = yaml.safe_load((ROOT / "adapter/include/profile_template.yml").read_text())
+
+    def answer(text: str, default: object = None, **_: object) -> object:
+        return choice if text.startswith("[1]") else "sc://there:15002" if default is None else default
+
+    monkeypatch.setattr("click.prompt", answer)
+    asked: Any = InitTask.generate_target_from_input
+    target = asked(SimpleNamespace(generate_target_from_input=partial(asked, None)), template["prompts"], {})
+    made = SparkStreamingCredentials.from_dict(target)
+    assert (made.schema, made.method) == ("analytics", "connect" if choice == 4 else "session")
+
+
+def test_the_sample_profiles_are_valid() -> None:
+    """dbt renames the first line's profile, so that has to be the only one."""
+    samples = yaml.safe_load((ROOT / "adapter/include/sample_profiles.yml").read_text())
+    (profile,) = samples.values()
+    for target in profile["outputs"].values():
+        assert target.pop("type") == "spark_streaming"
+        assert target.pop("threads") == 2
+        SparkStreamingCredentials.validate(target)
+        SparkStreamingCredentials.from_dict(target)

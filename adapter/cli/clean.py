@@ -11,6 +11,7 @@ from ..stream.common.errors import StreamError
 from ..stream.common.identifiers import joined, parts
 from ..stream.lifecycle import orphans
 from ..stream.run import runner
+from ..util.text import counted
 from .project import DbtProject, ProjectError, Selection, project_errors
 
 
@@ -47,12 +48,12 @@ def clean(
             except StreamError as problem:
                 yield f"{problem.msg} Its files were left alone."
                 continue
-            yield f"{model.name}: {len(found.files)} files that no commit knows {would} removed."
+            yield f"{model.name}: {counted(len(found.files), 'file')} that no commit knows {would} removed."
             yield from (f"  {file}" for file in found.files)
             yield from found.left_alone
         files = orphans.of_storage(storage, before, not dry_run)
         if files:
-            yield f"{storage.root}: {len(files)} halves of files {would} removed."
+            yield f"{storage.root}: {counted(len(files), 'half', 'halves')} of files {would} removed."
             yield from (f"  {file}" for file in files)
         schemas = {joined(parts(model.target)[:-1]) for model in models}
         for gone in orphans.dropped(session, storage, sorted(schemas)):

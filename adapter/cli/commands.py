@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from importlib import import_module
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -43,22 +44,26 @@ def _takes_selection(command: Command) -> Command:
 
 
 def _takes_models(command: Command) -> Command:
-    """Decorates a command with an argument MODEL, or ``--select`` and ``--exclude`` instead.
+    """Decorates a command with arguments MODEL …, or ``--select`` and ``--exclude`` instead.
 
-    The command gets the names of the models, and whether they were selected.
+    The command gets the names of the models, and whether there may be several.
     """
 
     def with_names(
-        project: DbtProject, model: str | None, select: Sequence[str], exclude: Sequence[str], **others: Any
+        project: DbtProject,
+        models: Sequence[str],
+        select: Sequence[str],
+        exclude: Sequence[str],
+        **others: Any,
     ) -> None:
         is_selected = bool(select or exclude)
-        if is_selected == (model is not None):
-            raise click.UsageError("Name one model, or select models with --select.")
-        names = [str(model)]
+        if is_selected == bool(models):
+            raise click.UsageError("Name models, or select models with --select.")
+        names = list(models)
         if is_selected:
             with _sentences():
                 names = project.selected(Selection(tuple(select), tuple(exclude)))
-        command(project, names, is_selected, **others)
+        command(project, names, is_selected or len(names) > 1, **others)
 
     with_names.__name__, with_names.__doc__ = command.__name__, command.__doc__
     for option, what in (
@@ -66,7 +71,43 @@ def _takes_models(command: Command) -> Command:
         (("--select", "-s"), "dbt's node selection, instead of MODEL."),
     ):
         with_names = click.option(*option, cls=MultiWordOption, help=what)(with_names)
-    return click.argument("model", required=False)(with_names)
+    return click.argument("models", metavar="MODEL...", nargs=-1)(with_names)
+
+
+def _takes_model(name: str | None = None, optional: bool = False) -> Callable[[Command], Command]:
+    """Returns a decorator for a command with an argument MODEL, or ``--select`` of one model instead.
+
+    Args:
+        name: the argument after it, if there is one.
+        optional: whether that may be left out.
+    """
+    arguments = ["model", *([name] if name else [])]
+
+    def decorated(command: Command) -> Command:
+        def with_name(project: DbtProject, words: Sequence[str], select: str | None, **options: Any) -> None:
+            left = list(words)
+            if select is not None:
+                with _sentences():
+                    names = project.selected(Selection((*select.split(),)))
+                    if len(names) > 1:
+                        raise ProjectError(
+                            f"{select} selects {len(names)} models, and this is for one at a time: {', '.join(names)}."
+                        )
+                left = [*names, *left]
+            if not left:
+                raise click.UsageError("Name a model, or select one with --select.")
+            if len(left) < len(arguments) and not optional:
+                raise click.UsageError(f"Missing argument '{arguments[-1].upper()}'.")
+            if len(left) > len(arguments):
+                raise click.UsageError(f"Got unexpected extra argument ({left[-1]}).")
+            command(project, **dict(zip_longest(arguments, left)), **options)
+
+        with_name.__name__, with_name.__doc__ = command.__name__, command.__doc__
+        made = click.option("--select", "-s", help="dbt's node selection, instead of MODEL.")(with_name)
+        named = f"[{name.upper()}]" if name and optional else (name or "").upper()
+        return click.argument("words", metavar=f"MODEL {named}".strip(), nargs=-1)(made)
+
+    return decorated
 
 
 @click.group(cls=Main, context_settings={"help_option_names": ["-h", "--help"]})
@@ -77,11 +118,11 @@ def main() -> None:
 
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--sql/--no-sql", default=True, show_default=True, help="Print the SQL of a micro-batch, too.")
+@click.option("--sql", is_flag=True, help="Print the SQL of a micro-batch, too.")
 @click.pass_obj
 @_takes_models
-def explain(project: DbtProject, names: Sequence[str], is_selected: bool, as_json: bool, sql: bool) -> None:
-    """Show the plan of MODEL: its tree of operators, their state, and the SQL of a micro-batch."""
+def explain(project: DbtProject, names: Sequence[str], has_several: bool, as_json: bool, sql: bool) -> None:
+    """Show the plan of MODEL: its operators and their state. Spark is not started."""
     from .explain import as_json as plan_as_json
     from .explain import print_plan
 
@@ -89,7 +130,7 @@ def explain(project: DbtProject, names: Sequence[str], is_selected: bool, as_jso
         compiled = [project.compiled_with_known(name) for name in names]
         if as_json:
             found = [plan_as_json(*each) for each in compiled]
-            _print_json(found if is_selected else found[0])
+            _print_json(found if has_several else found[0])
         else:
             for node, known in compiled:
                 print_plan(node, known, sql)
@@ -103,7 +144,7 @@ def explain(project: DbtProject, names: Sequence[str], is_selected: bool, as_jso
 @click.pass_obj
 @_takes_selection
 def status(project: DbtProject, selection: Selection, by_part: bool, as_json: bool) -> None:
-    """Show the last progress of each model: batches, rows, watermark, lag, state."""
+    """Show the state and the progress of each model. Spark is not started."""
     from .status import collect, print_state, print_table
 
     with _sentences():
@@ -134,7 +175,7 @@ def status(project: DbtProject, selection: Selection, by_part: bool, as_json: bo
 def run(
     project: DbtProject, selection: Selection, every: str, max_restarts: int | None, fail_fast: bool
 ) -> None:
-    """Keep the selected models up to date until Ctrl-C. Each is started and restarted on its own."""
+    """Keep models up to date until Ctrl-C. Each is started and restarted on its own."""
     with _sentences(), interrupts() as signals:
         # The import takes seconds on a busy machine; a signal in that time ends the process at once.
         imported = threading.Thread(target=import_module, args=(f"{__package__}.run",), daemon=True)
@@ -163,8 +204,8 @@ def run(
 @click.option("--timeout", type=float, default=60, show_default=True, help="Seconds to wait for the end.")
 @click.pass_obj
 @_takes_models
-def stop(project: DbtProject, names: Sequence[str], is_selected: bool, timeout: float) -> None:
-    """Stop a run of MODEL in another process, after its current micro-batch."""
+def stop(project: DbtProject, names: Sequence[str], has_several: bool, timeout: float) -> None:
+    """Stop a run of MODEL in another process. It ends after its current micro-batch."""
     from .stop import stop_model
 
     with _sentences():
@@ -173,18 +214,21 @@ def stop(project: DbtProject, names: Sequence[str], is_selected: bool, timeout: 
 
 
 @main.command()
-@click.argument("model")
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @click.pass_obj
-def reset(project: DbtProject, model: str, yes: bool) -> None:
-    """Forget MODEL: its table, its state, and how far it has read."""
+@_takes_models
+def reset(project: DbtProject, names: Sequence[str], has_several: bool, yes: bool) -> None:
+    """Delete table, state and offsets of MODEL. The next run starts from its sources' beginning."""
     from .stop import reset_model
 
     with _sentences():
-        if not yes:
-            table = project.table_of(model)
-            click.confirm(f"Drop {table}, the table of {model}, its state and its checkpoint?", abort=True)
-        click.echo(reset_model(project, model))
+        for model in names:
+            if not yes:
+                table = project.table_of(model)
+                click.confirm(
+                    f"Drop {table}, the table of {model}, its state and its checkpoint?", abort=True
+                )
+            click.echo(reset_model(project, model))
 
 
 @main.command()
@@ -204,7 +248,7 @@ def reset(project: DbtProject, model: str, yes: bool) -> None:
 def clean(
     project: DbtProject, selection: Selection, older_than: str, dropped: bool, dry_run: bool, yes: bool
 ) -> None:
-    """Remove files that killed runs have left behind. Models that are running are skipped."""
+    """Remove files that killed runs have left. Models that are running are skipped."""
     from .clean import clean as clean_models
 
     with _sentences():
@@ -217,8 +261,8 @@ def clean(
 @main.command()
 @click.pass_obj
 @_takes_models
-def flush(project: DbtProject, names: Sequence[str], is_selected: bool) -> None:
-    """Close all open windows of MODEL, as at the end of its input. Later rows for them are dropped as late."""
+def flush(project: DbtProject, names: Sequence[str], has_several: bool) -> None:
+    """Close all open windows of MODEL now. Their results are written; rows that come later for them are dropped as late."""
     from .flush import flush_model
 
     with _sentences():
@@ -227,24 +271,27 @@ def flush(project: DbtProject, names: Sequence[str], is_selected: bool) -> None:
 
 
 @main.command()
-@click.argument("model")
 @click.option("--start", type=click.DateTime(), required=True, help="The first instant, in UTC.")
 @click.option("--end", type=click.DateTime(), required=True, help="The instant after the last one, in UTC.")
 @click.pass_obj
-def backfill(project: DbtProject, model: str, start: datetime, end: datetime) -> None:
-    """Recompute closed windows of MODEL from its sources. Its state stays as it is."""
+@_takes_models
+def backfill(
+    project: DbtProject, names: Sequence[str], has_several: bool, start: datetime, end: datetime
+) -> None:
+    """Recompute closed windows of MODEL. They are read from its sources; its state stays as it is."""
     from .backfill import backfill_model
 
     with _sentences():
-        click.echo(backfill_model(project, model, start, end))
+        for model in names:
+            click.echo(backfill_model(project, model, start, end))
 
 
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 @_takes_models
-def verify(project: DbtProject, names: Sequence[str], is_selected: bool, as_json: bool) -> None:
-    """Compare the table of MODEL with a batch run of its text over the same input. Neither is touched."""
+def verify(project: DbtProject, names: Sequence[str], has_several: bool, as_json: bool) -> None:
+    """Compare the table of MODEL with a batch run. It is of the model's text over the same input; nothing is changed."""
     from .verify import print_verified
     from .verify import verify as verify_model
 
@@ -255,7 +302,7 @@ def verify(project: DbtProject, names: Sequence[str], is_selected: bool, as_json
             if not as_json:
                 print_verified(found[-1])
         if as_json:
-            _print_json(found if is_selected else found[0])
+            _print_json(found if has_several else found[0])
     if not all(each["equal"] for each in found):
         sys.exit(1)
 
@@ -265,7 +312,9 @@ def verify(project: DbtProject, names: Sequence[str], is_selected: bool, as_json
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Overwrite files in FOLDER.")
 def translate(file: Path, folder: Path | None, force: bool) -> None:
-    """Write FILE, a script of Flink SQL, as a dbt project in FOLDER, and list what has no translation."""
+    """Write a script of Flink SQL as a dbt project. FILE is the script, FOLDER the project; what has no
+    translation is listed.
+    """
     from .translate import translate_file
 
     with _sentences():
@@ -273,21 +322,31 @@ def translate(file: Path, folder: Path | None, force: bool) -> None:
             click.echo(line)
 
 
+@main.command()
+@click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path), default="web_orders")
+def demo(folder: Path) -> None:
+    """Make a dbt project that runs, in DIR (web_orders)."""
+    from .demo import make_demo
+
+    with _sentences():
+        click.echo(make_demo(folder))
+
+
 @main.group()
 def state() -> None:
-    """Inspect the state of a model, compare it with an edited query, save it, and restore it."""
+    """Show, compare, save, restore and edit the state of a model."""
 
 
 @state.command("show")
-@click.argument("model")
 @click.option("--sample", type=click.IntRange(min=0), default=0, help="Rows to show of each part.")
 @click.option(
     "--key", "keys", multiple=True, help="Only rows with this value: COLUMN=VALUE. May be repeated."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
+@_takes_model()
 def show_state(project: DbtProject, model: str, sample: int, keys: Sequence[str], as_json: bool) -> None:
-    """Show the state of MODEL: parts, columns, rows, bytes, files, age."""
+    """Show the parts of a state: columns, rows, bytes, files, age."""
     from .state import print_state, show
 
     with _sentences():
@@ -299,11 +358,13 @@ def show_state(project: DbtProject, model: str, sample: int, keys: Sequence[str]
 
 
 @state.command("diff")
-@click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
+@_takes_model()
 def diff_state(project: DbtProject, model: str, as_json: bool) -> None:
-    """Show how the next run of MODEL would migrate its state: kept, new, removed, or why it would stop."""
+    """Show what an edited query does to the state. What is kept, new and removed, or why the next
+    run of MODEL would stop.
+    """
     from .state import diff, print_diff
 
     with _sentences():
@@ -315,16 +376,15 @@ def diff_state(project: DbtProject, model: str, as_json: bool) -> None:
 
 
 @state.command("savepoint")
-@click.argument("model")
-@click.argument("name", required=False)
 @click.option("--list", "listing", is_flag=True, help="List the savepoints, as without a name.")
 @click.option("--delete", "gone", metavar="NAME", help="Delete a savepoint.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 @click.pass_obj
+@_takes_model("name", optional=True)
 def savepoint(
     project: DbtProject, model: str, name: str | None, listing: bool, gone: str | None, as_json: bool
 ) -> None:
-    """Save MODEL under a NAME: state, table, changelog, and how far it has read."""
+    """Save MODEL under a NAME, or list its savepoints. State, table, changelog, and how far it has read are kept."""
     from . import savepoints
 
     with _sentences():
@@ -345,9 +405,8 @@ def savepoint(
 
 
 @state.command("restore")
-@click.argument("model")
-@click.argument("name")
 @click.pass_obj
+@_takes_model("name")
 def restore_state(project: DbtProject, model: str, name: str) -> None:
     """Restore MODEL from its savepoint NAME. The next run reads again what came since."""
     from .savepoints import restore
@@ -357,17 +416,17 @@ def restore_state(project: DbtProject, model: str, name: str) -> None:
 
 
 @state.command("clone")
-@click.argument("model")
 @click.option("--from", "original", metavar="MODEL", help="The model of the project to copy. Default: MODEL.")
 @click.option(
     "--from-target", "target", help="The profile's target of the model to copy. Default: the current target."
 )
 @click.option("--savepoint", help="The savepoint to copy. Default: the current state.")
 @click.pass_obj
+@_takes_model()
 def clone_state(
     project: DbtProject, model: str, original: str | None, target: str | None, savepoint: str | None
 ) -> None:
-    """Start MODEL, which must be empty, from a copy of another model's state, rows and offsets."""
+    """Start MODEL from a copy of another model. State, rows and offsets are copied; MODEL must be empty."""
     from .clone import clone
 
     with _sentences():
@@ -375,14 +434,14 @@ def clone_state(
 
 
 @state.command("bootstrap")
-@click.argument("model")
 @click.option(
     "--from", "table", required=True, help="An Iceberg table with the columns of the model's stream."
 )
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @click.pass_obj
+@_takes_model()
 def bootstrap(project: DbtProject, model: str, table: str, yes: bool) -> None:
-    """Rebuild MODEL from the rows of a table, and continue at the current offset of its source."""
+    """Rebuild MODEL from the rows of a table. It continues at the current offset of its source."""
     from .bootstrap import bootstrap as bootstrap_model
 
     with _sentences():
@@ -395,7 +454,6 @@ def bootstrap(project: DbtProject, model: str, table: str, yes: bool) -> None:
 
 
 @state.command("edit")
-@click.argument("model")
 @click.option(
     "--sql",
     "statement",
@@ -408,8 +466,9 @@ def bootstrap(project: DbtProject, model: str, table: str, yes: bool) -> None:
 )
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would change, and change nothing.")
 @click.pass_obj
+@_takes_model()
 def edit_state(project: DbtProject, model: str, statement: str | None, source: str | None, dry: bool) -> None:
-    """Change rows of the state of MODEL, in one commit that `state undo` reverts."""
+    """Change rows of the state of MODEL. It is one commit, which `state undo` reverts."""
     from .state_edit import edit
 
     with _sentences():
@@ -417,10 +476,10 @@ def edit_state(project: DbtProject, model: str, statement: str | None, source: s
 
 
 @state.command("undo")
-@click.argument("model")
 @click.pass_obj
+@_takes_model()
 def undo(project: DbtProject, model: str) -> None:
-    """Revert the last edit, restore, or migration of the state of MODEL."""
+    """Revert the last edit, restore or migration of MODEL."""
     from .savepoints import restore
 
     with _sentences():
@@ -429,17 +488,17 @@ def undo(project: DbtProject, model: str) -> None:
 
 @main.group()
 def deploy() -> None:
-    """Build a new version of a model next to the old one, and swap them (blue/green)."""
+    """Build a new version of a model and swap it in (blue/green)."""
 
 
 @deploy.command("init")
-@click.argument("model")
 @click.option(
     "--full-refresh", "-f", "restart", is_flag=True, help="Rebuild the new version from the beginning."
 )
 @click.pass_obj
+@_takes_model()
 def deploy_init(project: DbtProject, model: str, restart: bool) -> None:
-    """Build the new version of MODEL next to the old one, from its sources' beginning; or continue it."""
+    """Build a new version of MODEL, or continue it. It starts from its sources' beginning, next to the old one."""
     from .deploy import init
 
     with _sentences():
@@ -447,11 +506,11 @@ def deploy_init(project: DbtProject, model: str, restart: bool) -> None:
 
 
 @deploy.command("status")
-@click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
+@_takes_model()
 def deploy_status(project: DbtProject, model: str, as_json: bool) -> None:
-    """Show the progress of the old and the new version of MODEL, and whether the new one has caught up."""
+    """Show how far both versions of MODEL are."""
     from .deploy import status as status_of
     from .deploy import told
 
@@ -464,10 +523,10 @@ def deploy_status(project: DbtProject, model: str, as_json: bool) -> None:
 
 
 @deploy.command("await")
-@click.argument("model")
 @click.pass_obj
+@_takes_model()
 def deploy_await(project: DbtProject, model: str) -> None:
-    """Run the new version of MODEL until it has read all that the old one has."""
+    """Run the new version of MODEL until it has caught up. It has then read all that the old one has."""
     from .deploy import wait
 
     with _sentences():
@@ -475,9 +534,9 @@ def deploy_await(project: DbtProject, model: str) -> None:
 
 
 @deploy.command("promote")
-@click.argument("model")
 @click.option("--force", is_flag=True, help="Promote even if the old version has read more.")
 @click.pass_obj
+@_takes_model()
 def deploy_promote(project: DbtProject, model: str, force: bool) -> None:
     """Give the new version the name of MODEL. The old one is kept until `deploy cleanup`."""
     from .deploy import promote
@@ -487,10 +546,10 @@ def deploy_promote(project: DbtProject, model: str, force: bool) -> None:
 
 
 @deploy.command("rollback")
-@click.argument("model")
 @click.pass_obj
+@_takes_model()
 def deploy_rollback(project: DbtProject, model: str) -> None:
-    """Give the old version of MODEL its name again, after `deploy promote`."""
+    """Give the old version of MODEL its name again."""
     from .deploy import roll_back
 
     with _sentences():
@@ -498,11 +557,11 @@ def deploy_rollback(project: DbtProject, model: str) -> None:
 
 
 @deploy.command("cleanup")
-@click.argument("model")
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @click.pass_obj
+@_takes_model()
 def deploy_cleanup(project: DbtProject, model: str, yes: bool) -> None:
-    """Drop the other version of MODEL: the old one after `deploy promote`, else the new one."""
+    """Drop the other version of MODEL. That is the old one after `deploy promote`, else the new one."""
     from .deploy import clean_up
 
     with _sentences():

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.table import Table
@@ -29,7 +29,9 @@ from ..query.sql import intervals
 from ..query.windows.emission import Emission
 from ..sources.stream_source import as_written
 from ..util.quoting import shown_time
+from ..util.text import counted
 from .project import ProjectError
+from .terminal import terminal
 
 _LONGEST = 300
 """Maximum length of an operator's description on the terminal. The JSON has the whole description."""
@@ -92,7 +94,7 @@ def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, An
     }
 
 
-def print_plan(node: Mapping[str, Any], known: Mapping[str, Known], sql: bool = True) -> None:
+def print_plan(node: Mapping[str, Any], known: Mapping[str, Known], sql: bool = False) -> None:
     """Prints a model's plan on the terminal.
 
     Args:
@@ -101,7 +103,7 @@ def print_plan(node: Mapping[str, Any], known: Mapping[str, Known], sql: bool = 
         sql: whether to print the SQL of a micro-batch.
     """
     found = _explained(node, known)
-    console = Console()
+    console = terminal()
     console.print(
         f"[bold]{node['name']}[/bold]  {node['config']['materialized']}  → {node['relation_name']}\n"
     )
@@ -205,12 +207,14 @@ def _watermark(found: _Explained) -> str:
 
 def _streams(found: _Explained) -> Table:
     table = Table(title="Streams", title_justify="left", box=None, title_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("relation", "columns read", "event time", "watermark"):
+    names = [as_written(relation(stream.relation)) for stream in found.plan.streams]
+    table.add_column("relation", header_style="dim", overflow="fold", min_width=max(map(len, names)))
+    for heading in ("columns read", "event time", "watermark"):
         table.add_column(heading, header_style="dim", overflow="fold")
-    for stream in found.plan.streams:
+    for name, stream in zip(names, found.plan.streams, strict=True):
         columns = "all" if stream.columns is None else "those the query names"
         table.add_row(
-            as_written(relation(stream.relation)),
+            name,
             columns,
             shown_time(stream.event_time or "computed"),
             _watermark(found),
@@ -307,7 +311,7 @@ def _mini_batch(found: _Explained) -> str:
         limits.append(f"one every {interval} while the stream keeps going")
     hint = found.plan.mini_batch
     if hint is not None and hint.rows is not None:
-        limits.append(f"of at most {hint.rows:,} rows, as far as the sources can tell")
+        limits.append(f"of at most {counted(hint.rows, 'row')}, as far as the sources can tell")
     return f"Micro-batches: {'; '.join(limits)}." if limits else ""
 
 

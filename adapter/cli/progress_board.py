@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.text import Text
 
 from ..stream.progress.unreadable_rows import in_progress
 from ..util.text import counted
@@ -44,10 +45,11 @@ class ProgressBoard:
             with suppress(OSError, ValueError):
                 self._live.stop()
 
-    def show(self, found: Sequence[Mapping[str, Any]]) -> None:
+    def show(self, found: Sequence[Mapping[str, Any]], header: str = "") -> None:
         """Shows the health and progress of models.
 
         Args:
+            header: a line above the table, on a terminal.
             found: an entry per model as `status.collect` returns it, with ``is_new``: whether its metrics are from this
                 process.
         """
@@ -60,10 +62,16 @@ class ProgressBoard:
             shown.append({**entry, "rows_per_second": rate.per_second})
         if self._live:
             with suppress(OSError, ValueError):
-                self._live.update(table_of(shown, self._console.width), refresh=True)
+                table = table_of(shown, self._console.width)
+                self._live.update(Group(Text(header, style="dim"), table), refresh=True)
         else:
             for entry in shown:
                 self._print_batch(entry)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a table is shown, on a terminal."""
+        return self._live is not None
 
     def say(self, line: str) -> None:
         """Prints a line, above the table if there is one."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, TextIO
 
 from ..environment import Environment
@@ -154,6 +156,7 @@ class Service:
         streams = RunningModels(self._streams, self._preparer, environment.session, every)
         self._board = ProgressBoard()
         self.supervisor = Supervisor(names, streams.run, policy, fail_fast, say=self._board.say)
+        self._began = time.monotonic()
         self._publisher: Publisher = publisher(environment.storage)
         self._published: dict[str, Health] = {}
         self._watch = _Watch(environment, streams, self.supervisor, self._streams, self._board.say)
@@ -177,6 +180,10 @@ class Service:
     def run(self, signals: Signals) -> bool:
         """Supervises the models until all have ended or a signal arrives. Returns whether none failed."""
         with self._board:
+            self._board.say(
+                f"Starting {counted(len(self._models), 'model')}: {', '.join(self._models)}. Ctrl-C stops them after the "
+                "micro-batches that they are in."
+            )
             self._watch.start()
             end: str | None = None
             while not self.supervisor.is_over and not signals and end is None:
@@ -189,7 +196,9 @@ class Service:
             elif end is not None:
                 self.supervisor.fail(end)
             with suppress(Exception):
-                self._show()
+                self._show(f"stopped after {clock(time.monotonic() - self._began)}")
+                if not self._board.is_live:
+                    self._say_what_was_committed()
         self._publisher.settle(1.5)
         failed = self.supervisor.failed
         signals.exit_code = 1 if failed else 0
@@ -219,12 +228,42 @@ class Service:
                 self.supervisor.stop(name)
             self.supervisor.models[name].note = self._watch.notes.get(name)
         self._watch.look()
-        self._show()
+        self._show(self._header())
         if not self._is_up:
             self._print_models_up()
 
-    def _show(self) -> None:
-        """Shows and publishes the health of the models."""
+    def _header(self) -> str:
+        """Returns the line above the table: how long the service is up, when it looks for rows, and how it ends."""
+        looks = [
+            looks_in(stream.trigger, time.time())
+            for stream in self._streams.values()
+            if stream.trigger is not None
+        ]
+        parts = [
+            f"up {clock(time.monotonic() - self._began)}",
+            *([min(looks)[1]] if looks else []),
+            "Ctrl-C stops",
+        ]
+        return " · ".join(parts)
+
+    def _say_what_was_committed(self) -> None:
+        for name, stream in self._streams.items():
+            if stream.latest is not None:
+                before: Mapping[str, int] = (stream.before or {}).get("total", {})
+                rows_in, rows_out = (
+                    max(0, stream.latest["total"][each] - before.get(each, 0))
+                    for each in ("rows_in", "rows_out")
+                )
+                self._board.say(
+                    f"{name}: {counted(rows_in, 'row')} in and {rows_out:,} out since it was started."
+                )
+
+    def _show(self, header: str) -> None:
+        """Shows and publishes the health of the models.
+
+        Args:
+            header: the line above the table.
+        """
         found = []
         for name, stream in self._streams.items():
             health = self.supervisor.health(name)
@@ -240,7 +279,7 @@ class Service:
                     "is_new": stream.latest is not None,
                 }
             )
-        self._board.show(found)
+        self._board.show(found, header)
 
     def _is_ours(self, name: str) -> bool:
         """Returns whether this process, and no other, supervises a model."""
@@ -391,6 +430,29 @@ class _Watch:
         local = str(session.sparkContext.master).startswith("local")
         executors = None if local else max(0, int(context.getExecutorMemoryStatus().size()) - 1)
         self._dog.look(time.monotonic(), activities, executors)
+
+
+def clock(seconds: float) -> str:
+    """Returns a time span as a clock shows it.
+
+    >>> clock(42.7), clock(3 * 3600 + 125)
+    ('0:00:42', '3:02:05')
+    """
+    return str(timedelta(seconds=int(seconds)))
+
+
+def looks_in(trigger: str, now: float) -> tuple[float, str]:
+    """Returns the seconds until a model's next micro-batch may begin, and a phrase with them. Spark begins them at
+    multiples of the interval.
+
+    >>> looks_in("1 second", 0.4)[1], looks_in("30 seconds", 65.5)
+    ('looks for new rows every 1 second', (24.5, 'next look for new rows in 25 s'))
+    """
+    interval = intervals.parse(trigger) / 1e6
+    left = interval - now % interval
+    if interval <= 2:
+        return left, f"looks for new rows every {trigger}"
+    return left, f"next look for new rows in {math.ceil(left)} s"
 
 
 def _print(line: str, stream: TextIO | None = None) -> None:

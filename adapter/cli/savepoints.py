@@ -15,7 +15,7 @@ from ..stream.run.lock import check_free
 from ..stream.storage.savepoints import Savepoint, listed
 from .planned import planned
 from .project import DbtProject, owned_model, project_errors
-from .state import terminal
+from .terminal import terminal
 
 
 def savepoint(project: DbtProject, name: str, savepoint_name: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 
 from ..project import stream_node
@@ -19,6 +19,7 @@ from ..util.text import counted
 from .planned import planned
 from .project import DbtProject, ProjectError, project_errors
 from .status import bytes_text
+from .terminal import terminal
 
 
 def show(project: DbtProject, name: str, sample: int, keys: Sequence[str]) -> dict[str, Any]:
@@ -200,9 +201,3 @@ def _tables(found: Mapping[str, Any]) -> list[RenderableType]:
             table.add_row(*(str(row.get(name, "")) for name in names))
         made.append(table)
     return made
-
-
-def terminal() -> Console:
-    """Returns a console to print tables on; 200 columns wide if the output is a file or a pipe."""
-    console = Console()
-    return console if console.is_terminal else Console(width=200)

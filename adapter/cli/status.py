@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,11 +15,13 @@ from ..project import stream_node
 from ..project.model_names import label
 from ..service.health import FAILED, NEVER_RAN, RESTARTING, WAITING, read_health
 from ..stream.iceberg import owner
+from ..stream.progress import open_windows
 from ..stream.progress.report import lag_seconds, read_progress
 from ..stream.progress.unreadable_rows import in_progress
 from ..stream.progress.watermark import from_text
 from ..util.text import counted
 from .project import DbtProject, Selection, project_errors
+from .terminal import terminal
 
 
 def collect(project: DbtProject, selection: Selection) -> list[dict[str, Any]]:
@@ -51,9 +52,7 @@ def print_table(found: Sequence[dict[str, Any]], selection: Selection) -> None:
     if not found:
         click.echo(_none(selection))
         return
-    console = Console()
-    if not console.is_terminal:  # a file or a pipe has no width to fit in
-        console = Console(width=200)
+    console = terminal()
     console.print(table_of(found, console.width))
     for entry in found:
         for line in _remarks(entry):
@@ -61,13 +60,20 @@ def print_table(found: Sequence[dict[str, Any]], selection: Selection) -> None:
 
 
 def _remarks(entry: Mapping[str, Any]) -> list[str]:
-    """Returns the sentences on a model below the table: its error, its note, its unreadable rows."""
+    """Returns the sentences on a model below the table: its error, its note, its open windows, its unreadable rows."""
     lines = []
     if entry["last_error"] and entry["state"] in (FAILED, RESTARTING, WAITING):
         lines.append(str(entry["last_error"]))
     if entry["note"]:
         lines.append(str(entry["note"]))
-    if entry["progress"] is not None and (unreadable := in_progress(entry["progress"], "total")):
+    progress = entry["progress"]
+    if (
+        progress is not None
+        and (windows := open_windows.from_json(progress.get("windows")))
+        and windows.windows
+    ):
+        lines.append(f"{windows.described().partition(',')[0]}. {windows.advice(entry['model'])}")
+    if progress is not None and (unreadable := in_progress(progress, "total")):
         lines.append(f"{unreadable}, since its stream began")
     return lines
 
@@ -189,9 +195,7 @@ def _state_reads(parts: Sequence[Mapping[str, Any]]) -> str:
 
 def print_state(found: Sequence[Mapping[str, Any]]) -> None:
     """Prints what the last micro-batch of each model did with each part of its state."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
+    console = terminal()
     for entry in found:
         parts = ((entry["progress"] or {}).get("state") or {}).get("parts") or ()
         if parts:
@@ -211,7 +215,9 @@ def state_table(model: str, parts: Sequence[Mapping[str, Any]]) -> Table:
     for part in parts:
         last = part["last"]
         size = (
-            f"{part['rows']:,}\n{bytes_text(part['bytes'])}, {part['files']:,} files" if part["part"] else ""
+            f"{part['rows']:,}\n{bytes_text(part['bytes'])}, {counted(part['files'], 'file')}"
+            if part["part"]
+            else ""
         )
         table.add_row(
             part["operator"] or "",
@@ -239,7 +245,7 @@ def _lookups(lookups: dict[str, Any] | None) -> str:
 def _seconds(value: float | None) -> str:
     if value is None:
         return ""
-    return f"{_duration(abs(value))} {'ago' if value >= 0 else 'ahead'}"
+    return f"lag {_duration(value)}" if value >= 0 else f"{_duration(-value)} ahead"
 
 
 def _duration(seconds: float) -> str:

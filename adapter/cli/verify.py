@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -20,6 +19,7 @@ from ..stream.progress.watermark import to_text
 from ..util.text import agreeing, counted
 from .planned import Query, planned_with_query
 from .project import DbtProject, project_errors
+from .terminal import terminal
 
 
 def verify(project: DbtProject, name: str) -> dict[str, Any]:
@@ -84,9 +84,7 @@ def _as_json(name: str, found: Verified) -> dict[str, Any]:
 
 def print_verified(found: Mapping[str, Any]) -> None:
     """Prints the result of `verify`, with a sample of the rows that differ, on the terminal."""
-    console = Console()
-    if not console.is_terminal:  # a file or a pipe has no width to fit in
-        console = Console(width=200)
+    console = terminal()
     for line in lines(found):
         console.print(line, markup=False, highlight=False)
     for key, title in (("only_in_table", "Only in the table"), ("only_in_batch", "Only in batch")):

@@ -93,6 +93,7 @@ class SessionEnvironment(Environment):
         if self.storage.is_local:
             try:
                 os.makedirs(self.storage.warehouse, exist_ok=True)
+                self.storage.hide_from_git()
             except OSError as problem:
                 raise DbtRuntimeError(
                     f"The storage root {root} can't be written: {problem.strerror}. Name another "

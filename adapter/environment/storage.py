@@ -103,6 +103,12 @@ class Storage:
         """Returns a path under the root."""
         return posixpath.join(self.root, *parts)
 
+    def hide_from_git(self) -> None:
+        """Puts a ``.gitignore`` of everything in a root named ``.spark``, as it is by default inside a project."""
+        file = Path(self.path(".gitignore"))
+        if posixpath.basename(self.root) == ".spark" and not file.exists():
+            file.write_text("*\n", encoding="utf-8")
+
     def read_text(self, path: str) -> str | None:
         """Returns the content of a file, or None if it doesn't exist."""
         if is_local(path):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base import available
 from dbt.adapters.base.meta import AdapterMeta
+from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 from jinja2 import Undefined
 
@@ -79,6 +80,9 @@ else:
             "stream.sources.upstream",
         ),
     )
+
+
+logger = AdapterLogger("Spark")
 
 
 @dataclass(frozen=True)
@@ -188,6 +192,18 @@ class StreamingMethods(metaclass=AdapterMeta):
             known = streaming.known_in_batch(sql, graph, model, self.environment)
             planned = streaming.standing_text(sql, self._asks(), known)
         return self.typed(planned, sql)
+
+    @available.parse(lambda *arguments, **named: "")
+    def shown_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
+        """Returns the `standing_text` for `dbt show`, and notes where a model's table may have other rows."""
+        config = (model or {}).get("config") or {}
+        if config.get("materialized") in stream_config.MATERIALIZATIONS:
+            name = model["name"]
+            logger.info(
+                f"Model {name}: dbt show runs its query in batch, so it also has the windows that are still open. For the "
+                f"rows of its table: dbt show --inline \"select * from {{{{ ref('{name}') }}}}\""
+            )
+        return self.standing_text(sql, graph, model)
 
     @available.parse(lambda *arguments, **named: "")
     def view_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
@@ -451,6 +467,8 @@ class StreamingMethods(metaclass=AdapterMeta):
             # A stopped stream has unread input, so its windows stay open.
             if flush and not result.stopped:
                 result = result.followed_by(runner.flush(session, *plans[-1]))
+        if (note := streaming.note(streamed, program.inputs, result)) is not None:
+            logger.info(note)
         return streaming.response(result)
 
     def _noted_if_it_fails(self, model: Mapping[str, Any]) -> AbstractContextManager[None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from ..query.errors import QueryError
@@ -24,6 +23,7 @@ from ..stream.common.model import (
     Retention,
 )
 from ..util.sizes import size
+from ..util.text import did_you_mean
 
 SKIP = "skip"
 """Value of `on_running` that skips a model which ``dbt-stream run`` keeps up to date."""
@@ -154,12 +154,6 @@ _FLINKS = {
 """Flink's names of configs."""
 
 
-def _near(key: str) -> str:
-    """Returns the known config that a key may be a misspelling of, for a message."""
-    like = get_close_matches(_FLINKS.get(key.lower(), key.lower()), _TABLE, n=1, cutoff=0.75)
-    return f"; did you mean '{like[0]}'?" if like else ""
-
-
 def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
     """Returns a model's settings from its config.
 
@@ -226,7 +220,7 @@ def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
                 )
         elif key not in standard and key not in _OF_TABLES:
             raise QueryError(
-                f"config '{key}' is unknown for a streaming model{_near(key) or '.'} Its own are: "
+                f"config '{key}' is unknown for a streaming model{did_you_mean(_FLINKS.get(key.lower(), key), _TABLE)} Its own are: "
                 f"{', '.join(sorted(_TABLE))}. What is only meant for readers goes under 'meta'."
             )
 

@@ -25,8 +25,9 @@ from ..query.generation import generate
 from ..query.normalize.names import own_names
 from ..query.plan.operators.recompute import Recompute
 from ..query.plan.plan import Plan
+from ..query.plan.state.open_windows import open_windows
 from ..query.planner import plan_query, upsert_keys
-from ..query.program import Program, needs_time, with_texts
+from ..query.program import Program, StreamInput, needs_time, with_texts
 from ..query.rewrites import rewrite_configs, rewriting
 from ..query.sql import instants, intervals
 from ..query.sql.functions import QueryRunner
@@ -37,13 +38,15 @@ from ..sources.messages import said
 from ..sources.stream_source import as_written, stream_source
 from ..stream.common.errors import StreamError
 from ..stream.progress import unreadable_rows
+from ..util.macro_stack import AuthorsMacros
 from ..util.redaction import cause_of, without_secrets
-from ..util.text import counted
+from ..util.text import agreeing, counted, listed
 from . import changelogs, project_relations, stream_config
 from .stream_node import config, in_catalog, named
 
 if TYPE_CHECKING:
     # Running streams needs PySpark; planning doesn't.
+    from ..stream.common.model import StreamModel
     from ..stream.progress.result import StreamResult
 
 FLUSH = "flush"
@@ -97,6 +100,7 @@ class StreamResponse(AdapterResponse):
     lookup_requests: int = 0
     lookup_keys: int = 0
     watermark: str | None = None
+    windows: dict[str, Any] | None = None
     stopped: bool = False
     state: list[dict[str, Any]] = field(default_factory=list)
 
@@ -107,7 +111,9 @@ def sentences() -> Iterator[None]:
     try:
         yield
     except QueryError as problem:
-        raise CompilationError(without_secrets(problem)) from cause_of(problem)
+        raised = CompilationError(without_secrets(problem))
+        raised.stack = AuthorsMacros()
+        raise raised from cause_of(problem)
     except StreamError as problem:
         raise DbtRuntimeError(str(problem)) from cause_of(problem)
     except spark_exceptions() as problem:
@@ -225,7 +231,11 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
         made = generate.program(found, settings.emission, settings.upsert, settings.state_ttl)
         if not needs_time(made):
             made = replace(made, inputs=tuple(replace(each, needs_time=False) for each in made.inputs))
-        made = replace(made, operators=partial(_operators, node, found, made, settings))
+        made = replace(
+            made,
+            operators=partial(_operators, node, found, made, settings),
+            open_windows=tuple(open_windows(each, settings.emission) for each in found.dataflow.windowed),
+        )
         if not settings.allow_recompute and made.upsert is not None and made.upsert.is_whole:
             _refuse_recompute(["its result as a whole"])
         if not settings.unique_key:
@@ -471,6 +481,8 @@ def response(result: StreamResult) -> StreamResponse:
     message = f"{counted(result.rows_in, 'row')} in, {result.rows_out:,} out, {batches}"
     if result.stopped:
         message = f"stopped before the end of its input, {message}"
+    if result.windows is not None and result.windows.windows:
+        message += f", {result.windows.described()}"
     if result.unreadable:
         message += f", {unreadable_rows.described(result.unreadable)}"
     if result.lookup_requests:
@@ -492,8 +504,46 @@ def response(result: StreamResult) -> StreamResponse:
         lookup_requests=result.lookup_requests,
         lookup_keys=result.lookup_keys,
         watermark=watermark,
+        windows=None if result.windows is None else result.windows.as_json(),
         stopped=result.stopped,
         state=[each.as_dict("run") for each in result.state],
+    )
+
+
+def note(model: StreamModel, inputs: Sequence[StreamInput], result: StreamResult) -> str | None:
+    """Returns the sentence that says why a run that read rows emitted none; None if it needn't be said.
+
+    Args:
+        model: the model.
+        inputs: its streams.
+        result: the result of the run.
+    """
+    if not result.rows_in or result.rows_out:
+        return None
+    no_results = f"Model {model.name}: {counted(result.rows_in, 'row')} in and no results, because"
+    if result.windows is not None and (windows := result.windows.windows):
+        are_open = "its window is" if windows == 1 else f"its {windows:,} windows are"
+        return f"{no_results} {are_open} still open. {result.windows.advice(model.name)}"
+    if result.late_rows + result.null_time_rows < result.rows_in:
+        return None
+    if not result.null_time_rows:
+        return (
+            f"{no_results} {agreeing(result.rows_in, 'the row is', 'all rows are')} late: the windows they belong to have "
+            "closed. The config watermark says how far rows may be out of order, as in watermark: '10 minutes'."
+        )
+    times = listed(sorted({each.event_time for each in inputs if each.event_time}) or ["event_time"])
+    by_line = any(
+        each.format == "json" and "multiline" not in map(str.lower, each.options) for each in model.sources
+    )
+    return (
+        f"{no_results} {counted(result.null_time_rows, 'row')} of {result.rows_in:,} "
+        f"{agreeing(result.null_time_rows, 'has', 'have')} no event time. Check that {times} is in the source's data, with "
+        "the name and type of its schema"
+        + (
+            ", and that each line is a JSON object; for an array set the option multiLine: true."
+            if by_line
+            else "."
+        )
     )
 
 

@@ -334,6 +334,24 @@ class Upsert:
 
 
 @dataclass(frozen=True)
+class OpenWindowQuery:
+    """A query for the windows of a state table that have rows and whose on-time firing is still to come."""
+
+    part: str
+    sql: str
+    """Query over ``state`` for the ``first`` and the ``last`` end of windows that contain a slice, in microseconds of the
+    windows' time zone. Of sessions it has one row, for all that end after ``:watermark``, with their number as ``sessions``.
+    """
+    step: int
+    """Distance between the ends of windows that contain a slice."""
+    grows: bool
+    """Whether the windows that contain a slice are steps of one window."""
+    time_zone: str | None = None
+    complete: int = 0
+    """Microseconds from a window's end until its on-time firing."""
+
+
+@dataclass(frozen=True)
 class MiniBatch:
     """Limits of the size of a micro-batch."""
 
@@ -385,6 +403,8 @@ class Program:
     """Whether the output may have rows before the streams have any: a global aggregate has one, over 0 rows."""
     signature: Signature = field(default_factory=Signature)
     """Everything that the state depends on. Stored with the state and compared in the next run."""
+    open_windows: tuple[OpenWindowQuery, ...] = field(default=(), compare=False, repr=False)
+    """Queries for the windows that are open, which runs tell about."""
     operators: Callable[[], Mapping[str, str]] | None = field(default=None, compare=False, repr=False)
     """Returns the operator of each state table, under its name in `dbt-stream explain`. None if it wasn't
     requested."""

@@ -36,6 +36,8 @@ class RunningModel:
     """The watch for a stop request by `dbt-stream stop`."""
     before: Mapping[str, Any] | None = None
     """The last progress of earlier processes."""
+    trigger: str | None = None
+    """The interval between its micro-batches, once it follows its streams."""
     running: RunningStream | None = None
     """The stream while it runs."""
 
@@ -119,10 +121,11 @@ class RunningModels:
                 if _wait(stream, running, attempt, taken):
                     return
                 running.follow(prepared.trigger or self._every)
+                stream.trigger = prepared.trigger or self._every
                 attempt.phase = RUNNING
                 _wait(stream, running, attempt, taken)
             finally:
-                stream.running = None
+                stream.running = stream.trigger = None
 
     def activity(self, name: str) -> str | None:
         """Returns a description of a stream's current work, or None if it waits for rows. Queries Spark."""

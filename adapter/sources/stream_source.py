@@ -13,6 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from ..util.quoting import quote
 from ..util.redaction import is_secret, kind_of, remember, without_recognised, without_secrets
+from ..util.text import did_you_mean
 from . import file_options, messages, profile_connections, source_tables, unreadable
 from .limits import without_limits
 
@@ -128,7 +129,8 @@ def _check_keys(name: str, config: Any) -> None:
     for key in config:
         if key not in KEYS:
             raise DbtRuntimeError(
-                f"Source {name}: '{key}' is not a key of 'stream'. Known keys are: {', '.join(sorted(KEYS))}."
+                f"Source {name}: '{key}' is not a key of 'stream'{did_you_mean(key, KEYS)} "
+                f"Known keys are: {', '.join(sorted(KEYS))}."
             )
 
 
@@ -224,9 +226,11 @@ _TABLES = {"delta": "Delta", "hudi": "Hudi"}
 
 def _unknown(format: str) -> str:
     """Returns why streams can't have a format, and what to write instead."""
-    known = f"Formats are {', '.join((ICEBERG, KAFKA, *FILE_FORMATS))}."
+    formats = (ICEBERG, KAFKA, *FILE_FORMATS)
+    known = f"Formats are {', '.join(formats)}."
+    like = did_you_mean(format, formats)
     if (tables := _TABLES.get(format.lower())) is None:
-        return f"its 'format' is {without_secrets(repr(format))}, which no stream is read in. {known}"
+        return f"its 'format' is {without_secrets(repr(format))}, which no stream is read in{like} {known}"
     return (
         f"its 'format' is {format}, and {tables} tables aren't read as streams. Leave 'stream' out to read the table in "
         "batch; for a stream, have an incremental model copy the rows that come to an Iceberg table, and read that. "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 
 def counted(number: int, what: str, many: str | None = None) -> str:
@@ -30,3 +31,18 @@ def listed(names: Sequence[str]) -> str:
     ('a', 'a, b and c')
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def did_you_mean(name: object, known: Iterable[str], end: str = ".") -> str:
+    """Returns the end of a sentence about a name that isn't known: the known one that it may be a misspelling of.
+
+    Args:
+        name: what was written.
+        known: the names that there are.
+        end: what ends the sentence where none is like it.
+
+    >>> did_you_mean("formt", ["format", "path"]), did_you_mean("x", ["format"])
+    ("; did you mean 'format'?", '.')
+    """
+    like = get_close_matches(str(name).lower(), {each.lower(): each for each in known}, n=1, cutoff=0.7)
+    return f"; did you mean '{like[0]}'?" if like else end

@@ -45,7 +45,7 @@
 
 
 {% macro spark_streaming__get_limit_sql(sql, limit) -%}
-  {{ return(default__get_limit_sql(adapter.standing_text(sql, graph, model if model is defined else none), limit)) }}
+  {{ return(default__get_limit_sql(adapter.shown_text(sql, graph, model if model is defined else none), limit)) }}
 {%- endmacro %}
 
 

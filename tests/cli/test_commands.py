@@ -6,6 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from dbt.adapters.spark_streaming.cli import savepoints
+from dbt.adapters.spark_streaming.cli.commands import main
+from dbt.adapters.spark_streaming.cli.project import DbtProject, Selection
+
 
 def _printed(by: str) -> str:
     """What a program prints in a process of its own."""
@@ -81,3 +88,35 @@ def test_what_only_looks_at_a_project_needs_no_spark(tmp_path: Path) -> None:
     lines = [line for line in done.stdout.splitlines() if line.startswith(("imported", "java"))]
     assert lines == ["imported []", "imported []", "java []"]
     assert "has not run" in done.stdout and "On-time firing" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "done"),
+    [
+        (["restore", "m", "before"], "m before"),
+        (["restore", "-s", "tag:x", "before"], "x before"),
+        (["restore", "before", "--select", "tag:x"], "x before"),
+        (["undo", "-s", "tag:x"], "x None"),
+        (["restore", "m"], "Missing argument 'NAME'."),
+        (["restore", "m", "before", "after"], "Got unexpected extra argument (after)."),
+        (["undo"], "Name a model, or select one with --select."),
+        (["undo", "-s", "tag:many"], "tag:many selects 2 models, and this is for one at a time: x, y."),
+    ],
+)
+def test_a_command_of_one_model_takes_a_selection_too(
+    arguments: list[str], done: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def selected(_: object, selection: Selection) -> list[str]:
+        return ["x", "y"] if selection.select == ("tag:many",) else ["x"]
+
+    monkeypatch.setattr(DbtProject, "selected", selected)
+    monkeypatch.setattr(savepoints, "restore", lambda _, model, name: f"{model} {name}")
+    assert done in CliRunner().invoke(main, ["state", *arguments]).output
+
+
+@pytest.mark.parametrize("group", [[], ["state"], ["deploy"]])
+def test_no_line_of_a_help_is_cut(group: list[str]) -> None:
+    """At 80 columns, as click has them at most."""
+    lines = CliRunner().invoke(main, [*group, "--help"]).output.partition("Commands:")[2].splitlines()
+    assert len(lines) > 5
+    assert [line for line in lines if line.endswith("...")] == []

@@ -47,7 +47,7 @@ def test_explain_shows_the_keys(capsys: pytest.CaptureFixture[str], monkeypatch:
     text = f"select o.id, c.name from {ORDERS} left join crm.customers as c on o.customer = c.id"
     config = {"materialized": "streaming_table"}
     shown = {"name": "m", "relation_name": "shop.m", "compiled_code": text, "config": config}
-    explain.print_plan(shown, OF_LOOKUPS)
+    explain.print_plan(shown, OF_LOOKUPS, sql=True)
     printed = " ".join(capsys.readouterr().out.split())
     assert "External table crm.customers: asked for its distinct id; the rows that come back are" in printed
     assert f"{BY_ID}: keys that crm.customers is asked for" in printed

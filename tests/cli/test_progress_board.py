@@ -64,6 +64,16 @@ def test_a_table_follows_them_on_a_terminal() -> None:
     assert "failed" in shown.partition("rows/s")[2]
 
 
+def test_the_line_above_the_table_is_of_the_service() -> None:
+    written = io.StringIO()
+    with ProgressBoard(Console(file=written, force_terminal=True, width=150)) as board:
+        board.show([entry(0, 10)], "up 0:00:42 · Ctrl-C stops")
+        board.show([entry(1, 12, state="stopped")], "stopped after 0:01:10")
+    last = written.getvalue().rpartition("stopped after 0:01:10")[2]
+    assert "up 0:00:42 · Ctrl-C stops" in written.getvalue()
+    assert "12" in last and "stopped" in last
+
+
 def test_a_terminal_that_is_gone_ends_nothing() -> None:
     class Gone(io.StringIO):
         def write(self, text: str) -> int:

@@ -16,6 +16,7 @@ def test_models_are_named_or_selected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "print_verified", lambda found: print(found["model"]))
     for arguments, output, code in (
         (["a"], "a", 0),
+        (["a", "b"], "a b", 1),
         (["-s", "tag:x", "+b"], "a b", 1),
         (["--exclude", "c"], "a b", 1),
         (["b", "--json"], '{ "model": "b", "equal": false }', 1),
@@ -25,5 +26,5 @@ def test_models_are_named_or_selected(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (" ".join(done.output.split()), done.exit_code) == (output, code), arguments
     for arguments in ([], ["a", "-s", "b"]):
         done = CliRunner().invoke(main, ["verify", *arguments])
-        assert "Name one model, or select models with --select." in done.output
+        assert "Name models, or select models with --select." in done.output
         assert done.exit_code == 2

@@ -180,3 +180,14 @@ def test_a_stream_says_the_same_of_such_a_root() -> None:
     with pytest.raises(StreamError) as raised, sentences(model):
         root.exists(model.checkpoint)
     assert raised.value.msg == UNREACHABLE
+
+
+def test_a_first_git_add_leaves_out_what_spark_keeps_in_the_project(tmp_path: Path) -> None:
+    for name in (".spark", "lake"):
+        (tmp_path / name).mkdir()
+        Storage(str(tmp_path / name), lambda: None).hide_from_git()
+    assert (tmp_path / ".spark/.gitignore").read_text() == "*\n"
+    assert not (tmp_path / "lake/.gitignore").exists()
+    (tmp_path / ".spark/.gitignore").write_text("!kept\n")
+    Storage(str(tmp_path / ".spark"), lambda: None).hide_from_git()
+    assert (tmp_path / ".spark/.gitignore").read_text() == "!kept\n"

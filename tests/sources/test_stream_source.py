@@ -54,7 +54,7 @@ def test_ddl_stays_as_it_is() -> None:
         ("parquet", "Source raw.bid: 'stream' must be a mapping with 'format' and 'options'"),
         (
             {"fromat": "csv"},
-            "Source raw.bid: 'fromat' is not a key of 'stream'. Known keys are: connection, format,",
+            "Source raw.bid: 'fromat' is not a key of 'stream'; did you mean 'format'? Known keys are: connection, format,",
         ),
         ({"format": ["csv"]}, "Source raw.bid: 'format' must be a name"),
         (

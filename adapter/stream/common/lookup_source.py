@@ -14,6 +14,7 @@ from ...query.sql import intervals
 from ...sources import profile_connections
 from ...sources.stream_source import DeclaredSource
 from ...util.redaction import kind_of, remember
+from ...util.text import did_you_mean
 
 KEYS = ("url", "dbtable", "driver", "options", "connection", "cache_ttl", "chunk_size", "retries")
 
@@ -62,7 +63,8 @@ class LookupSource:
         for key in config:
             if key not in KEYS:
                 raise DbtRuntimeError(
-                    f"Source {name}: '{key}' is not a key of 'lookup'. Known keys are: {', '.join(sorted(KEYS))}."
+                    f"Source {name}: '{key}' is not a key of 'lookup'{did_you_mean(key, KEYS)} "
+                    f"Known keys are: {', '.join(sorted(KEYS))}."
                 )
         options = _options(name, {} if config.get("options") is None else config["options"])
         profile_connections.warn_of_secrets(name, {**options, "url": config.get("url")})

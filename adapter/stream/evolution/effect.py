@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ...util.text import counted
+
 GROUPING_SETS = "the grouping sets"
 KEY_ORDER = "the order of its group keys, which grouping_id() goes by"
 ENUMERATED = "enum_distinct"
@@ -120,9 +122,9 @@ class Evolution:
             self.refused.append(MORE_ROWS.format(has, had))
         elif has < had and may_have_expired:
             # Rows of closed windows, and of rankings that may have expired, are not changed.
-            self.limited_rankings.append(f"the ranking of {has} rows instead of {had}")
+            self.limited_rankings.append(f"the ranking of {counted(has, 'row')} instead of {had}")
         elif has < had:
-            self.rebuilt.append(f"the ranking, of {has} rows instead of {had},")
+            self.rebuilt.append(f"the ranking, of {counted(has, 'row')} instead of {had},")
 
 
 def changed_in(words: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import fields
 
 from ...query.state_signature import AggregateState, StageOutput, StageState, TopState, WindowState
+from ...util.text import counted
 from .aggregates import compare_aggregates, key_differences
 from .effect import (
     BELOW,
@@ -83,7 +84,7 @@ def _compare_top(found: Evolution, old: TopState | None, new: TopState | None, i
             found.refused.append(RANKING)
     elif old is None:
         if is_edited:
-            found.limited_rankings.append(f"the ranking of {new.rows} rows instead of all rows")
+            found.limited_rankings.append(f"the ranking of {counted(new.rows, 'row')} instead of all rows")
     elif (old.function, old.partition, old.order) != (new.function, new.partition, new.order):
         found.refused.append(RANKING)
     else:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..common.failpoints import around
 from ..common.model import StreamModel
+from .open_windows import OpenWindowSummary
 from .position import Position
 from .unreadable_rows import as_json, from_json
 from .watermark import from_text, to_text
@@ -135,6 +136,13 @@ def write_progress(model: StreamModel, progress: Mapping[str, object]) -> None:
     _latest[model.progress] = progress
     with around("progress.write", model.name):
         model.storage.write_text(model.progress, json.dumps(progress, indent=1))
+
+
+def note_windows(model: StreamModel, windows: OpenWindowSummary) -> None:
+    """Adds the windows that are open to the progress file of a model, if it has one."""
+    progress = _latest.get(model.progress) or read_progress(model)
+    if progress is not None:
+        write_progress(model, {**progress, "windows": windows.as_json()})
 
 
 def read_progress(model: StreamModel) -> dict[str, object] | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from . import unreadable_rows
+from .open_windows import OpenWindowSummary
 from .state_metrics import PartMetrics, added_up
 from .unreadable_rows import Unreadable
 
@@ -33,6 +34,8 @@ class StreamResult:
     """Metrics of the parts of the state."""
     unreadable: Unreadable = field(default_factory=dict)
     """Rows with values that couldn't be read."""
+    windows: OpenWindowSummary | None = None
+    """The windows that are open after the run; None if it has none, or they weren't looked up."""
 
     def followed_by(self, then: StreamResult) -> StreamResult:
         """Returns the sum of this run and the next one of the model."""

@@ -247,8 +247,8 @@ def _state_problem(model: StreamModel, found: Found) -> str | None:
         )
     if target is not None and target.rows_out < state.rows_out:
         return (
-            f"{target.rows_out} rows were put into its table {model.target}, going by the table, and {state.rows_out} going "
-            f"by its state {model.state}: the table was rolled back."
+            f"{counted(target.rows_out, 'row')} were emitted, going by its table {model.target}, and {state.rows_out:,} "
+            f"going by its state {model.state}: the table was rolled back."
         )
     if target is None and state.rows_out > 0 and (_was_replaced(found) or unfinished(found)):
         return _replaced(model)

@@ -28,8 +28,10 @@ from ..iceberg.table import IcebergTable
 from ..microbatch.lookups import Lookups
 from ..microbatch.loop import Batches
 from ..microbatch.micro_batch import RunContext
+from ..microbatch.read_windows import read_windows
+from ..progress.open_windows import OpenWindowSummary
 from ..progress.position import Position
-from ..progress.report import caught_up
+from ..progress.report import caught_up, note_windows
 from ..progress.result import StreamResult
 from ..sink.append import AppendSink, Sink
 from ..sink.upsert import UpsertSink
@@ -99,7 +101,7 @@ def run_stream(
     while True:
         try:
             with RunningStream(spark, model, program) as stream:
-                result = stream.wait()
+                result = replace(stream.wait(), windows=stream.note_windows())
                 return before.followed_by(result) if before else result
         except SchemaChanged as problem:
             if replan is None:
@@ -127,7 +129,7 @@ def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamRe
         if program.keeps_state and batches.position.batch >= 0:
             with around("flush", model.name):
                 batches.flush(session)
-        return _result(batches)
+        return replace(_result(batches), windows=_note_windows(session, batches))
 
 
 @dataclass(frozen=True)
@@ -334,6 +336,7 @@ class RunningStream:
         with sentences(self.model):
             # The query has finished, but Spark accepts no other with its checkpoint until it is stopped.
             self._query.stop()
+            self.note_windows()
             self._query = self._start(self._session, replace(self._ordered, trigger=trigger), self._inputs)
 
     def wait(self, seconds: float | None = None) -> StreamResult:
@@ -351,6 +354,10 @@ class RunningStream:
             if self.model.trigger is None and not self._stopped and not self._query.isActive:
                 self._begin_with_nothing()
         return replace(_result(self._batches), stopped=self._stopped)
+
+    def note_windows(self) -> OpenWindowSummary | None:
+        """Returns the windows that are open, after the query has ended, and notes them in the model's progress."""
+        return _note_windows(self._session, self._batches)
 
     def _watch(self, query: Any, deadline: float) -> tuple[bool, Exception | None]:
         """Waits for a query to end. Returns whether it was stopped on request, and the exception if it failed."""
@@ -651,6 +658,15 @@ def _rebuilding(session: SparkSession, context: RunContext) -> RunContext:
         raise StreamError(f"Model {context.model.name}: {problem}") from problem
     program = replace(made, signature=context.program.signature)
     return replace(context, program=program, sink=_sink(session, context.model, program))
+
+
+def _note_windows(session: SparkSession, batches: Batches) -> OpenWindowSummary | None:
+    model = batches.context.model
+    with sentences(model):
+        windows = read_windows(session, batches.context, batches.position)
+        if windows is not None:
+            note_windows(model, windows)
+        return windows
 
 
 def _result(batches: Batches) -> StreamResult:

@@ -67,6 +67,13 @@ class TestCumulateModel:
         assert (response["batches"], response["rows_in"], response["late_rows"]) == (3, 6, 0)
         assert response["null_time_rows"] == 1
         assert response["watermark"].startswith("2024-03-04 01:05:00")
+        # The longest window that is open is the hour's; its next step is due when the watermark is there.
+        assert response["windows"] == {
+            "open": 1,
+            "closes_at": "2024-03-04T01:10:00.000000Z",
+            "after_event": "2024-03-04T01:10:00.000000Z",
+            "waits_for": [],
+        }
         slices, values = response["state"]
         assert slices["operator"] == "WindowAggregate cumulate(ts, 10 minutes, 1 hour) by page"
         assert (values["part"], values["rows"]) == ("stage_1_distinct_device", values["run"]["rows_written"])

@@ -34,7 +34,7 @@ from tests.query.trees import GROUPS, KNOWN, OTHER, STREAM, flow, only
             "any rows could be the first; say which",
         ),
         (f"select * from {STREAM} order by 2 limit 3", "whose number of columns isn't known"),
-        (f"select k, v from {STREAM} order by 3 limit 3", "ORDER BY 3 … LIMIT: there are 2 columns."),
+        (f"select k, v from {STREAM} order by 3 limit 3", "ORDER BY 3 … LIMIT: the query has 2 columns."),
         (f"select * from {STREAM} as a natural join {OTHER} as b", "with USING"),
         (
             f"select g.k, l.v from ({GROUPS}) as g join db.dim as d on d.k = g.k, "

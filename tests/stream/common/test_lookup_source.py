@@ -49,7 +49,7 @@ def test_all_that_can_be_said() -> None:
         ("jdbc:x", "'lookup' must be a mapping with a 'url'"),
         (
             {"url": URL, "table": "c"},
-            "'table' is not a key of 'lookup'. Known keys are: cache_ttl, chunk_size",
+            "'table' is not a key of 'lookup'; did you mean 'dbtable'? Known keys are: cache_ttl,",
         ),
         ({"dbtable": "c"}, "'lookup' needs a 'url' that starts with jdbc:"),
         ({"url": "postgresql://me:secret@db"}, "'lookup' needs a 'url' that starts with jdbc:"),

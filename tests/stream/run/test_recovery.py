@@ -168,7 +168,7 @@ def test_state_behind_the_table() -> None:
 def test_table_rolled_back() -> None:
     found = replace(GOING, target=replace(AT_SEVEN, batch=5, rows_out=90))
     assert problem(found) == (
-        "90 rows were put into its table db.curves, going by the table, and 100 going by its state db.curves__state: the "
+        "90 rows were emitted, going by its table db.curves, and 100 going by its state db.curves__state: the "
         "table was rolled back."
     )
 

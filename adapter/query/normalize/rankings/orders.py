@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from ....util.text import counted
 from ...errors import QueryError
 from ...sql.dialect import canonical
 from ...sql.nodes import every, with_notes_of
@@ -137,5 +138,5 @@ def _item(select: exp.Select, place: int) -> exp.Expr:
             )
         items += columns
     if not 0 < place <= len(items):
-        raise QueryError(f"ORDER BY {place} … LIMIT: there are {len(items)} columns.")
+        raise QueryError(f"ORDER BY {place} … LIMIT: the query has {counted(len(items), 'column')}.")
     return items[place - 1]

@@ -141,6 +141,17 @@ class Sessions:
         bounds = f"select {', '.join(self.columns)}, {self._end(SESSION_END)} as {EXPIRES_AT} from (\n{self._in_state()}\n)"
         return f"(\nselect sessions.* from (\n{bounds}\n) as sessions\nwhere {self.closing.live()}\n)"
 
+    def still_open(self, watermark: str) -> str:
+        """Returns the next and the last end of the sessions that end after a local time, and their number."""
+        end, start = f"unix_micros({self._end(SESSION_END)})", f"unix_micros({self.start()})"
+        first = end
+        if self.window.grows:
+            first = f"greatest({start} + {self.window.step}, {self.window.end_after(watermark)})"
+        return (
+            f"select min({first}) as first, max({end}) as last, count(*) as sessions\n"
+            f"from (\n{self._in_state()}\n)\nwhere {end} > {watermark}"
+        )
+
     def joined(self, part: str, columns: Sequence[str], sessions: str) -> str:
         """Returns stored rows with the session that they are in.
 

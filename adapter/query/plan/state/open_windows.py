@@ -1,0 +1,39 @@
+"""SQL of the windows in a state whose result is still to come."""
+
+from __future__ import annotations
+
+from ...aggregates.aggregate_stage import SLICE_END
+from ...aggregates.model import AggregateStage
+from ...program import OpenWindowQuery
+from ...windows.emission import Emission
+from ..stages import Stage
+from .sessions import Sessions
+from .window_trigger import WindowTrigger
+
+
+def open_windows(stage: Stage, emission: Emission) -> OpenWindowQuery:
+    """Returns the query for a stage's open windows.
+
+    >>> from ..stages import RowsStage
+    >>> from ...windows.windows import Window
+    >>> stage = RowsStage("stage_1", 0, Window("tumble", "ts", 60, 60), (), "", "", "")
+    >>> print(open_windows(stage, Emission()).sql)
+    select distinct unix_micros(slice_end) as first, unix_micros(slice_end) as last, 0 as sessions
+    from state where part = 'stage_1_rows'
+    """
+    window = stage.window
+    part = f"{stage.name}_{'slices' if isinstance(stage, AggregateStage) else 'rows'}"
+    if window.merges:
+        sql = Sessions(stage, part, WindowTrigger(window, emission)).still_open(":watermark")
+    else:
+        end = f"unix_micros({SLICE_END})"
+        bounds = f"{window.first_end(end)} as first, {window.last_end(end)} as last"
+        sql = f"select distinct {bounds}, 0 as sessions\nfrom state where part = '{part}'"
+    return OpenWindowQuery(
+        part=part,
+        sql=sql,
+        step=window.step,
+        grows=window.grows,
+        time_zone=window.time_zone,
+        complete=emission.complete,
+    )

@@ -1,0 +1,85 @@
+"""Reads from a state which windows are open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ...query.program import OpenWindowQuery
+from ..common.time_zones import instant, shown
+from ..progress.open_windows import OpenWindowSummary
+from ..progress.position import Position
+from .micro_batch import RunContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOWEST = -(10**17)
+"""Before any event time."""
+
+
+def read_windows(spark: SparkSession, context: RunContext, position: Position) -> OpenWindowSummary | None:
+    """Returns the open windows of a model; None if it has no windows.
+
+    Args:
+        spark: a session, in which the view ``state`` is made.
+        context: the model's run context.
+        position: the stream's position.
+    """
+    program, state = context.program, context.state
+    if not program.open_windows:
+        return None
+    if not state.exists:
+        return OpenWindowSummary(0)
+    windows, closes = 0, []
+    for each in program.open_windows:
+        now = None if position.after is None else position.after - each.complete
+        watermark = shown(_LOWEST if now is None else now, None if now is None else each.time_zone)
+        state.show(spark)
+        state.show_to(spark, [each.part])
+        rows = spark.sql(each.sql, args={"watermark": watermark} if ":watermark" in each.sql else None)
+        found, next_end = _still_open(each, rows.collect(), watermark)
+        if next_end is not None:
+            windows += found
+            closes.append(instant(next_end, each.time_zone) + each.complete)
+    if not closes:
+        return OpenWindowSummary(0)
+    closes_at = min(closes)
+    delay = context.model.watermark_delay + program.behind
+    waits_for = [] if position.after is not None else [_ for _, at in position.newest.items() if at is None]
+    return OpenWindowSummary(windows, closes_at, closes_at + delay, tuple(waits_for))
+
+
+def _still_open(
+    query: OpenWindowQuery, rows: Iterable[tuple[int, int, int]], watermark: int
+) -> tuple[int, int | None]:
+    """Returns how many windows end after a watermark, and the first of these ends; None if there are none.
+
+    Args:
+        query: the query for them.
+        rows: its rows.
+        watermark: the watermark, in the windows' time zone.
+
+    >>> hops, steps = (OpenWindowQuery("", "", step=10, grows=each) for each in (False, True))
+    >>> _still_open(hops, [(10, 40, 0), (20, 50, 0)], 25), _still_open(steps, [(10, 40, 0), (20, 40, 0)], 25)
+    ((3, 30), (1, 30))
+    >>> _still_open(hops, [(10, 40, 0), (100, 130, 0)], 0), _still_open(hops, [(10, 40, 0)], 40)
+    ((8, 10), (0, None))
+    >>> _still_open(hops, [(30, 45, 2)], 25), _still_open(hops, [(None, None, 0)], 25)
+    ((2, 30), (0, None))
+    """
+    count, reached, ends = 0, None, []
+    for first, last, sessions in sorted(row for row in rows if row[1] is not None and row[1] > watermark):
+        if sessions:
+            count += sessions
+        else:
+            first += max(0, (watermark - first) // query.step + 1) * query.step
+            if query.grows:
+                count += reached != last
+                reached = last
+            else:
+                after = first if reached is None else max(first, reached + query.step)
+                count += max(0, (last - after) // query.step + 1)
+                reached = last if reached is None else max(reached, last)
+        ends.append(first)
+    return count, min(ends, default=None)
