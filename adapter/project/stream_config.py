@@ -220,7 +220,8 @@ def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
                 )
         elif key not in standard and key not in _OF_TABLES:
             raise QueryError(
-                f"config '{key}' is unknown for a streaming model{did_you_mean(_FLINKS.get(key.lower(), key), _TABLE)} Its own are: "
+                f"config '{key}' is unknown for a streaming model"
+                f"{did_you_mean(_FLINKS.get(key.lower(), key), _TABLE)} Its own are: "
                 f"{', '.join(sorted(_TABLE))}. What is only meant for readers goes under 'meta'."
             )
 
