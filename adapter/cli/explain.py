@@ -18,10 +18,11 @@ from ..project import stream_node, streaming
 from ..project.model_names import label
 from ..project.stream_config import StreamConfig
 from ..query.errors import QueryError
-from ..query.explain.node import FROM_CHANGES, KeptMetric, Node, State, as_dict, in_order
-from ..query.explain.text import relation
+from ..query.explain.tree import as_dict, in_order
 from ..query.frontend.streams import Known
 from ..query.generation import generate
+from ..query.plan.author_text import relation
+from ..query.plan.explanation import FROM_CHANGES, Explanation, KeptMetric, State
 from ..query.plan.operators.window_close import WindowClose
 from ..query.plan.plan import Plan
 from ..query.program import Lookup, Program
@@ -45,7 +46,7 @@ class _Explained:
     plan: Plan
     program: Program
     settings: StreamConfig
-    tree: Node
+    tree: Explanation
 
 
 def _explained(node: Mapping[str, Any], known: Mapping[str, Known]) -> _Explained:
@@ -122,7 +123,7 @@ def print_plan(node: Mapping[str, Any], known: Mapping[str, Known], sql: bool = 
 # -- the tree --------------------------------------------------------------------------------------
 
 
-def _render_tree(root: Node) -> RenderableType:
+def _render_tree(root: Explanation) -> RenderableType:
     """Renders each operator above its inputs. An operator that is read several times is shown once, with a number that
     the other places refer to."""
     read = Counter(each.identity for node in in_order(root) for each in node.inputs)
@@ -132,7 +133,7 @@ def _render_tree(root: Node) -> RenderableType:
             numbers[node.identity] = len(numbers) + 1
     shown: set[str] = set()
 
-    def add(node: Node, into: Tree) -> None:
+    def add(node: Explanation, into: Tree) -> None:
         branch = into.add(_render_operator(node, numbers.get(node.identity), node.identity in shown))
         if node.identity not in shown:
             shown.add(node.identity)
@@ -145,7 +146,7 @@ def _render_tree(root: Node) -> RenderableType:
     return holder
 
 
-def _render_operator(node: Node, number: int | None, again: bool) -> RenderableType:
+def _render_operator(node: Explanation, number: int | None, again: bool) -> RenderableType:
     """Renders one operator: its description, changelog mode, state, metrics and notes.
 
     Args:

@@ -18,11 +18,12 @@ from ..environment.memory import out_of_memory
 from ..environment.spark_errors import readable, spark_exceptions
 from ..query.errors import QueryError
 from ..query.explain import build
-from ..query.explain.node import Node, in_order
+from ..query.explain.tree import in_order
 from ..query.frontend import mini_batch
 from ..query.frontend.streams import Known
 from ..query.generation import generate
 from ..query.normalize.names import own_names
+from ..query.plan.explanation import Explanation
 from ..query.plan.operators.recompute import Recompute
 from ..query.plan.plan import Plan
 from ..query.plan.state.open_windows import open_windows
@@ -261,7 +262,7 @@ def _keyed(found: Plan, settings: stream_config.StreamConfig) -> Plan:
 
 def operator_tree(
     node: Mapping[str, Any], found: Plan, made: Program, settings: stream_config.StreamConfig
-) -> Node:
+) -> Explanation:
     """Returns the operators of a model, as `dbt-stream explain` shows them."""
     asked = build.Settings(
         table=str(node.get("relation_name")),
@@ -272,7 +273,7 @@ def operator_tree(
         changelog=settings.changelog,
     )
     tree = build.tree(_keyed(found, settings), made, asked)
-    shown: Node = with_texts(tree, lambda text: as_written(unmarked(text)))
+    shown: Explanation = with_texts(tree, lambda text: as_written(unmarked(text)))
     return shown
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.cli import explain
-from dbt.adapters.spark_streaming.query.explain.node import in_order
+from dbt.adapters.spark_streaming.query.explain.tree import in_order
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.util.quoting import time_name
 from tests.query.explain.test_build import (

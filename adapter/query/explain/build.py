@@ -1,32 +1,24 @@
-"""Builds the tree of operators, with the sink at the top, from a plan and its program."""
+"""Builds the tree that `explain` prints: a plan's operators, with the sink at the top and what they read below."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import partial
 
 from ...util.quoting import shown_time
+from ..generation.generator import parts_and_rows
 from ..generation.results import OUTPUT
-from ..plan.lookup_table import LookupTable
+from ..plan.author_text import relation
+from ..plan.explanation import APPEND, RETRACT, TABLE, UPSERT, Changelog, Context, Explanation, State
+from ..plan.operator import Operator
 from ..plan.operators.changelog_normalize import ChangelogNormalize
-from ..plan.operators.source import Source
-from ..plan.operators.window_aggregate import WindowAggregate
-from ..plan.operators.window_results import WindowResults
 from ..plan.plan import Plan
-from ..plan.stages import RowsStage
-from ..program import Program, Upsert
+from ..plan.upserts import replaced
+from ..program import Program, StatePart, Upsert
 from ..sql import intervals
+from ..sql.dialect import parse
+from ..sql.names import digest
 from ..windows.emission import FINAL, Emission
-from . import text, window_stages
-from .bounds import Bounds
-from .node import APPEND, RETRACT, TABLE, UPSERT, Changelog, Node, State, make
-from .operators import Operators
-from .selects import Read, Selects
-from .state import columns_of
-
-_WINDOWS = "_windows"
-"""Suffix of a stage's name for its windows' results before the select list."""
 
 
 @dataclass(frozen=True)
@@ -42,124 +34,119 @@ class Settings:
     changelog: bool = False
 
 
-def tree(plan: Plan, program: Program, settings: Settings) -> Node:
+def tree(plan: Plan, program: Program, settings: Settings) -> Explanation:
     """Returns the operators of a model, from the sink down to its streams."""
-    found = _Builder(plan, program, settings)
-    within = partial(found.within, emission=settings.emission)
-    if plan.windows is not None:
-        node = within(plan.windows)
-    else:
-        operators = Operators(
-            flow=plan.dataflow,
-            bounds=found.bounds,
-            columns=found.columns,
-            source=found.source,
-            table=found.table,
-            within=within,
-            emission=settings.emission,
-        )
-        node = operators.root()
-    return _sink(node, program, settings, found)
+    builder = _Builder(plan, program, settings)
+    return _sink(builder.explained(plan.dataflow.root), program, settings)
 
 
 class _Builder:
+    """Lets each operator explain itself, and adds the streams and tables that it reads."""
+
     def __init__(self, plan: Plan, program: Program, settings: Settings) -> None:
-        self.settings = settings
-        self.streams = {stream.view: stream for stream in plan.streams}
-        self.lookups = {table.view: table for table in plan.lookups}
-        self.columns = columns_of(program)
-        self.bounds = Bounds(settings.ttl, settings.domains)
-        operators = plan.dataflow.operators
-        self.feeds = {each.view for each in operators if isinstance(each, Source) and each.changelog}
-        self.upsert_keys = {
-            source.view: each.key
-            for each in operators
-            if isinstance(each, ChangelogNormalize)
-            for source in each.inputs
-            if isinstance(source, Source)
+        flow = plan.dataflow
+        self.columns = {part.name: _columns(part) for part in program.parts}
+        parts, rows_of = parts_and_rows(flow, settings.ttl)
+        parts |= {
+            each.name: [part.name for part in each.window_steps(settings.emission).parts()]
+            for each in flow.window_operators
         }
+        self.context = Context(
+            ttl=settings.ttl,
+            domains=bool(settings.domains),
+            emission=settings.emission,
+            relations=_streams(plan, settings) | _external_tables(plan),
+            rows_of=rows_of,
+        )
+        self.own: dict[str, list[str]] = {}
+        self.shared: dict[str, list[str]] = {}
+        taken: set[str] = set()
+        for each in flow.operators:
+            mine = parts.get(each.name, [])
+            self.own[each.name] = [part for part in mine if part not in taken]
+            self.shared[each.name] = [part for part in mine if part in taken]
+            taken.update(mine)
+        self.state_names = {group.name: name for name, group in flow.groups.items()}
+        self.upserts: dict[str, tuple[str, ...]] = {}
+        """Key by which an operator's rows replace others, by its name."""
+        result = replaced(flow)
+        if result is not None and result.key is not None:
+            self.upserts = dict.fromkeys(
+                [result.operator.name, *(each.name for each in result.path)], result.key
+            )
+        elif plan.windows is not None and program.upsert is not None and program.upsert.key is not None:
+            self.upserts = {flow.root.name: program.upsert.key}
+        for each in flow.operators:
+            if isinstance(each, ChangelogNormalize):
+                self.upserts |= {source.name: each.key for source in each.inputs}
+        self.found: dict[str, Explanation] = {}
 
-    def source(self, view: str) -> Node:
-        """Returns the node of a stream."""
-        stream = self.streams[view]
-        time = None
+    def explained(self, operator: Operator) -> Explanation:
+        """Returns an operator's explanation with its inputs; that of its input if it passes rows on."""
+        if operator.name not in self.found:
+            self.found[operator.name] = self._explained(operator)
+        return self.found[operator.name]
+
+    def _explained(self, operator: Operator) -> Explanation:
+        inputs = [self.explained(each) for each in operator.inputs]
+        name = operator.name
+        context = replace(
+            self.context,
+            upserts=self.upserts.get(name),
+            state={part: self.columns.get(part, ()) for part in self.own[name]},
+            state_name=self.state_names.get(name, name),
+        )
+        found = operator.explain(context)
+        if found is None:
+            return inputs[0]
+        read = [self.context.relations.get(each) or _table(each) for each in found.reads]
+        return replace(found, inputs=(*inputs, *read), shares=tuple(self.shared[name]))
+
+
+def _columns(part: StatePart) -> tuple[str, ...]:
+    """Returns the columns named by the text that compacts a state table; if that has a star, those of the
+    text that appends to it."""
+    for made in (part.fold, part.append):
+        names = tuple(parse(made).named_selects)
+        if "*" not in names and "" not in names:
+            return names
+    return ()
+
+
+# -- leaves and root -------------------------------------------------------------------------------
+
+
+def _leaf(operator: str, description: str, mode: str = TABLE, *notes: str) -> Explanation:
+    return Explanation(operator, description, digest(operator, description), Changelog(mode), notes=notes)
+
+
+def _streams(plan: Plan, settings: Settings) -> dict[str, Explanation]:
+    found = {}
+    for stream in plan.streams:
+        made = _leaf("Source", relation(stream.relation), APPEND)
+        if stream.feed:
+            made = _leaf("Source", f"changelog of {made.description}", RETRACT)
         if stream.event_time is not None:
-            time = f"{shown_time(stream.event_time)}, watermark {_watermark(self.settings.watermark)}"
-        changelog, what = Changelog(APPEND), text.relation(stream.relation)
-        if stream.feed or view in self.feeds:
-            changelog, what = Changelog(RETRACT), f"changelog of {what}"
-        elif key := self.upsert_keys.get(view):
-            changelog = Changelog(UPSERT, key)
-        return make("Source", what, changelog, event_time=time)
-
-    def table(self, view: str) -> Read | None:
-        """Returns an external table; None if the view isn't one."""
-        table = self.lookups.get(view)
-        return None if table is None else Read(_external(table))
-
-    def within(self, plan: WindowResults, emission: Emission) -> Node:
-        """Returns the operators of a query over windows."""
-        return _Stages(self, plan, emission).root()
+            watermark = f"watermark newest − {intervals.format(settings.watermark)}"
+            made = replace(made, event_time=f"{shown_time(stream.event_time)}, {watermark}")
+        found[stream.view] = made
+    return found
 
 
-class _Stages:
-    """Operators of one query over windows."""
-
-    def __init__(self, of: _Builder, plan: WindowResults, emission: Emission) -> None:
-        self.of, self.plan, self.emission = of, plan, emission
-        self.windows = {each.name: each for each in plan.windows}
-        self.read: dict[str, Read | None] = {}
-
-    def root(self) -> Node:
-        """Returns the node of the query's result."""
-        reader = Selects(self._resolve, windows=bool(self.windows))
-        return reader.read(self.plan.written or self.plan.sql).node
-
-    def _resolve(self, name: str) -> Read | None:
-        if name not in self.read:
-            self.read[name] = self._make(name)
-        return self.read[name]
-
-    def _make(self, name: str) -> Read | None:
-        if name in self.of.streams:
-            time = self.of.streams[name].event_time or ""
-            return Read(self.of.source(name), time=time)
-        if (table := self.of.table(name)) is not None:
-            return table
-        # A stage's own text names its result with a suffix.
-        operator = self.windows.get(name) or self.windows.get(name.removesuffix(_WINDOWS))
-        if operator is None:
-            return None
-        stage = operator.stage
-        below = Selects(self._resolve).read(stage.written).node
-        if isinstance(stage, RowsStage):
-            return window_stages.rows(stage, self.emission, self.of.columns, below, stage.window.time_col)
-        assert isinstance(operator, WindowAggregate)
-        found = window_stages.aggregate(operator, self.emission, self.of.columns, below)
-        stage = operator.stage
-        if stage.name != name:
-            return found
-        # It is the whole SELECT, with select list and HAVING.
-        self.read[f"{name}{_WINDOWS}"] = found
-        return Selects(self._resolve, windows=True).read(stage.output)
+def _external_tables(plan: Plan) -> dict[str, Explanation]:
+    found = {}
+    for table in plan.lookups:
+        asked = f"Asked in each micro-batch for its distinct {', '.join(table.key)}."
+        made = _leaf("ExternalTable", relation(table.relation), TABLE, asked)
+        found[table.view] = replace(made, key=table.key)
+    return found
 
 
-def _external(table: LookupTable) -> Node:
-    key = ", ".join(table.key)
-    return make(
-        "ExternalTable",
-        text.relation(table.relation),
-        Changelog(TABLE),
-        notes=(f"Asked in each micro-batch for its distinct {key}.",),
-        key=table.key,
-    )
+def _table(name: str) -> Explanation:
+    return _leaf("Table", relation(name), TABLE, "Read again in each micro-batch.")
 
 
-def _watermark(delay: int) -> str:
-    return f"newest − {intervals.format(delay)}"
-
-
-def _sink(node: Node, program: Program, settings: Settings, builder: _Builder) -> Node:
+def _sink(root: Explanation, program: Program, settings: Settings) -> Explanation:
     """Returns the node that writes the model's table."""
     upsert = program.upsert
     notes = ["Rows are added and never change."]
@@ -167,16 +154,18 @@ def _sink(node: Node, program: Program, settings: Settings, builder: _Builder) -
         told = "Rows are matched by all of their columns" if upsert.key is None else "What changes is merged"
         notes = [f"{told}, in one commit per micro-batch."]
     if settings.changelog:
-        notes.append(f"Every change is also appended to {text.relation(settings.table)}__changes.")
-    parts = [part.name for part in program.parts if part.name == OUTPUT]
-    state = tuple(
-        State(part, "a row that the last micro-batch emits", "the next micro-batch", builder.columns(part))
-        for part in parts
+        notes.append(f"Every change is also appended to {relation(settings.table)}__changes.")
+    return replace(
+        _leaf("Sink", relation(settings.table), APPEND, *notes),
+        changelog=_mode(upsert),
+        key=None if upsert is None else upsert.key,
+        state=tuple(
+            State(part.name, "a row that the last micro-batch emits", "the next micro-batch", _columns(part))
+            for part in program.parts
+            if part.name == OUTPUT
+        ),
+        inputs=(root,),
     )
-    made = make(
-        "Sink", text.relation(settings.table), _mode(upsert), (node,), state=state, notes=tuple(notes)
-    )
-    return replace(made, key=None if upsert is None else upsert.key)
 
 
 def _mode(upsert: Upsert | None) -> Changelog:

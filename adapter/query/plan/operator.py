@@ -8,12 +8,28 @@ inputs as the relations ``__input_0``, ``__input_1`` …
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeAlias
+
+from sqlglot import exp
 
 from ..program import Lookup, Rows, StatePart, Step
+from ..sql.dialect import parse
 from ..windows.emission import Emission
+from .author_text import put_back
+from .explanation import (
+    ALL_BOUNDED,
+    APPEND,
+    AS_ITS_INPUT,
+    BOUNDED,
+    RETRACT,
+    UPSERT,
+    WINDOW_END,
+    Changelog,
+    Context,
+    Explanation,
+)
 from .lineage import Lineage
 from .relation import Relation
 from .state.group_state import Groups
@@ -55,6 +71,9 @@ class UnboundedState:
 @dataclass(frozen=True, kw_only=True)
 class Operator(ABC):
     """An operator of a plan."""
+
+    shown_as: ClassVar[tuple[str, ...]] = ()
+    """Names under which `explain` prints the operator; empty if it is the class's name."""
 
     name: str
     inputs: tuple[Operator, ...] = ()
@@ -121,6 +140,68 @@ class Operator(ABC):
     def generate(self, wiring: Wiring) -> None:
         """Adds the steps of a micro-batch, and the state that the operator has, to a program."""
 
+    @abstractmethod
+    def explain(self, context: Context) -> Explanation | None:
+        """Returns what `explain` prints of it; None if it passes rows on without computing anything."""
+
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """Returns the author's expressions that columns of its rows hold under a generated name."""
+        return {}
+
+    def as_written(self, text: str) -> exp.Query:
+        """Returns a query over its first input, with the author's expressions in place of generated columns."""
+        return put_back(parse(text), self.inputs[0].expressions if self.inputs else {})
+
+    def explanation(
+        self,
+        context: Context,
+        description: str,
+        name: str = "",
+        key: tuple[str, ...] | None = None,
+        **more: Any,
+    ) -> Explanation:
+        """Returns an explanation with the properties of the edge above the operator.
+
+        Args:
+            context: see `explain`.
+            description: what it computes.
+            name: one of `shown_as`; empty for the class's name.
+            key: columns that identify a row, as the author wrote them; None for the relation's key.
+            more: other fields of the explanation.
+        """
+        relation = self.relation
+        if key is None:
+            # A rewritten LIMIT has a generated rank.
+            named = [each for each in relation.keys if not any(name.startswith("__") for name in each)]
+            found_key = replace(relation, keys=tuple(named)).key
+            key = None if found_key is None else tuple(sorted(found_key))
+        changelog = Changelog(RETRACT if relation.changes else APPEND)
+        if context.upserts is not None:
+            changelog = Changelog(UPSERT, key or context.upserts)
+        time = None
+        if relation.open_until is not None:
+            time = f"{relation.open_until}, of windows that may be open"
+        elif relation.together:
+            time = f"{', '.join(relation.together)}, final when its rows come"
+        found = {"changelog": changelog, "event_time": time, **more}
+        return Explanation(name or type(self).__name__, description, identity=self.name, key=key, **found)
+
+    def expires(self, context: Context, last: str) -> str | None:
+        """Returns the TTL of its state as a phrase, counted from `last`; None if the state doesn't expire."""
+        return None if never_expires(self) else context.after(last)
+
+    def clears(self, context: Context, last: str = "the last change") -> str:
+        """Returns what clears its state, as a phrase.
+
+        Args:
+            context: see `explain`.
+            last: the event from which a TTL counts.
+        """
+        if never_expires(self):
+            return AS_ITS_INPUT
+        return self.expires(context, last) or (BOUNDED if len(self.inputs) == 1 else ALL_BOUNDED)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExpiringOperator(Operator):
@@ -138,6 +219,19 @@ class ExpiringOperator(Operator):
     def expires_after(self, ttl: int | None) -> int | None:
         """Returns 0 if its state expires with windows: at their end."""
         return 0 if self.ends else super().expires_after(ttl)
+
+    def expires(self, context: Context, last: str) -> str | None:
+        """Returns the TTL as a phrase, which rows that never expire wait for, too."""
+        after = super().expires(context, last)
+        return (
+            f"{after}, those that stay below it when they go"
+            if after and mixes_lifetimes(self.inputs)
+            else after
+        )
+
+    def clears(self, context: Context, last: str = "the last change") -> str:
+        """Returns what clears its state, as a phrase: windows, if it expires with them."""
+        return WINDOW_END if self.ends else super().clears(context, last)
 
 
 @dataclass(frozen=True)

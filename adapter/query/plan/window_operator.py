@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
+from ..sql import intervals
+from ..sql.dialect import parse
 from ..windows.emission import FINAL, Emission
+from ..windows.windows import Window
+from .explanation import Context, Explanation
 from .lineage import Lineage, opaque
 from .operator import Operator, Wiring
+from .query_summary import of_rows, tables
 from .relation import Relation
 from .stages import Stage
 from .state.window_steps import WindowSteps
@@ -49,7 +55,64 @@ class WindowOperator(Operator):
         """Returns the lineage of windows, by their name; that of their results follows from `definition`."""
         return opaque("windows", self.name)
 
+    def explanation(self, context: Context, description: str, *args: Any, **more: Any) -> Explanation:
+        """Returns an explanation with the properties of windows. See `Operator.explanation`."""
+        emission = context.emission
+        last = emission.last if emission.late_updates else emission.complete
+        final = (
+            f"window_end, final when the watermark is there{f' + {intervals.format(last)}' if last else ''}"
+        )
+        more = {"event_time": final, "reads": tables(parse(self.stage.written), self._read), **more}
+        more["notes"] = (*more.get("notes", ()), *window_bounds(self.stage.window))
+        return super().explanation(context, description, *args, **more)
+
+    @property
+    def _read(self) -> tuple[str, ...]:
+        """Names of the windows below."""
+        return tuple(each.name for each in self.inputs)
+
+    def of_rows(self) -> str:
+        """Returns its input rows, as a suffix of its description."""
+        return of_rows(self.stage.written, (*self.stage.streams, *self._read))
+
+    def clears(self, context: Context, last: str = "") -> str:
+        """Returns what clears the state of windows, as a phrase."""
+        emission = context.emission
+        end = {
+            "tumble": "window end",
+            "hop": "end of its last window",
+            "cumulate": "end of the longest window",
+        }.get(self.stage.window.kind, "session end")
+        if not emission.last:
+            return end
+        lateness = "allowed lateness" if emission.late_updates else "complete_result_offset"
+        return f"{end} + {intervals.format(emission.last)} ({lateness})"
+
     def generate(self, wiring: Wiring) -> None:
         """Adds the windows' steps, which come before those of all other operators."""
         emission = wiring.emission
         wiring.windows(self.window_steps(replace(emission, at_once=True) if self.at_once else emission))
+
+
+def window_bounds(window: Window) -> Iterator[str]:
+    """Yields sentences on the bounds of windows.
+
+    >>> for sentence in window_bounds(Window("cumulate", "ts", 3_600_000_000, 60_000_000, emit="on_change")):
+    ...     print(sentence)
+    Slices of 1 minute; a window closes every 1 minute.
+    A key has results only at steps in which it had new rows.
+    """
+    if not window.merges:
+        yield f"Slices of {intervals.format(window.slice)}; a window closes every {intervals.format(window.step)}."
+    else:
+        of = f"each {', '.join(window.partition_by)}" if window.partition_by else "all rows together"
+        yield f"Sessions of {of}, ended by {intervals.format(window.size)} without rows."
+    if window.kind == "dynamic_cumulate":
+        yield (
+            f"A result at each step of {intervals.format(window.step)}, the last one at the first step at or after the "
+            "session's end."
+        )
+    if window.emit == "on_change":
+        yield "A key has results only at steps in which it had new rows."
+    if window.time_zone:
+        yield f"Windows are cut on the clock of {window.time_zone}; the watermark is an instant."

@@ -124,7 +124,7 @@ class WindowPlanner:
         self._check_times(self.streams_read)
         return WindowResults(
             name="windows",
-            inputs=self._operators(),
+            inputs=tuple(each for each in self._operators() if _is_read(each.name, output)),
             sql=output,
             relation=Relation(),
             label="windows",
@@ -144,7 +144,7 @@ class WindowPlanner:
             below = tuple(
                 each
                 for name, each in found.items()
-                if each.stage.level < stage.level and re.search(rf"\b{name}\b", stage.rows)
+                if each.stage.level < stage.level and _is_read(name, stage.rows)
             )
             read = tuple(each.relation for each in self.streams_read if each.view in stage.streams)
             fields: dict[str, Any] = {
@@ -593,3 +593,8 @@ def _common(node: exp.SetOperation, sides: Sequence[WindowedInfo]) -> dict[str, 
         for name, kind in first.window_columns.items()
         if second.window_columns.get(beside.get(name, "")) == kind
     }
+
+
+def _is_read(stage: str, text: str) -> bool:
+    """Whether a text reads the results of a stage."""
+    return re.search(rf"\b{stage}\b", text) is not None

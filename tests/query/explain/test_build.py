@@ -16,9 +16,10 @@ from dbt.adapters.spark_streaming.cli.project import ProjectError
 from dbt.adapters.spark_streaming.project import stream_node
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.explain import build
-from dbt.adapters.spark_streaming.query.explain.node import Node, in_order
+from dbt.adapters.spark_streaming.query.explain.tree import in_order
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.plan.explanation import Explanation
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -522,7 +523,7 @@ def programs() -> Iterator[tuple[str, tuple[Callable[[], Plan], int | None]]]:
 PROGRAMS = dict(programs())
 
 
-def check(found: Node, parts: list[str]) -> None:
+def check(found: Explanation, parts: list[str]) -> None:
     """Every part of the state is in one operator, and nothing of ours is in a description."""
     told = [state for each in in_order(found) for state in each.state]
     assert sorted(state.part for state in told) == sorted(parts)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ....util.quoting import quote, quote_time
 from ...program import STEP, StatePart, Step, now
+from ..explanation import Context, Explanation
 from ..lineage import Lineage, opaque
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT
@@ -46,6 +47,12 @@ class ChangelogNormalize(Operator):
         sign = f"cast({SIGN_OF_ROW} as bigint) as {WEIGHT}"
         wiring.output(self, f"select * except ({SIGN_OF_ROW}), {sign} from {latest.signed}")
         wiring.store(latest.state(), self)
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns its key, and that one row of each key is stored."""
+        state = context.states({}, ("the last row of a key", "nothing: one row per key"))
+        notes = ("The row that it replaces is retracted from the operators above.",)
+        return self.explanation(context, self.label, state=state, notes=notes)
 
 
 ORDER = "row_order"

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from ....util.quoting import quote
+from ...aggregates.aggregate_stage import GROUPING_ID
 from ...aggregates.model import GroupStage
 from ...program import Rows, Step, now
+from ...sql import intervals
 from ...sql.dialect import parse
 from ...sql.names import digest
+from ..author_text import expressions_of, grouping_of, written_stage
+from ..explanation import AS_ITS_INPUT, WINDOW_END, Context, Explanation, KeptMetric
 from ..lineage import Lineage, Unclear
-from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, over
+from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, never_expires, over
 from ..query_lineage import expression, read_input
+from ..query_summary import of_rows, tables
 from ..relation import WEIGHT
 from ..state.group_state import Groups, identity_columns
 from ..state.groups import GroupChanges
@@ -97,6 +102,58 @@ class GroupAggregate(ExpiringOperator):
         for part in groups.parts():
             wiring.store(part, self)
         wiring.groups[self.name] = groups
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns its keys and aggregates, the state of its groups, and that of their distinct values."""
+        ttl, stage = self.expires_after(context.ttl), replace(self._written, name=context.state_name)
+        groups = Groups(stage, ttl, fused=True)
+        per = " per key" if stage.keys else ""
+        told = {groups.part: (f"partial aggregates{per}", self.clears(context))}
+        for part, values in groups.set_parts().values():
+            named = ", ".join(values)
+            rows = f"how often a value of {named} is there" if stage.signed else f"a value of {named}, once"
+            goes = "when it isn't there any more" if stage.signed else "nothing: as many as there are values"
+            told[part] = f"{rows}{per}", goes if ttl is None else "with its key"
+        kept = groups.state_columns()
+        values_of = "how often each value is there" if stage.signed else "first occurrences per key"
+        key = tuple(each.sql for each in stage.keys)
+        return self.explanation(
+            context,
+            f"{grouping_of(stage)}{of_rows(stage.written)}",
+            key=key if stage.grouping_sets is None else (*key, f"{GROUPING_ID}()"),
+            state=context.states(
+                told, ("the row that a key gave last, to be retracted as it was", "with its key")
+            ),
+            metrics=tuple(
+                KeptMetric(
+                    each.sql,
+                    f"{each.function} distinct" if each.distinct else each.function,
+                    tuple(kept.get(each.identity, ())),
+                    "partial aggregate per key" if each.distinct_set is None else values_of,
+                )
+                for each in stage.metrics
+            ),
+            reads=tables(parse(stage.written)),
+        )
+
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """Returns the author's keys and aggregates."""
+        return expressions_of(self._written)
+
+    @property
+    def _written(self) -> GroupStage:
+        """Its stage with the keys and aggregates as their author wrote them."""
+        return written_stage(self.stage)
+
+    def clears(self, context: Context, last: str = "the key's last row") -> str:
+        """Returns what clears its groups, as a phrase."""
+        if self.ends:
+            return f"window end + {intervals.format(self.lasts)}" if self.lasts else WINDOW_END
+        if self.stage.keys and never_expires(self):
+            return AS_ITS_INPUT
+        bounded = context.of_keys(bool(self.stage.keys), self.inputs[0].relation.bounded)
+        return self.expires(context, last) or bounded
 
     def _generate_result(self, wiring: Wiring, groups: Groups) -> None:
         if self._compares_rows(wiring):

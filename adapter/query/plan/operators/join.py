@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..author_text import select_of
+from ..explanation import ALL_BOUNDED, AS_ITS_INPUT, WINDOW_END, Context, Explanation
+from ..join_sides import states_of_sides
 from ..lineage import Lineage
-from ..operator import ExpiringOperator, Operator, Until, Wiring, over, ttl_over
+from ..operator import ExpiringOperator, Operator, Until, Wiring, keeps_rows, over, ttl_over
 from ..query_lineage import lineage_of_text
+from ..query_summary import Summary
 from ..relation import weight_of
 from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions
 from ..time_bounds import kept_until
@@ -16,6 +20,8 @@ from ..time_bounds import kept_until
 @dataclass(frozen=True, kw_only=True)
 class Join(ExpiringOperator):
     """An inner join of changing inputs: the changes of each input joined with all rows of the others."""
+
+    shown_as = ("IntervalJoin", "RegularJoin")
 
     sql: str
     """Has the product of the inputs' weights among its columns."""
@@ -50,6 +56,22 @@ class Join(ExpiringOperator):
             wiring.store(each.state(), each)
         of_batch = over(self.sql, [self._unpacked(each.change(), n) for n, each in enumerate(kept)])
         wiring.output(self, "\nunion all\n".join(terms), of_batch)
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns its joins, and what clears the rows of each side."""
+
+        def clears(each: Operator) -> str:
+            if self.ends:
+                return WINDOW_END
+            # Under a TTL each row expires on its own.
+            if keeps_rows(each):
+                return AS_ITS_INPUT
+            return context.after("its last change" if each.relation.changes else "it came") or ALL_BOUNDED
+
+        select = select_of(self.sql)
+        state = states_of_sides(self, select, context, "that may still match", self.until, clears)
+        name = "IntervalJoin" if self.until else "RegularJoin"
+        return self.explanation(context, Summary().of(select)[1], name, state=state)
 
     def _unpacked(self, rows: str, number: int) -> str:
         """Returns an input's rows with their columns; with their weights if they may be retracted."""

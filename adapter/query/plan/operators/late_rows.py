@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...program import Rows
 from ...sql.names import digest
+from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..state.buffered_rows import ROW
@@ -44,3 +45,12 @@ class LateRows(Operator):
         text = f"select struct(own.*) as {ROW}, own.{quote(self.time)} as event_time from {below.name} as own"
         wiring.rows.append(Rows(self.rows, text, views_below(below), expires=False, forgets=True))
         wiring.output(self, f"select {ROW}.* from {self.rows}")
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns which of the rows are counted."""
+        return self.explanation(context, f"rows behind the watermark, by {self.time}, are counted")
+
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """Returns those of its input."""
+        return self.inputs[0].expressions

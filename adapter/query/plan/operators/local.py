@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...sql.dialect import parse
+from ..author_text import lifted
+from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring, over
 from ..query_lineage import lineage_of_text
+from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
 
 
 @dataclass(frozen=True, kw_only=True)
 class Local(Operator):
     """A query that needs only the rows of this micro-batch that arrived together. No state."""
+
+    shown_as = ANY_QUERY
 
     sql: str
 
@@ -23,3 +29,16 @@ class Local(Operator):
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs."""
         wiring.output(self, over(self.sql, [f"select * from {each.name}" for each in self.inputs]))
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns its joins, groups and rankings, which are within a window."""
+        query = parse(self.sql)
+        name, text = Summary(self.inputs[0].expressions, windows=True).of(query)
+        return self.explanation(
+            context, text or "its rows", WITHIN_WINDOWS.get(name, name), reads=tables(query)
+        )
+
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """Returns the expressions that a query above displays."""
+        return lifted(self.as_written(self.sql))

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
+from ...sql.dialect import parse
+from ..explanation import WINDOW_END, Context, Explanation
 from ..lineage import Lineage, text_lineage
 from ..operator import ExpiringOperator, Wiring, over
+from ..query_summary import ROW_BY_ROW, Summary, tables
 from ..relation import GIVEN_BY, WEIGHT
 from ..state import generations
 from ..state.buffered_rows import ROW, TIMES, packed
@@ -23,6 +26,8 @@ from ..state.key_generations import NO_STEP, SINCE, lasts, of_keys
 class MaterializedProject(ExpiringOperator):
     """A projection of an updating table that may give another result when computed again: a static table may
     have changed, and rand() differs. The output of each row is stored, and retracted as it was."""
+
+    shown_as = ROW_BY_ROW
 
     sql: str
     """Has `GIVEN_BY`, which each input row has, among its columns."""
@@ -47,6 +52,15 @@ class MaterializedProject(ExpiringOperator):
         wiring.steps += given.steps(wiring.lookups(self, [given.computed_of]))
         wiring.output(self, given.change())
         wiring.store(given.state(), self)
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns what a `Project` would, and the rows that are stored."""
+        query = parse(self.sql)
+        name, text = Summary(self.inputs[0].expressions).of(query)
+        rows = "a row that is there, and what it gave, to be retracted as it was"
+        clears = WINDOW_END if self.ends else self.expires(context, "the row's last change")
+        state = context.states({}, (rows, clears or "when the row goes"))
+        return self.explanation(context, text or "its rows", name, state=state, reads=tables(query))
 
 
 _GIVEN, _IS_NEW = "__given", "__is_new"

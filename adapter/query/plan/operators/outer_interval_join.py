@@ -8,8 +8,12 @@ from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, StatePart
+from ..author_text import select_of
+from ..explanation import Context, Explanation
+from ..join_sides import states_of_sides
 from ..lineage import Lineage, text_lineage
 from ..operator import Operator, Until, Wiring, over
+from ..query_summary import Summary
 from ..state.buffered_rows import ROW
 from ..state.key_generations import lasts
 from ..time_bounds import expires, kept_until
@@ -19,6 +23,8 @@ from ..time_bounds import expires, kept_until
 class OuterIntervalJoin(Operator):
     """An outer or anti interval join of append-only inputs. Pairs are emitted when they meet; a row without a
     match is emitted once, when it can't find one any more."""
+
+    shown_as = ("IntervalJoin",)
 
     sql: str
     pairs: str | None
@@ -42,6 +48,13 @@ class OuterIntervalJoin(Operator):
         wiring.output(self, *joined.change())
         for part, kept in zip(joined.state(), joined.kept, strict=True):
             wiring.store(part, kept)
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns its joins, and until when the rows of each side are stored."""
+        select = select_of(self.sql)
+        state = states_of_sides(self, select, context, "that may still match", self.until, lambda _: "")
+        notes = ("A row that meets none comes once, when it can meet none any more.",)
+        return self.explanation(context, Summary().of(select)[1], *self.shown_as, state=state, notes=notes)
 
 
 class MatchedOrAlone:

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 
 from ....util.quoting import quote
 from ...program import STEP, Rows, StatePart, Step, now
+from ...sql import intervals
 from ...sql.intervals import HOUR
+from ..author_text import over_calls, select_of, until
+from ..explanation import BOUNDED, WHEN_EMITTED, Context, Explanation
 from ..frame_extent import FrameExtent
 from ..lineage import Lineage, text_lineage
 from ..operator import Operator, Until, Wiring, over
@@ -68,6 +71,41 @@ class OverAggregate(Operator):
         wiring.rows += [rows] if rows is not None else []
         wiring.steps += ordered.steps()
         wiring.store(ordered.state(), self)
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns its aggregates, and which rows wait or are reached by frames."""
+        state = context.states({}, (self._stored_rows(), self._clears(context)))
+        waits = (
+            (f"A row is emitted once, when the watermark has passed its {self.time}.",) if self.waits else ()
+        )
+        calls = over_calls(select_of(self.written or self.sql))
+        return self.explanation(context, calls, state=state, notes=waits)
+
+    def _stored_rows(self) -> str:
+        waits = f"a row that waits for the watermark to pass its {self.time}"
+        if self.running:
+            return "a partition's last row with what its rows come to" + (
+                f", or {waits}" if self.waits else ""
+            )
+        reached = "that frames of later rows reach back to"
+        return f"{waits}, or {reached}" if self.waits else f"a row {reached}"
+
+    def _clears(self, context: Context) -> str:
+        reach, ends = self.reach, list[str]()
+        idle = context.after("its partition's last row")
+        if self.running:
+            ends.append("a later row of its partition, which takes its place")
+        elif reach.everything and not self.until:
+            return idle or BOUNDED
+        else:
+            if reach.rows:
+                ends.append(f"{reach.rows} later row{'' if reach.rows == 1 else 's'} of its partition")
+            if reach.micros:
+                ends.append(f"{intervals.format(reach.micros)} after its {self.time}")
+        if self.until:
+            ends.append(f"when the watermark has passed {until(self.until)}")
+        clears = " or ".join(ends) or WHEN_EMITTED
+        return clears if idle is None or reach.everything else f"{clears}, or {idle}"
 
 
 _TIME, _BEFORE = "__time", "__before"

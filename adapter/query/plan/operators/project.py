@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...sql.dialect import parse
+from ..author_text import lifted
+from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring, over
 from ..query_lineage import lineage_of_text
+from ..query_summary import ROW_BY_ROW, Summary, tables
 
 
 @dataclass(frozen=True, kw_only=True)
 class Project(Operator):
     """Row by row: projection, filter, LATERAL VIEW, joins with static tables. No state."""
+
+    shown_as = ROW_BY_ROW
 
     sql: str
     """Has the weight among its columns if the input has one."""
@@ -35,6 +41,19 @@ class Project(Operator):
         """Runs the query over its inputs."""
         inputs = [f"select * from {each.name}" for each in self.inputs]
         wiring.output(self, over(self.sql, inputs), lookups=wiring.lookups(self, inputs))
+
+    def explain(self, context: Context) -> Explanation | None:
+        """Returns its select list, joins and conditions; None if it only returns columns of its input."""
+        if not self.label.upper().startswith("SELECT"):
+            return self.explanation(context, self.label)
+        query = parse(self.sql)
+        name, text = Summary(self.inputs[0].expressions).of(query)
+        return self.explanation(context, text, name, reads=tables(query)) if text else None
+
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """Returns the expressions that a query above displays."""
+        return lifted(self.as_written(self.sql))
 
 
 def row_by_row(operator: Operator) -> tuple[list[Project], Operator]:

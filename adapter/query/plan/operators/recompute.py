@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...program import Step, now
+from ...sql.dialect import parse
+from ..author_text import aggregates, keys, lifted, select_of, shown, tidy
+from ..explanation import EVERYTHING, PARTITIONS, Computing, Context, Explanation, KeptMetric
+from ..join_sides import states_of_sides
 from ..lineage import Lineage, text_lineage
 from ..operator import ExpiringOperator, ResultSteps, Until, Wiring, keeps_rows, over
 from ..query_lineage import placed
+from ..query_summary import Summary, tables
 from ..relation import WEIGHT
 from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions, TopRows, added_up, netted, spread
 from ..state.key_generations import of_keys
@@ -19,6 +24,18 @@ from ..time_bounds import kept_until
 @dataclass(frozen=True, kw_only=True)
 class Recompute(ExpiringOperator):
     """Any other query, computed over all rows of the affected partitions, minus its previous result."""
+
+    shown_as = (
+        "Recompute",
+        "IntervalJoin",
+        "RegularJoin",
+        "GroupAggregate",
+        "OverAggregate",
+        "AppendOnlyTopN",
+        "RetractableTopN",
+        "Deduplicate",
+        "WindowTableFunction",
+    )
 
     sql: str
     keys: tuple[tuple[str, ...], ...]
@@ -105,6 +122,62 @@ class Recompute(ExpiringOperator):
             wiring.output(self, spread(added_up(both, True), True), over(self.sql, first))
             return
         wiring.output(self, netted(both), f"select *, 1L as {WEIGHT} from (\n{over(self.sql, first)}\n)")
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns its query, the partitions that are computed again, and the rows that are stored for that."""
+        query = parse(self.sql)
+        select = select_of(self.sql)
+        name, text = Summary(self.inputs[0].expressions, last=None if self.top is None else self.top.rows).of(
+            query
+        )
+        name = {
+            "Join": "RegularJoin",
+            "Aggregate": "GroupAggregate",
+            "TopN": "RetractableTopN" if self.top is None else "AppendOnlyTopN",
+        }.get(name, name if name in self.shown_as else "Recompute")
+        last = "the session's end" if name == "WindowTableFunction" else "its partition's last change"
+        clears = self.expires(context, last)
+        rows, need = "an input's row that later changes need", "that later changes need"
+        if self.top is not None:
+            rows = need = f"a row that is, or was, among the first {self.top.rows} of its partition"
+            clears = clears or "when others take its place"
+        metrics: tuple[KeptMetric, ...] = ()
+        notes: tuple[str, ...] = ()
+        if name == "GroupAggregate":
+            metrics = tuple(
+                KeptMetric(call, function, (), "computed from the kept rows")
+                for call, function in aggregates(select)
+            )
+            notes = (f"Why rows are kept: {self.label}.",)
+        if self.ends or clears is None:
+            clears = self.clears(context)
+        if select.args.get("joins"):
+            state = states_of_sides(self, select, context, need, self.until, lambda _: str(clears))
+        else:
+            state = context.states({}, (rows, clears))
+        return self.explanation(
+            context,
+            text or shown(query),
+            "IntervalJoin" if self.until else name,
+            tuple(keys(select)) if name == "GroupAggregate" else None,
+            state=state,
+            computing=self._computing(),
+            metrics=metrics,
+            notes=notes,
+            reads=tables(query),
+        )
+
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """Returns the expressions that a query above displays."""
+        return lifted(self.as_written(self.sql))
+
+    def _computing(self) -> Computing:
+        if self.is_whole:
+            return Computing(EVERYTHING, cost="reads all rows that it keeps, and what they gave before")
+        by = next(keys for keys in self.keys if keys)
+        cost = "reads the kept rows of each partition that changed, and what they gave before"
+        return Computing(PARTITIONS, tuple(map(tidy, by)), cost)
 
     def _kept(self, wiring: Wiring) -> tuple[Partitions | None, list[BufferedRows]]:
         """Returns the partitions, and the buffered rows of each input."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
+from ..explanation import Context, Explanation
 from ..lineage import Lineage, by_place
 from ..operator import ExpiringOperator, Wiring, keeps_rows
 from ..relation import WEIGHT
@@ -39,6 +40,11 @@ class SetOperation(ExpiringOperator):
         wiring.steps += counts.steps()
         wiring.output(self, counts.change())
         wiring.store(counts.state(), self)
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns the operation, and that its state counts rows."""
+        state = context.states({}, ("how often a row is there, on either side", self.clears(context)))
+        return self.explanation(context, self.label, state=state)
 
 
 _FOUND = "__found"

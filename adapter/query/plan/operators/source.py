@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...windows.expansion import IS_VERSION
+from ..explanation import UPSERT, Changelog, Context, Explanation
 from ..lineage import Lineage, opaque
 from ..operator import Operator, Wiring, in_order
 from ..relation import WEIGHT
@@ -44,6 +45,13 @@ class Source(Operator):
             sign = f"if({_IS_INSERTED}, 1L, -1L) as {WEIGHT}"
             text = f"select * except (_change_type, _batch_id), {sign} from {self.view}"
         wiring.output(self, text)
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns the stream, with its event time."""
+        found = context.relations[self.view]
+        if context.upserts is not None:
+            found = replace(found, changelog=Changelog(UPSERT, context.upserts))
+        return replace(found, identity=self.name)
 
 
 def views_below(operator: Operator) -> tuple[str, ...]:

@@ -8,13 +8,18 @@ Under a TTL the operators above expire what such a row contributed to; then it i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+from sqlglot import exp
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Rows, StatePart, now
+from ...sql import intervals
 from ...sql.intervals import MINUTE
 from ...sql.names import digest
+from ..author_text import expression, shown
+from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT
@@ -52,6 +57,25 @@ class TemporalFilter(Operator):
         wiring.rows.append(recent.rows())
         wiring.output(self, *recent.change())
         wiring.store(recent.state(), self)
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns its predicate, and the watermark at which a row leaves."""
+        condition = expression(self.label)
+        length = self.lasts - isinstance(condition, exp.GTE | exp.LTE)
+        sign = "−" if length > 0 else "+"
+        ends = ["watermark" if not length else f"watermark {sign} {intervals.format(abs(length))}"]
+        ends += filter(None, [context.after("it came")])
+        return self.explanation(
+            context,
+            shown(condition),
+            state=context.states({}, ("a row for which it holds", ", or ".join(ends))),
+            notes=("A row leaves the result when the watermark has passed it by that much.",),
+        )
+
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """Returns those of its input."""
+        return self.inputs[0].expressions
 
 
 _UNTIL, _KNOWN = "__until", "__known"

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 
 from ....util.quoting import quote
 from ...program import BATCH_ID, CHANGE_TYPE, STEP, Rows, StatePart, Step, now
+from ...sql.dialect import parse
 from ...windows.expansion import VALID_UNTIL
+from ..explanation import WHEN_EMITTED, Context, Explanation
 from ..lineage import Lineage, text_lineage
 from ..operator import Operator, Wiring, over
+from ..query_summary import Summary
 from ..state.buffered_rows import ROW
 from ..state.key_generations import NO_STEP, due_at, passed
 from ..state.ranked_rows import DUE
@@ -65,6 +68,15 @@ class TemporalJoin(Operator):
         wiring.steps += join.steps()
         wiring.store(join.state_of_rows(), self)
         wiring.store(join.state_of_versions(), self)
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns its joins, the rows that wait, and the versions that are stored."""
+        waits = f"a row that waits for the watermark to pass its {self.time}"
+        valid = f"a version of {', '.join(self.version_key)} that is valid at the watermark or later"
+        rows = {_RowsAndVersions(self).rows: (waits, WHEN_EMITTED)}
+        state = context.states(rows, (valid, "when the next one is valid"))
+        notes = (f"A row is emitted once, when the watermark has passed its {self.time}.",)
+        return self.explanation(context, Summary().of(parse(self.sql))[1], state=state, notes=notes)
 
 
 class _RowsAndVersions:

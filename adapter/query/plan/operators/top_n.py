@@ -9,15 +9,25 @@ from sqlglot import exp
 
 from ...sql.dialect import parse
 from ...sql.names import digest
+from ..explanation import Context, Explanation
 from ..hidden_items import ROW_TIME
 from ..lineage import Lineage
 from ..operator import ResultSteps, Wiring, input_name
 from ..query_lineage import of_query
+from ..query_summary import ranking
 from ..state.ranked_groups import ROW, RankedGroups, members_part
 from ..state.ranked_rows import RankedRows
 from ..state.top_n_fields import BY, ID, ORDER, TopNFields
 from .project import row_by_row
 from .source import views_below
+
+_UPDATABLE = (
+    "A group's place only gets better, so the members and the groups that changed are all that is ranked."
+)
+_RETRACTABLE = (
+    "The members and the groups that changed are ranked; where they don't fill a ranking any more, that ranking is looked "
+    "up again in its groups' state."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +35,8 @@ class TopN(TopNFields):
     """Top-N. Over append-only rows it stores the rows that are among the first N. Over groups, whose ranks
     change, it stores the groups that are among the first N, and reads the groups' state when one of these
     falls."""
+
+    shown_as = ("AppendOnlyTopN", "UpdatableTopN", "RetractableTopN", "Deduplicate")
 
     @property
     def is_global(self) -> bool:
@@ -61,6 +73,37 @@ class TopN(TopNFields):
             self._rank_groups(wiring)
         else:
             self._rank_rows(wiring)
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns its ranking in Flink's terms, and what clears the rows of its state."""
+        (below,) = self.inputs
+        select = self.as_written(self.written)
+        assert isinstance(select, exp.Select)
+        of_groups, time = below.relation.changes, below.relation.event_time
+        name, what = ranking(select, self.top.rows, "" if of_groups else time or "")
+        notes = []
+        if of_groups:
+            name = "UpdatableTopN" if self.improves else "RetractableTopN"
+            rows, clears = "a member that came, changed or went", "when it is no member any more"
+            notes.append(_UPDATABLE if self.improves else _RETRACTABLE)
+        else:
+            rows, clears = "a row that is, or was, among the first", "when others take its place"
+            last = "its ranking's last new member"
+            if name == "Deduplicate":
+                rows, last = f"the {what.split()[1]} row of a key", "it came"
+                clears = context.of_keys(bool(self.top.partition), below.relation.bounded)
+            else:
+                name = "AppendOnlyTopN"
+            clears = (None if self.is_global else context.after(last)) or clears
+        if self.final:
+            notes.append(
+                "A row is emitted when the watermark has passed it, so that none can come before it."
+            )
+        if self.top.buckets is not None:
+            notes.append(f"New rows are ranked in {self.top.buckets} buckets first.")
+        state = context.states({}, (rows, clears))
+        found = self.explanation(context, what, name, state=state, notes=tuple(notes))
+        return replace(found, event_time=f"{time}, emitted in its order") if self.final else found
 
     def _rank_rows(self, wiring: Wiring) -> None:
         # A ranking is replayed under its state's name, or under its own if it is the result.

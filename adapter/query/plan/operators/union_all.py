@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...sql.names import digest
+from ..explanation import Context, Explanation
 from ..lineage import Lineage, by_place
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT
@@ -45,6 +46,10 @@ class UnionAll(Operator):
     def generate(self, wiring: Wiring) -> None:
         """Appends the inputs' rows. If some rows may be retracted, all have a weight."""
         wiring.output(self, "\nunion all\n".join(map(self._side, self.inputs)))
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns the number of inputs."""
+        return self.explanation(context, f"of {len(self.inputs)}")
 
     def _side(self, each: Operator) -> str:
         weight = f", 1L as {WEIGHT}" if self.relation.changes and not each.relation.changes else ""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
-from ...aggregates.model import AggregateStage
+from sqlglot import exp
+
+from ...aggregates.aggregate_stage import WINDOW_END, WINDOW_START
+from ...aggregates.model import AggregateStage, Metric
 from ...frontend.source_text import ordered, without_names
 from ...sql.dialect import parse
 from ...sql.names import digest, stages_renamed
 from ...windows.emission import FINAL, Emission
+from ..author_text import clauses, expressions_of, grouping_of, lifted, put_back, select_of, written_stage
+from ..explanation import UPSERT, Changelog, Context, Explanation, KeptMetric
 from ..lineage import WINDOW_COLUMNS, Lineage
 from ..state.sessions import SessionStage
 from ..state.sliced import SlicedStage
@@ -19,6 +24,8 @@ from ..window_operator import WindowOperator
 @dataclass(frozen=True, kw_only=True)
 class WindowAggregate(WindowOperator):
     """GROUP BY over windows, stored as partial aggregates per slice or session."""
+
+    shown_as = ("WindowAggregate", "SessionAggregate")
 
     stage: AggregateStage
 
@@ -59,3 +66,57 @@ class WindowAggregate(WindowOperator):
             for each in stage.metrics
         }
         return Lineage(rows, tuple(columns.items()))
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns its windows, keys and aggregates, the state of its slices, and that of distinct values."""
+        stage, steps = written_stage(self.stage), self.window_steps(context.emission)
+        window, of = stage.window, "session" if self.stage.window.kind == "session" else "slice"
+        and_key = " and key" if stage.keys else ""
+        told = {steps.slices: (f"partial aggregates per {of}{and_key}", self.clears(context))}
+        first = window.kind == "cumulate"
+        for part, values in steps.set_parts().values():
+            named, finest = ", ".join(values), ", of the finest grouping set" if stage.has_finest_set else ""
+            what = f"the first occurrence of a value of {named}" if first else f"a value of {named}, once"
+            rows = f"{what} per {'window' if first else of}{and_key}{finest}"
+            told[part] = rows, self.clears(context)
+        kept = steps.state_columns()
+        ends = (WINDOW_START, WINDOW_END) if window.merges or window.time_zone else (WINDOW_END,)
+        key = (*ends, *(each.sql for each in stage.keys))
+        key = key if stage.grouping_sets is None else (*key, "grouping_id()")
+        by = f" {grouping_of(stage)}" if stage.keys else ""
+        listed = clauses(self._output)
+        found = self.explanation(
+            context,
+            f"{window}{by}{self.of_rows()}{f': {listed}' if listed else ''}",
+            "SessionAggregate" if window.merges else "WindowAggregate",
+            key,
+            state=context.states(told, ("", "")),
+            metrics=tuple(
+                KeptMetric(
+                    each.sql,
+                    f"{each.function} distinct" if each.distinct else each.function,
+                    tuple(kept.get(each.identity, ())),
+                    self._stored_as(each, of),
+                )
+                for each in stage.metrics
+            ),
+        )
+        return replace(found, changelog=Changelog(UPSERT, key)) if context.emission.changes else found
+
+    def _stored_as(self, metric: Metric, of: str) -> str:
+        window = self.stage.window
+        if not metric.distinct_set:
+            return f"partial aggregate per {of}"
+        if window.kind == "cumulate":
+            return "first occurrences per window"
+        return f"occurrences per {of}, counted {'at each step' if window.grows else 'when a window closes'}"
+
+    @property
+    def _output(self) -> exp.Select:
+        """Its select list and HAVING in the author's words."""
+        return put_back(select_of(self.stage.output), expressions_of(written_stage(self.stage)))
+
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """Returns the expressions that a query above displays."""
+        return lifted(self._output)

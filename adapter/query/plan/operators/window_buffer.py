@@ -3,12 +3,13 @@ aggregates."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...aggregates.aggregate_stage import SESSION_END, SLICE_END, WINDOW_START
 from ...frontend.source_text import ordered
 from ...program import EXPIRES_AT, StatePart, Step
 from ...windows.emission import FINAL, Emission
+from ..explanation import RETRACT, Changelog, Context, Explanation
 from ..stages import RowsStage
 from ..state.row_columns import first_of, row_column
 from ..state.sessions import Sessions
@@ -37,6 +38,23 @@ class WindowBuffer(WindowOperator):
             "source": ordered(stage.plain or stage.source),
             "top": top and [top.function, list(top.partition), top.order, top.rows],
         }
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns its windows, the rows that are stored, and why."""
+        stage, top = self.stage, self.stage.top
+        rows = "a row of open windows, stored once even if it is in several"
+        notes = [f"Why rows are kept: {stage.reason}."]
+        if top is not None:
+            named = [key.replace("`row`.", "").replace("`", "") for key in top.partition]
+            per = f" per {', '.join(named)}" if named else ""
+            rows = f"a row that is among the first {top.rows} of its slice{per}"
+            notes.append("No other row can be in the ranking.")
+            if top.buckets is not None:
+                notes.append(f"Rows are ranked in {top.buckets} buckets first.")
+        state = context.states({}, (rows, self.clears(context)))
+        found = self.explanation(context, f"{stage.window}{self.of_rows()}", state=state, notes=tuple(notes))
+        # A window has many rows, and nothing identifies them.
+        return replace(found, changelog=Changelog(RETRACT)) if context.emission.changes else found
 
 
 class BufferedWindows(WindowSteps):

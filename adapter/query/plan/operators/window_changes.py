@@ -7,12 +7,13 @@ more rows arrive: previous rows within the new bounds belonged to it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, StatePart, Step
 from ...sql.names import digest
+from ..explanation import WINDOW_END, Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..state.buffered_rows import ROW, TIMES, netted, packed
@@ -46,6 +47,16 @@ class WindowChanges(Operator):
         # The state reads it too.
         wiring.steps.append(Step(self.name, text, persist=True, initial=initial))
         wiring.store(changed.state(), self)
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns that results of open windows are stored."""
+        state = context.states({}, ("what a window gave last, to be retracted as it was", WINDOW_END))
+        return self.explanation(context, "early and late firing", state=state)
+
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """Returns those of its input."""
+        return self.inputs[0].expressions
 
 
 class ChangedWindows:

@@ -6,13 +6,15 @@ closes are never emitted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, StatePart, now
+from ...sql import intervals
 from ...sql.names import digest
 from ...windows.emission import Emission
+from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring, ttl_over
 from ..relation import WEIGHT
@@ -42,6 +44,24 @@ class WindowClose(Operator):
         held = OpenWindows(self, ttl_over(self, wiring.ttl), wiring.emission)
         wiring.output(self, *held.change())
         wiring.store(held.state(), self)
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns when windows close, until which their changes are stored."""
+        emission = context.emission
+        later = (
+            f" + {intervals.format(emission.complete)} (complete_result_offset)" if emission.complete else ""
+        )
+        if self.lasts:
+            later = f" + {intervals.format(self.lasts)}"
+        early = ", and at early firing" if emission.first is not None else ""
+        when = f"when the watermark is at {self.window_end}{later}{early}"
+        state = context.states({}, ("a change of an open window", f"window end{later}"))
+        return self.explanation(context, when, state=state)
+
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """Returns those of its input."""
+        return self.inputs[0].expressions
 
 
 _CAME_AT = "__came_at"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -14,9 +14,11 @@ from ...sql.dialect import parse
 from ...sql.names import digest, stages_renamed
 from ...sql.nodes import every
 from ...windows.windows import Window
+from ..explanation import RETRACT, UPSERT, Changelog, Context, Explanation
 from ..lineage import UNKNOWN, Lineage, Unclear, opaque
 from ..operator import Operator, Wiring, in_order
 from ..query_lineage import of_query
+from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
 from ..stages import Stage
 from ..state.generations import without_expired_windows
 from ..window_operator import WindowOperator
@@ -30,6 +32,8 @@ class WindowResults(Operator):
 
     Its inputs are the windows; without windows the sources, if other operators read these too.
     """
+
+    shown_as = ANY_QUERY
 
     sql: str
     """Reads windows by their names, and streams by their views."""
@@ -100,6 +104,29 @@ class WindowResults(Operator):
         """Runs the query over the windows' results, without rows of windows whose state has expired."""
         text = without_expired_windows(self.sql, self, wiring.ttl)
         wiring.output(self, text, lookups=wiring.lookups(self))
+
+    def explain(self, context: Context) -> Explanation | None:
+        """Returns its joins, groups and rankings; None if it only returns columns of a window's results."""
+        query, below = parse(self.written or self.sql), [each.name for each in self.inputs]
+        read = tables(query, below)
+        times = [each.stage.window.time_col for each in self.windows]
+        streams = [name for name in read if name in context.relations]
+        name, text = Summary(inputs=[*below, *streams], time=times[0] if times else "", windows=True).of(
+            query
+        )
+        if not text:
+            return None
+        found = self.explanation(context, text, WITHIN_WINDOWS.get(name, name), reads=read)
+        if context.upserts is None and context.emission.changes:
+            return replace(
+                found, changelog=Changelog(RETRACT if found.key is None else UPSERT, found.key or ())
+            )
+        return found
+
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """Returns those of its windows."""
+        return {name: text for each in self.inputs for name, text in each.expressions.items()}
 
 
 def _of_windows(

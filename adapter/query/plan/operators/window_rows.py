@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ....util.quoting import path_of
 from ...sql.names import digest
 from ...windows.windows import Window
+from ..explanation import Context, Explanation
 from ..lineage import WINDOW_COLUMNS, Lineage
 from ..operator import Operator, Wiring, over
 from ..state.generations import without_expired_windows
@@ -16,6 +17,8 @@ from ..state.generations import without_expired_windows
 @dataclass(frozen=True, kw_only=True)
 class WindowRows(Operator):
     """Returns each row once per tumble, hop or cumulate window that it is in, immediately. No state."""
+
+    shown_as = ("WindowTableFunction",)
 
     sql: str
     window: Window
@@ -35,3 +38,7 @@ class WindowRows(Operator):
         """Runs the query over its inputs, without rows of windows whose state has expired."""
         text = over(self.sql, [f"select * from {each.name}" for each in self.inputs])
         wiring.output(self, without_expired_windows(text, self, wiring.ttl))
+
+    def explain(self, context: Context) -> Explanation:
+        """Returns the windows."""
+        return self.explanation(context, str(self.window), *self.shown_as)

@@ -1,0 +1,59 @@
+"""Walks the tree of operators that `explain` prints, and writes it as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..plan.explanation import Explanation
+
+
+def in_order(root: Explanation) -> Iterator[Explanation]:
+    """Yields an operator and all operators below it, the operator first, each once."""
+    seen: set[str] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.identity not in seen:
+            seen.add(node.identity)
+            yield node
+            waiting += reversed(node.inputs)
+
+
+def as_dict(root: Explanation) -> dict[str, Any]:
+    """Returns the tree as plain JSON; a repeated operator is replaced by its identity.
+
+    >>> source = Explanation("Source", "orders", "source_1")
+    >>> tree = as_dict(Explanation("Join", "a.k = b.k", "join_1", inputs=(source, source)))
+    >>> [each.get("description", "as above") for each in tree["inputs"]]
+    ['orders', 'as above']
+    """
+    seen: set[str] = set()
+
+    def shown(node: Explanation) -> dict[str, Any]:
+        if node.identity in seen:
+            return {"operator": node.operator, "see": node.identity}
+        seen.add(node.identity)
+        computing = node.computing
+        return {
+            "operator": node.operator,
+            "description": node.description,
+            "identity": node.identity,
+            "changelog": {"mode": node.changelog.kind, "key": list(node.changelog.key)},
+            "key": None if node.key is None else list(node.key),
+            "event_time": node.event_time,
+            "computes": {"how": computing.how, "by": list(computing.by), "cost": computing.cost or None},
+            "state": [
+                {"part": s.part, "columns": list(s.columns), "rows": s.rows, "clears": s.clears}
+                for s in node.state
+            ],
+            "shares_state": list(node.shares),
+            "metrics": [
+                {"sql": m.sql, "function": m.function, "columns": list(m.columns), "how": m.how}
+                for m in node.metrics
+            ],
+            "notes": list(node.notes),
+            "inputs": [shown(each) for each in node.inputs],
+        }
+
+    return shown(root)

@@ -1,0 +1,334 @@
+"""Prints SQL trees as short lines in the author's words: without needless quotes, generated columns and tie-breakers.
+
+>>> select = parse("select `a`, b + 1 as c, `t`.`__stream_weight` as `__stream_weight` from `__input_0` as t where a > 1")
+>>> clauses(select)
+'a, b + 1 AS c WHERE a > 1'
+>>> ranked = parse("select a, row_number() over (partition by a order by b desc, struct(a)) as r from t")
+>>> ordered(ranked.expressions[1].this, ranked)
+'b DESC'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from sqlglot import exp
+
+from ..aggregates.grouping import grouping
+from ..aggregates.model import AggregateStage, GroupStage
+from ..errors import QueryError
+from ..normalize import on_change
+from ..normalize.conditions import INPUT
+from ..normalize.event_clock import WATERMARK
+from ..normalize.rankings.limits import RANK
+from ..sql import intervals
+from ..sql.clauses import aggregate, filters, is_over, joined
+from ..sql.dialect import DIALECT, function_name, parse, sql, walk_same_query
+from ..sql.nodes import every
+
+_Stage = TypeVar("_Stage", AggregateStage, GroupStage)
+_Query = TypeVar("_Query", bound=exp.Query)
+Expressions = Mapping[str, str]
+"""Column → the author's expression that it holds."""
+
+
+def is_generated(name: str) -> bool:
+    """Whether a name isn't the author's: those are marked while planning if they begin with underscores."""
+    return name.startswith("__")
+
+
+def select_of(text: str) -> exp.Select:
+    """Returns the outermost SELECT of a text."""
+    made = parse(text)
+    select = made if isinstance(made, exp.Select) else made.find(exp.Select)
+    assert select is not None
+    return select
+
+
+def expression(text: str) -> exp.Expr:
+    """Returns the tree of an expression."""
+    made: exp.Expr = parse(f"select {text} as made").expressions[0].unalias()
+    return made
+
+
+def shown(node: exp.Expr) -> str:
+    """Returns an expression or query as its author would write it."""
+    holder = exp.Paren(this=node.copy())
+    clock = None
+    for each in list(holder.walk()):
+        each.comments = None
+        if isinstance(each, exp.Identifier):
+            each.set("quoted", not each.this.isidentifier())
+        elif isinstance(each, exp.Table) and each.name.startswith(INPUT):
+            # The input is displayed below the operator in the tree.
+            each.set("this", exp.Var(this="(…)"))
+            if is_generated(each.alias) or each.alias == "one_row":
+                each.set("alias", None)
+        elif isinstance(each, exp.Column):
+            if is_generated(each.table):
+                each.set("table", None)
+            if each.name == RANK:
+                each.set("this", exp.to_identifier("rank"))
+        elif isinstance(each, exp.Coalesce):
+            clock = clock or sql(parse(f"select {WATERMARK}").expressions[0])
+            if sql(each) == clock:
+                each.replace(exp.CurrentTimestamp())
+    return sql(holder.this)
+
+
+def tidy(text: str, alias: str = "") -> str:
+    """Returns an expression of a plan as its author would write it, without the alias of its only relation.
+
+    >>> tidy("max(`own`.`v`)", "own")
+    'MAX(v)'
+    """
+    node = expression(text)
+    for column in every(node, exp.Column):
+        if alias and column.table == alias:
+            column.set("table", None)
+    return shown(node)
+
+
+def relation(name: str) -> str:
+    """Returns the name of a relation without needless quotes.
+
+    >>> relation("`lake`.`raw`.`my bids`")
+    'lake.raw.`my bids`'
+    """
+    try:
+        table = parse(f"select 1 from {name}").find(exp.Table)
+    except QueryError:
+        return name
+    return name if table is None else shown(table)
+
+
+def until(lasts: Sequence[tuple[str, int]]) -> str:
+    """Returns the watermark until which a row may find matches, as a phrase.
+
+    >>> until((("ts", 60_000_000), ("window_end", 0)))
+    'ts + 1 minute and window_end'
+    """
+
+    def shown_as(column: str, micros: int) -> str:
+        sign = "-" if micros < 0 else "+"
+        return column if not micros else f"{column} {sign} {intervals.format(abs(micros))}"
+
+    return " and ".join(shown_as(column, micros) for column, micros in lasts)
+
+
+# -- clauses of a SELECT ---------------------------------------------------------------------------
+
+
+def items(select: exp.Select) -> list[exp.Expr]:
+    """Returns a select list without generated columns. An OVER in it is shown by its alias."""
+    found = []
+    for item in select.expressions:
+        name = item.alias_or_name
+        lifted = is_generated(name) and name.startswith(_LIFTED)
+        if is_generated(name) and not lifted and name != RANK:
+            continue
+        copy = item.copy()
+        for star in list(every(copy, exp.Star)):
+            left = [each for each in star.args.get("except_") or () if not is_generated(each.name)]
+            star.set("except_", left or None)
+        if isinstance(copy, exp.Alias):
+            same = isinstance(copy.this, exp.Column) and copy.alias.lower() == copy.this.name.lower()
+            if any(isinstance(each, exp.Window) for each in walk_same_query(copy.this)):
+                copy = exp.column(copy.alias)
+            elif same or lifted:
+                copy = copy.this
+        found.append(copy)
+    return found
+
+
+_LIFTED = ("__aggregate_", "__key_")
+"""Prefixes of columns that pass an expression to a query above, to which it was moved (`normalize.above_groups`)."""
+
+
+def lifted(select: exp.Query) -> Expressions:
+    """Returns the expressions of columns that a query above it displays."""
+    made = (item for item in select.selects if isinstance(item, exp.Alias))
+    return {item.alias: shown(item.this) for item in made if item.alias.startswith(_LIFTED)}
+
+
+def _is_plain(item: exp.Expr) -> bool:
+    """Whether an item of a select list is a column or a star."""
+    stars = [item, *every(item, exp.Star)] if isinstance(item, exp.Star | exp.Column) else []
+    return bool(stars) and not any(
+        star.args.get(each) for star in stars for each in ("except_", "replace", "rename")
+    )
+
+
+def clauses(select: exp.Select) -> str:
+    """Returns the select list, if it has more than plain columns, with LATERAL VIEW, WHERE and HAVING."""
+    listed = items(select)
+    words = [] if all(map(_is_plain, listed)) else [", ".join(map(shown, listed))]
+    if on_change.is_told(select):
+        words = ["emit on_change: which rows are new at a step"]
+    words += [shown(each).strip() for each in select.args.get("laterals") or ()]
+    if tests := filters(select):
+        words.append(f"WHERE {' AND '.join(map(shown, tests))}")
+    if having := select.args.get("having"):
+        words.append(f"HAVING {shown(having.this)}")
+    return " ".join(words)
+
+
+def joins(select: exp.Select) -> str:
+    """Returns the joins of a SELECT, without the text of joined subqueries."""
+    found = []
+    for join in select.args.get("joins") or ():
+        words = " ".join(word for word in (join.method, join.side, join.kind) if word).upper()
+        name = join.this.alias_or_name
+        text = f"{words or 'INNER'} JOIN {'(…)' if is_generated(name) else name}".replace("OUTER ", "")
+        if join.args.get("using"):
+            text += f" USING ({', '.join(each.name for each in join.args['using'])})"
+        elif (on := join.args.get("on")) is not None:
+            text += f" ON {shown(on)}"
+        found.append(text)
+    return "; ".join(found)
+
+
+def keys(select: exp.Select) -> list[str]:
+    """Returns the GROUP BY keys of a SELECT."""
+    return [shown(key) for key in grouping(select).keys] if select.args.get("group") else []
+
+
+def grouped_by(select: exp.Select) -> str:
+    """Returns the GROUP BY in short: ``by a, b``."""
+    found = grouping(select) if select.args.get("group") else None
+    if found is None:
+        return "all rows"
+    if found.sets is not None:
+        return shown(select.args["group"]).strip().removeprefix("GROUP BY ")
+    return f"by {', '.join(map(shown, found.keys))}"
+
+
+def is_grouped(select: exp.Select) -> bool:
+    """Whether a SELECT aggregates rows, other than by DISTINCT."""
+    return bool(select.args.get("group") or select.args.get("having")) or aggregate(select) is not None
+
+
+def aggregates(select: exp.Select) -> list[tuple[str, str]]:
+    """Returns the aggregate calls of the select list and HAVING, with their functions."""
+    found: dict[str, str] = {}
+    having = select.args.get("having")
+    for item in [*select.expressions, *([having.this] if having else [])]:
+        for node in walk_same_query(item):
+            if isinstance(node, exp.AggFunc) and not is_over(node):
+                outer: exp.Expr = node
+                while isinstance(outer.parent, exp.Filter | exp.WithinGroup | exp.IgnoreNulls):
+                    outer = outer.parent
+                found.setdefault(shown(outer), function_name(node))
+    return list(found.items())
+
+
+# -- OVER ------------------------------------------------------------------------------------------
+
+
+def over(select: exp.Select) -> list[exp.Window]:
+    """Returns the OVER clauses of the select list."""
+    return [
+        node for item in select.expressions for node in walk_same_query(item) if isinstance(node, exp.Window)
+    ]
+
+
+def over_calls(select: exp.Select) -> str:
+    """Returns the OVER clauses in short: ``LAG(n) by ts per item``."""
+    found = []
+    for window in over(select):
+        order = ordered(window, select)
+        found.append(f"{shown(window.this)}{f' by {order}' if order else ''}{per(partition(window))}")
+    return ", ".join(found)
+
+
+def ordered(window: exp.Expr, select: exp.Select) -> str:
+    """Returns the ORDER BY of an OVER, without tie-breakers."""
+    order = window.args.get("order")
+    found = list(order.expressions) if order else []
+    if len(found) > 1 and _breaks_ties(found[-1].this, select):
+        found.pop()
+    return ", ".join(shown(each) for each in found)
+
+
+def _breaks_ties(node: exp.Expr, select: exp.Select) -> bool:
+    """Whether it is a struct of all columns of a SELECT or of one of its relations, as the planner adds it."""
+    if function_name(node) != "struct":
+        return False
+    star = node.expressions[0] if len(node.expressions) == 1 else None
+    if isinstance(star, exp.Column) and isinstance(star.this, exp.Star):
+        return True
+    rest = [sql(item.unalias()) for item in select.expressions if not item.find(exp.Window)]
+    # The parser names the struct's fields after columns, which may have been replaced by expressions.
+    values = [
+        each.expression if isinstance(each, exp.PropertyEQ) else each.unalias() for each in node.expressions
+    ]
+    return [sql(each) for each in values] == rest
+
+
+def partition(window: exp.Expr) -> list[str]:
+    """Returns the author's PARTITION BY of an OVER."""
+    by = window.args.get("partition_by") or ()
+    return [shown(each) for each in by if not (isinstance(each, exp.Column) and is_generated(each.name))]
+
+
+def per(within: Sequence[str]) -> str:
+    """Returns partition keys as a suffix: `` per a, b``."""
+    return f" per {', '.join(within)}" if within else ""
+
+
+# -- groups --------------------------------------------------------------------------------------
+
+
+def written_stage(stage: _Stage) -> _Stage:
+    """Returns a stage with its keys and aggregates as their author wrote them, without the alias of its rows."""
+    read = joined(select_of(stage.written))
+    alias = read[0][0].alias_or_name if len(read) == 1 else ""
+    return replace(
+        stage,
+        keys=tuple(replace(each, sql=tidy(each.sql, alias)) for each in stage.keys),
+        metrics=tuple(replace(each, sql=tidy(each.sql, alias)) for each in stage.metrics),
+    )
+
+
+def expressions_of(stage: AggregateStage | GroupStage) -> Expressions:
+    """Returns the author's expression for each column of groups."""
+    return {key.name: key.sql for key in stage.keys} | {each.name: each.sql for each in stage.metrics}
+
+
+def grouping_of(stage: AggregateStage | GroupStage) -> str:
+    """Returns the GROUP BY of a stage in short."""
+    named = {key.name: key.sql for key in stage.keys}
+    if stage.grouping_sets is not None:
+        sets = (", ".join(named[name] for name in members) for members in stage.grouping_sets)
+        return f"by GROUPING SETS ({', '.join(f'({each})' for each in sets)})"
+    return f"by {', '.join(named.values())}" if named else "all rows"
+
+
+def put_back(select: _Query, written: Expressions) -> _Query:
+    """Returns a query with columns of its input replaced by the expressions that they hold.
+
+    Args:
+        select: the query; it isn't changed.
+        written: the author's expression for each column.
+
+    >>> shown(put_back(parse("select n + 1 as m from groups"), {"n": "COUNT(*)"}))
+    'SELECT COUNT(*) + 1 AS m FROM groups'
+    """
+    if not written:
+        return select
+    made = select.copy()
+    holder = exp.Subquery(this=made)
+    own = made.args.get("from_") or made.args.get("from")
+    inside = set(map(id, every(own, exp.Column))) if own else set()
+    for column in list(every(made, exp.Column)):
+        if id(column) not in inside and (text := written.get(column.name)) is not None:
+            node: exp.Expr = exp.maybe_parse(text, dialect=DIALECT)
+            plain = (
+                isinstance(node, exp.Column | exp.Func)
+                or column.parent is made
+                or isinstance(column.parent, exp.Alias)
+            )
+            column.replace(node if plain else exp.paren(node))
+    return holder.this

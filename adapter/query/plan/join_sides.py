@@ -1,0 +1,50 @@
+"""Explains the state of joins: the buffered rows of each side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from ..sql.clauses import joined
+from . import author_text
+from .explanation import Context, State
+from .operator import Operator, Until, input_name
+from .time_bounds import kept_until
+
+
+def states_of_sides(
+    operator: Operator,
+    select: exp.Select,
+    context: Context,
+    need: str,
+    until: Sequence[Until],
+    clears: Callable[[Operator], str],
+) -> tuple[State, ...]:
+    """Returns the state tables of a join, with each side's rows named after the side's alias.
+
+    Args:
+        operator: the operator.
+        select: its query.
+        context: see `Operator.explain`.
+        need: the reason why a row is stored, as a relative clause.
+        until: per input, the watermark until which a row may find matches; empty if unknown.
+        clears: returns what clears the rows of an input, if `until` is empty.
+    """
+    aliases: dict[str, list[str]] = {}
+    for node, _ in joined(select):
+        for number, each in enumerate(operator.inputs):
+            if isinstance(node, exp.Table) and node.name == input_name(number):
+                aliases.setdefault(each.name, []).append(node.alias)
+    ends = {
+        kept_until(each, last).part: f"when the watermark has passed {author_text.until(last)}"
+        for each, last in zip(operator.inputs, until, strict=False)
+    }
+    told = {}
+    inputs = {each.name: each for each in operator.inputs}
+    for part in sorted(context.state, key=[*ends].index if ends else None):
+        below = inputs[context.rows_of[part]]
+        named = " and ".join(each for each in aliases.get(below.name, ()) if not each.startswith("__"))
+        rows = f"a row of {named} {need}" if named else "an input's row that later changes need"
+        told[part] = rows, ends.get(part) or clears(below)
+    return context.states(told, ("", ""))

@@ -1,0 +1,191 @@
+"""Describes a query in a line: its SELECTs in the order in which they are evaluated, in the author's words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from ..frontend import hints
+from ..normalize.conditions import INPUT
+from ..normalize.rankings import ranks
+from ..sql.clauses import joined
+from ..sql.dialect import function_name, parse
+from ..sql.nodes import every
+from .author_text import (
+    clauses,
+    grouped_by,
+    is_generated,
+    is_grouped,
+    joins,
+    ordered,
+    over,
+    over_calls,
+    partition,
+    per,
+    put_back,
+    shown,
+)
+
+WITHIN_WINDOWS = {
+    "Join": "WindowJoin",
+    "TopN": "WindowTopN",
+    "Deduplicate": "WindowDeduplicate",
+    "Aggregate": "WindowAggregate",
+}
+"""Names of operators that work within windows, by those of a `Summary`."""
+ROW_BY_ROW = ("Project", "LookupJoin")
+"""Names of operators that work row by row."""
+ANY_QUERY = (
+    *ROW_BY_ROW,
+    *WITHIN_WINDOWS.values(),
+    "OverAggregate",
+    "SetOperation",
+    "UnionAll",
+    "WindowTableFunction",
+)
+"""Names of operators that run any query over rows that arrive together."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Describes queries.
+
+    >>> text = "select * from (select *, rank() over (partition by k order by v) as r from __input_0) where r <= 2"
+    >>> Summary().of(parse(text))
+    ('TopN', 'first 2 places by v per k, ties included; WHERE r <= 2')
+    """
+
+    written: Mapping[str, str] = field(default_factory=dict)
+    """The author's expressions for columns of the first input."""
+    inputs: Collection[str] = ()
+    """Names of streams and windows' results; the inputs of an operator need not be listed."""
+    time: str = ""
+    """Column of the event time below rankings."""
+    last: int | None = None
+    """The last rank that is used; None for what a filter in the query says."""
+    windows: bool = False
+    """Whether rankings are within windows."""
+
+    def of(self, query: exp.Expr) -> tuple[str, str]:
+        """Returns the name of an operator that runs a query, and a description, which is empty if it computes nothing.
+        The name is that of the last SELECT that does more than a projection."""
+        query = query.copy()
+        for table in every(query, exp.Table):
+            if table.name in self.inputs:
+                table.set("this", exp.to_identifier(f"{INPUT}0"))
+        found = [each for each in self._levels(query) if each[1]]
+        names = [name for name, _ in found if name != "Project"] or ["Project"]
+        return names[-1], "; ".join(text for _, text in found)
+
+    def _levels(self, node: exp.Expr) -> list[tuple[str, str]]:
+        """Returns the name and description of each SELECT, the innermost first."""
+        node = node.unnest()
+        if isinstance(node, exp.SetOperation):
+            is_all = not node.args.get("distinct")
+            name = "UnionAll" if is_all and isinstance(node, exp.Union) else "SetOperation"
+            sides = [self._levels(side) for side in (node.this, node.expression)]
+            texts = ["; ".join(text for _, text in side if text) or "its rows" for side in sides]
+            words = f"{node.key.upper()}{' ALL' if is_all else ''}"
+            return [(name, f" {words} ".join(f"({each})" for each in texts))]
+        if not isinstance(node, exp.Select):
+            return []
+        if window := hints.window_of(node):
+            return [*self._levels(hints.input_of(node)), ("WindowTableFunction", str(window))]
+        found: list[tuple[str, str]] = []
+        moving = [each for each, _ in joined(node) if _moves(each)]
+        for each in moving:
+            alias = f"{each.alias}: " if len(moving) > 1 and not is_generated(each.alias) else ""
+            found += [(name, f"{alias}{text}") for name, text in self._levels(each) if text]
+        return [*found, self._level(node, len(moving) > 1)]
+
+    def _level(self, select: exp.Select, of_streams: bool) -> tuple[str, str]:
+        """Returns the name and description of a single SELECT."""
+        written, name, words = put_back(select, self.written), "Project", []
+        if select.args.get("joins"):
+            name, words = "Join" if of_streams else "LookupJoin", [joins(written)]
+        if is_grouped(select):
+            name, words = "Aggregate", [*words, grouped_by(written)]
+        if calls := over(select):
+            columns = [*ranks.ranks(select)]
+            made = "OverAggregate", over_calls(written)
+            if len(calls) == len(columns) == 1:
+                last = ranks.ended(select).get(columns[0]) if self.last is None else self.last
+                made = ranking(written, last, self.time, self.windows)
+            name, words = made[0], [*words, made[1]]
+        elif select.args.get("distinct"):
+            name, words = "SetOperation", [*words, "DISTINCT"]
+        rest = clauses(written)
+        return name, ": ".join([*words, *([rest] if rest else [])])
+
+
+def _moves(node: exp.Expr) -> bool:
+    """Whether it reads an input."""
+    return any(table.name.startswith(INPUT) for table in every(node, exp.Table))
+
+
+def tables(query: exp.Expr, inputs: Collection[str] = ()) -> tuple[str, ...]:
+    """Returns the streams and tables that a query reads beside an operator's inputs, which may have names.
+
+    >>> tables(parse("select * from __input_0 join lake.dims as d on d.k = k"))
+    ('lake.dims',)
+    """
+    read = [table.copy() for table in every(query, exp.Table) if not table.name.startswith(INPUT)]
+    for table in read:
+        table.set("alias", None)
+    return tuple(dict.fromkeys(shown(table) for table in read if table.name not in inputs))
+
+
+def of_rows(query: str, inputs: Collection[str] = ()) -> str:
+    """Returns the rows that an aggregation or a window reads, as a suffix of its description.
+
+    >>> of_rows("select * from __input_0 where a > 1"), of_rows("select a + 1 as b from __input_0")
+    (' WHERE a > 1', ' of a + 1 AS b')
+    """
+    _, text = Summary(inputs=inputs).of(parse(query))
+    return f"{'' if text.startswith('WHERE') else ' of'} {text}" if text else ""
+
+
+def ranking(select: exp.Select, last: int | None, time: str = "", windows: bool = False) -> tuple[str, str]:
+    """Returns the name and description of a SELECT's only ranking: one that keeps only the first row by event time is
+    a deduplication.
+
+    Args:
+        select: the SELECT.
+        last: the last rank that is used; None if unknown.
+        time: column of the event time below it.
+        windows: whether the ranking is within windows.
+
+    >>> select = parse("select k, row_number() over (partition by k order by ts) as rn from orders")
+    >>> ranking(select, 1, time="ts"), ranking(select, 3, time="ts")
+    (('Deduplicate', 'keep first by ts per k'), ('TopN', 'first 3 by ts per k'))
+    """
+    (rank,) = ranks.ranks(select).values()
+    within = partition(rank)
+    if windows:
+        bounds = ("window_start", "window_end", "window_time")
+        within = [*(key for key in within if key.rpartition(".")[2] not in bounds), "window"]
+    order, function = ordered(rank, select), function_name(rank.this)
+    words = order.lower().removesuffix(" nulls last").removesuffix(" nulls first").split()
+    column = words[0].rpartition(".")[2] if words else ""
+    is_first = function == "row_number" and last == 1
+    if is_first and time and column in (time.lower(), "window_time") and words[1:] in ([], ["desc"], ["asc"]):
+        keep = "last" if words[1:] == ["desc"] else "first"
+        return "Deduplicate", f"keep {keep} by {words[0]}{per(within)}"
+    return "TopN", first_rows(function, last, order, within)
+
+
+def first_rows(function: str, last: int | None, order: str, within: Sequence[str]) -> str:
+    """Returns a ranking in short.
+
+    >>> first_rows("row_number", 10, "n DESC", ["day"]), first_rows("rank", 1, "n", []), first_rows("rank", None, "n", [])
+    ('first 10 by n DESC per day', 'first place by n, ties included', 'places by n, ties included')
+    """
+    if function == "row_number":
+        what = "rows" if last is None else "first" if last == 1 else f"first {last}"
+        ties = ""
+    else:
+        what = "places" if last is None else "first place" if last == 1 else f"first {last} places"
+        ties = ", ties included" if function == "rank" else ", equal rows sharing a place"
+    return f"{what} by {order}{per(within)}{ties}"
