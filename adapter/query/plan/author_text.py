@@ -169,7 +169,9 @@ def clauses(select: exp.Select) -> str:
         words = ["emit on_change: which rows are new at a step"]
     words += [shown(each).strip() for each in select.args.get("laterals") or ()]
     if tests := filters(select):
-        words.append(f"WHERE {' AND '.join(map(shown, tests))}")
+        # A filter over the author's aggregates is the HAVING below it.
+        of_groups = any(isinstance(each, exp.AggFunc) for test in tests for each in walk_same_query(test))
+        words.append(f"{'HAVING' if of_groups else 'WHERE'} {' AND '.join(map(shown, tests))}")
     if having := select.args.get("having"):
         words.append(f"HAVING {shown(having.this)}")
     return " ".join(words)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..aggregates.model import Metric
 from ..sql import intervals
 from ..windows.emission import FINAL, Emission
 
@@ -88,6 +89,28 @@ class KeptMetric:
     how: str
 
 
+def kept_metrics(
+    metrics: Sequence[Metric], columns: Mapping[str, Sequence[str]], plain: str, of_values: str
+) -> tuple[KeptMetric, ...]:
+    """Returns aggregates that are stored as partial aggregates, or with their distinct values.
+
+    Args:
+        metrics: the aggregates, as the author wrote them.
+        columns: state columns by a metric's identity.
+        plain: how a partial aggregate is stored.
+        of_values: how one with distinct values is stored.
+    """
+    return tuple(
+        KeptMetric(
+            each.sql,
+            f"{each.function} distinct" if each.distinct else each.function,
+            tuple(columns.get(each.identity, ())),
+            of_values if each.distinct_set else plain,
+        )
+        for each in metrics
+    )
+
+
 @dataclass(frozen=True)
 class Explanation:
     """An operator for display, with its inputs."""
@@ -109,7 +132,7 @@ class Explanation:
     notes: tuple[str, ...] = ()
     """Sentences."""
     reads: tuple[str, ...] = ()
-    """Names in its SQL of the relations that it reads beside its inputs: streams and tables."""
+    """Names in its SQL of the relations that it reads in addition to its inputs: streams and tables."""
     inputs: tuple[Explanation, ...] = ()
     shares: tuple[str, ...] = ()
     """State tables of other operators that it also reads."""
@@ -117,7 +140,7 @@ class Explanation:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """Facts that an operator's explanation depends on, beside its fields."""
+    """Facts that an operator's explanation depends on in addition to its fields."""
 
     ttl: int | None = None
     """Microseconds until idle state expires; None for never."""

@@ -17,6 +17,7 @@ def states_of_sides(
     operator: Operator,
     select: exp.Select,
     context: Context,
+    *,
     need: str,
     until: Sequence[Until],
     clears: Callable[[Operator], str],

@@ -18,6 +18,7 @@ from .author_text import (
     grouped_by,
     is_generated,
     is_grouped,
+    items,
     joins,
     ordered,
     over,
@@ -85,8 +86,12 @@ class Summary:
         if isinstance(node, exp.SetOperation):
             is_all = not node.args.get("distinct")
             name = "UnionAll" if is_all and isinstance(node, exp.Union) else "SetOperation"
-            sides = [self._levels(side) for side in (node.this, node.expression)]
-            texts = ["; ".join(text for _, text in side if text) or "its rows" for side in sides]
+            sides = [side.unnest() for side in (node.this, node.expression)]
+            texts = [
+                "; ".join(text for _, text in self._levels(side) if text)
+                or ", ".join(map(shown, items(side)))
+                for side in sides
+            ]
             words = f"{node.key.upper()}{' ALL' if is_all else ''}"
             return [(name, f" {words} ".join(f"({each})" for each in texts))]
         if not isinstance(node, exp.Select):
@@ -126,7 +131,7 @@ def _moves(node: exp.Expr) -> bool:
 
 
 def tables(query: exp.Expr, inputs: Collection[str] = ()) -> tuple[str, ...]:
-    """Returns the streams and tables that a query reads beside an operator's inputs, which may have names.
+    """Returns the streams and tables that a query reads in addition to an operator's inputs, which may have names.
 
     >>> tables(parse("select * from __input_0 join lake.dims as d on d.k = k"))
     ('lake.dims',)

@@ -97,7 +97,11 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "fixed windows": (
         counted(TUMBLE),
         {},
-        ["Sink append", "Project append", "WindowAggregate append: window end; window end", "Source append"],
+        [
+            "Sink append",
+            "WindowAggregate append: window end; window end",
+            "Source append",
+        ],
     ),
     "groups of rows that stay, and a TTL": (
         f"select g.n, a.ts from (select count(*) as n, min(ts) as ts from {BEST} group by bidder) as g join {ASKS} as a "
@@ -118,10 +122,11 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         [
             "Sink upsert(n)",
             "Project upsert(n)",
-            "GroupAggregate upsert(n): nothing: its keys are constant_domains",
+            "GroupAggregate upsert(n): nothing: its input is bounded",
+            "Project retract",
             "UpdatableTopN retract: when it is no member any more",
             "Project retract",
-            "GroupAggregate retract: nothing: its keys are constant_domains",
+            "GroupAggregate retract: nothing: its keys are constant_domains, or have few values",
             "Source append",
         ],
     ),
@@ -130,9 +135,8 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {"first_result_offset": "-5 minutes", "late_updates": True, "last_result_offset": "1 hour"},
         [
             "Sink upsert(channel, window_end)",
-            "Project upsert(window_end, channel)",
-            "WindowAggregate upsert(window_end, channel): window end + 1 hour (allowed lateness); window end + 1 hour "
-            "(allowed lateness)",
+            "WindowAggregate upsert(window_end, channel): window end + 1 hour (allowed lateness); window "
+            "end + 1 hour (allowed lateness)",
             "Source append",
         ],
     ),
@@ -141,7 +145,6 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {},
         [
             "Sink append",
-            "Project append",
             "WindowAggregate append: end of the longest window",
             "Source append",
         ],
@@ -151,7 +154,6 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {},
         [
             "Sink append",
-            "Project append",
             "SessionAggregate append: session end; session end",
             "Source append",
         ],
@@ -166,7 +168,7 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {"first_result_offset": "-5 minutes"},
         [
             "Sink upsert(channel, rn, window_end, window_start)",
-            "WindowTopN retract",
+            "WindowTopN upsert(channel, rn, window_end, window_start)",
             "WindowBuffer retract: window end",
             "Source append",
         ],
@@ -192,12 +194,9 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {},
         [
             "Sink append",
-            "Project append",
             "WindowJoin append",
-            "Project append",
             "WindowAggregate append: window end; window end",
             "Source append",
-            "see Project",
         ],
     ),
     "row by row": (
@@ -221,8 +220,8 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         [
             "Sink upsert(bidder)",
             "Project upsert(bidder)",
-            "GroupAggregate upsert(bidder): nothing: its keys are constant_domains; nothing: as many as there are values",
-            "Project append",
+            "GroupAggregate upsert(bidder): nothing: its keys are constant_domains, or have few values; "
+            "nothing: as many as there are values",
             "Source append",
         ],
     ),
@@ -251,9 +250,10 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         BIDDERS,
         [
             "Sink upsert(bidder)",
+            "Project upsert(bidder)",
             "UpdatableTopN upsert(bidder): when it is no member any more",
             "Project retract",
-            "GroupAggregate retract: nothing: its keys are constant_domains",
+            "GroupAggregate retract: nothing: its keys are constant_domains, or have few values",
             "Source append",
         ],
     ),
@@ -262,9 +262,10 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         BIDDERS,
         [
             "Sink upsert(bidder)",
+            "Project upsert(bidder)",
             "RetractableTopN upsert(bidder): when it is no member any more",
             "Project retract",
-            "GroupAggregate retract: nothing: its keys are constant_domains",
+            "GroupAggregate retract: nothing: its keys are constant_domains, or have few values",
             "Source append",
         ],
     ),
@@ -273,6 +274,7 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         BIDDERS,
         [
             "Sink upsert(bidder, rn)",
+            "Project upsert(bidder, rn)",
             "AppendOnlyTopN upsert(bidder, rn): when others take its place",
             "Source append",
         ],
@@ -280,14 +282,20 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "first rows": (
         ranked("ts", BIDS, "bidder", "rn = 1"),
         TTL,
-        ["Sink append", "Deduplicate append: state_ttl, 2 days after it came", "Source append"],
+        [
+            "Sink append",
+            "Project append",
+            "Deduplicate append: state_ttl, 2 days after it came",
+            "Source append",
+        ],
     ),
     "last rows": (
         ranked("ts desc", BIDS, "bidder", "rn = 1"),
         BIDDERS,
         [
             "Sink upsert(bidder)",
-            "Deduplicate upsert(bidder): nothing: its keys are constant_domains",
+            "Project upsert(bidder)",
+            "Deduplicate upsert(bidder): nothing: its keys are constant_domains, or have few values",
             "Source append",
         ],
     ),
@@ -296,8 +304,11 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {},
         [
             "Sink append: the next micro-batch",
-            "IntervalJoin append: when the watermark has passed ts; when the watermark has passed ts + 5 minutes",
+            "IntervalJoin append: when the watermark has passed ts; when the watermark has passed ts + 5 "
+            "minutes",
+            "LateRows append",
             "Source append",
+            "LateRows append",
             "Source append",
         ],
     ),
@@ -306,9 +317,10 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {},
         [
             "Sink append: the next micro-batch",
-            "IntervalJoin append: when the watermark has passed ts + 10 minutes; when the watermark has passed window_end",
+            "IntervalJoin append: when the watermark has passed ts + 10 minutes; when the watermark has "
+            "passed window_end",
+            "LateRows append",
             "Source append",
-            "Project append",
             "WindowAggregate append: window end; window end",
             "see Source",
         ],
@@ -351,7 +363,8 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
             "Sink retract: the next micro-batch",
             "UnionAll retract",
             "Project retract",
-            "GroupAggregate retract: nothing: its keys are constant_domains; with its key",
+            "GroupAggregate retract: nothing: its keys are constant_domains, or have few values; with its "
+            "key",
             "Source append",
             "Project retract",
             "see Project",
@@ -374,7 +387,7 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
             "Sink upsert(channel)",
             "Project upsert(channel)",
             "GroupAggregate upsert(channel): nothing: as many as its input has",
-            "ChangelogNormalize retract: nothing: its keys are constant_domains",
+            "ChangelogNormalize retract: nothing: one row per key",
             "Source upsert(id)",
         ],
     ),
@@ -386,7 +399,8 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
             "Project upsert(n)",
             "GroupAggregate upsert(n): nothing: its input is bounded",
             "Project retract",
-            "GroupAggregate retract: nothing: its keys are constant_domains; with its key",
+            "GroupAggregate retract: nothing: its keys are constant_domains, or have few values; with its "
+            "key",
             "Source append",
         ],
     ),
@@ -395,8 +409,8 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         TTL,
         [
             "Sink append: the next micro-batch",
-            "OverAggregate append: 1 later row of its partition, or state_ttl, 2 days after its partition's last row",
-            "Project append",
+            "OverAggregate append: 1 later row of its partition, or state_ttl, 2 days after its partition's "
+            "last row",
             "WindowAggregate append: window end; window end",
             "Source append",
         ],
@@ -425,9 +439,8 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         TTL,
         [
             "Sink upsert(channel, window_end): the next micro-batch",
-            "OverAggregate retract, recomputes touched partitions by channel: state_ttl, 2 days after its partition's last "
-            "change",
-            "Project append",
+            "OverAggregate retract, recomputes touched partitions by channel: state_ttl, 2 days after its "
+            "partition's last change",
             "WindowAggregate append: window end; window end",
             "Source append",
         ],
@@ -468,10 +481,11 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         BIDDERS,
         [
             "Sink upsert(bidder): the next micro-batch",
-            "Recompute retract, recomputes everything in each micro-batch: nothing: its inputs are bounded; nothing: its "
-            "inputs are bounded",
+            "Recompute retract, recomputes everything in each micro-batch: nothing: its inputs are bounded; "
+            "nothing: its inputs are bounded",
             "Project retract",
-            "GroupAggregate retract: nothing: its keys are constant_domains; with its key",
+            "GroupAggregate retract: nothing: its keys are constant_domains, or have few values; with its "
+            "key",
             "Source append",
             "Project retract",
             "GroupAggregate retract: nothing: there is one; with its key",

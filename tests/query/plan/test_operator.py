@@ -7,10 +7,14 @@ import pkgutil
 import re
 from collections.abc import Iterator
 from inspect import isabstract
+from pathlib import Path
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.explain.build import Settings, tree
+from dbt.adapters.spark_streaming.query.explain.tree import in_order
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation.generate import program
 from dbt.adapters.spark_streaming.query.plan import operators
 from dbt.adapters.spark_streaming.query.plan.operator import Operator
 from dbt.adapters.spark_streaming.query.windows.emission import Emission
@@ -76,7 +80,8 @@ def test_an_operator_has_a_module_a_sentence_and_its_parts(name: str, operator: 
     module = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
     assert operator.__module__ == f"{operators.__name__}.{module}"
     assert operator.__doc__ and operator.__doc__.strip()[0].isupper()
-    assert operator.lineage is not Operator.lineage and operator.generate is not Operator.generate
+    parts = (Operator.lineage, Operator.generate, Operator.explain)
+    assert not {operator.lineage, operator.generate, operator.explain}.intersection(parts)
 
 
 @pytest.mark.parametrize(("name", "operator"), OPERATORS)
@@ -85,7 +90,25 @@ def test_a_query_is_planned_as_an_operator(name: str, operator: type[Operator]) 
     ttl = DAY if name in NEEDS_TTL else None
     found = tree_of(EXAMPLES[name], KNOWN, ttl, ("k",), emission=emission)
     assert operator in {type(each) for each in found.dataflow.operators}
+    made = program(found, emission, ttl=ttl)
+    shown = {
+        each.identity: each.operator for each in in_order(tree(found, made, Settings("m", emission, ttl)))
+    }
+    explained = {
+        shown[each.name] for each in found.dataflow.operators if type(each) is operator and each.name in shown
+    }
+    assert explained <= {*(operator.shown_as or (name,))}
+    assert explained or name in ("Source", "WindowResults")
 
 
 def test_there_is_an_example_of_no_other_operator() -> None:
     assert sorted(EXAMPLES) == [name for name, _ in OPERATORS]
+
+
+def test_the_page_of_operators_is_made_of_their_docstrings() -> None:
+    """If not, put this table into the page."""
+    rows = ["| operator | `explain` prints | what it does, and what it keeps |", "|---|---|---|"]
+    for name, operator in OPERATORS:
+        said = " ".join((operator.__doc__ or "").partition("\n\n")[0].split())
+        rows.append(f"| {name} | {', '.join(operator.shown_as or (name,))} | {said} |")
+    assert "\n".join(rows) in (Path(__file__).parents[3] / "docs/project/operators.md").read_text()

@@ -20,7 +20,8 @@ from ..state.row_columns import row_column
 
 @dataclass(frozen=True, kw_only=True)
 class ChangelogNormalize(Operator):
-    """An upsert source: each row retracts the one before it with the same key."""
+    """An upsert source: each row retracts the one before it with the same key. Keeps the last row of each
+    key."""
 
     key: tuple[str, ...]
     """Columns that identify a row, as the source declares them."""

@@ -15,7 +15,7 @@ from ...sql import intervals
 from ...sql.dialect import parse
 from ...sql.names import digest
 from ..author_text import expressions_of, grouping_of, written_stage
-from ..explanation import AS_ITS_INPUT, WINDOW_END, Context, Explanation, KeptMetric
+from ..explanation import AS_ITS_INPUT, WINDOW_END, Context, Explanation, kept_metrics
 from ..lineage import Lineage, Unclear
 from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, never_expires, over
 from ..query_lineage import expression, read_input
@@ -28,8 +28,9 @@ from .source import views_below
 
 @dataclass(frozen=True, kw_only=True)
 class GroupAggregate(ExpiringOperator):
-    """GROUP BY stored as partial aggregates per key. For each affected key it retracts the old row and
-    inserts the new one."""
+    """GROUP BY without windows, and DISTINCT: for each key that changes it retracts the old row and inserts
+    the new one. Keeps partial aggregates per key; how often each value is there, for DISTINCT, and for MIN
+    and MAX where rows may be retracted."""
 
     stage: GroupStage
     groups: str = ""
@@ -114,7 +115,6 @@ class GroupAggregate(ExpiringOperator):
             rows = f"how often a value of {named} is there" if stage.signed else f"a value of {named}, once"
             goes = "when it isn't there any more" if stage.signed else "nothing: as many as there are values"
             told[part] = f"{rows}{per}", goes if ttl is None else "with its key"
-        kept = groups.state_columns()
         values_of = "how often each value is there" if stage.signed else "first occurrences per key"
         key = tuple(each.sql for each in stage.keys)
         return self.explanation(
@@ -124,14 +124,8 @@ class GroupAggregate(ExpiringOperator):
             state=context.states(
                 told, ("the row that a key gave last, to be retracted as it was", "with its key")
             ),
-            metrics=tuple(
-                KeptMetric(
-                    each.sql,
-                    f"{each.function} distinct" if each.distinct else each.function,
-                    tuple(kept.get(each.identity, ())),
-                    "partial aggregate per key" if each.distinct_set is None else values_of,
-                )
-                for each in stage.metrics
+            metrics=kept_metrics(
+                stage.metrics, groups.state_columns(), "partial aggregate per key", values_of
             ),
             reads=tables(parse(stage.written)),
         )

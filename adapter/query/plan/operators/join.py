@@ -19,7 +19,9 @@ from ..time_bounds import kept_until
 
 @dataclass(frozen=True, kw_only=True)
 class Join(ExpiringOperator):
-    """An inner join of changing inputs: the changes of each input joined with all rows of the others."""
+    """An inner join of inputs that change: the changes of each input joined with all rows of the others.
+    Keeps the rows that may still match: of an interval join until the watermark has passed the bounds of its
+    time conditions."""
 
     shown_as = ("IntervalJoin", "RegularJoin")
 
@@ -69,7 +71,9 @@ class Join(ExpiringOperator):
             return context.after("its last change" if each.relation.changes else "it came") or ALL_BOUNDED
 
         select = select_of(self.sql)
-        state = states_of_sides(self, select, context, "that may still match", self.until, clears)
+        state = states_of_sides(
+            self, select, context, need="that may still match", until=self.until, clears=clears
+        )
         name = "IntervalJoin" if self.until else "RegularJoin"
         return self.explanation(context, Summary().of(select)[1], name, state=state)
 

@@ -16,7 +16,8 @@ from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
 
 @dataclass(frozen=True, kw_only=True)
 class Local(Operator):
-    """A query that needs only the rows of this micro-batch that arrived together. No state."""
+    """A query that needs only the rows of this micro-batch, because all rows of a window arrive together:
+    joins, rankings and groups within windows. No state."""
 
     shown_as = ANY_QUERY
 

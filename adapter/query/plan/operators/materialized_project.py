@@ -24,8 +24,8 @@ from ..state.key_generations import NO_STEP, SINCE, lasts, of_keys
 
 @dataclass(frozen=True, kw_only=True)
 class MaterializedProject(ExpiringOperator):
-    """A projection of an updating table that may give another result when computed again: a static table may
-    have changed, and rand() differs. The output of each row is stored, and retracted as it was."""
+    """A projection of an updating table that may give another result when it is computed again: a static
+    table may have changed, and rand() differs. Keeps what each row gave, to retract it as it was."""
 
     shown_as = ROW_BY_ROW
 

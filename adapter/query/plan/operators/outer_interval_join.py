@@ -21,8 +21,9 @@ from ..time_bounds import expires, kept_until
 
 @dataclass(frozen=True, kw_only=True)
 class OuterIntervalJoin(Operator):
-    """An outer or anti interval join of append-only inputs. Pairs are emitted when they meet; a row without a
-    match is emitted once, when it can't find one any more."""
+    """An outer, semi or anti join of append-only inputs that time conditions bound. Pairs are emitted when
+    they meet; a row without a match is emitted once, when it can't find one any more. Keeps the rows that may
+    still match, and those that say whether a row is alone."""
 
     shown_as = ("IntervalJoin",)
 
@@ -52,7 +53,9 @@ class OuterIntervalJoin(Operator):
     def explain(self, context: Context) -> Explanation:
         """Returns its joins, and until when the rows of each side are stored."""
         select = select_of(self.sql)
-        state = states_of_sides(self, select, context, "that may still match", self.until, lambda _: "")
+        state = states_of_sides(
+            self, select, context, need="that may still match", until=self.until, clears=lambda _: ""
+        )
         notes = ("A row that meets none comes once, when it can meet none any more.",)
         return self.explanation(context, Summary().of(select)[1], *self.shown_as, state=state, notes=notes)
 

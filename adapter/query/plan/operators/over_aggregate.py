@@ -33,8 +33,9 @@ OVER_LIFE = "__life"
 
 @dataclass(frozen=True, kw_only=True)
 class OverAggregate(Operator):
-    """OVER in order of event time, over append-only input: each row is emitted once, when no row before it
-    can arrive any more."""
+    """OVER in order of event time over append-only input (LAG, running and sliding aggregates): each row is
+    emitted once, when no row before it can arrive any more. Keeps rows that wait, and rows that frames of
+    later rows reach back to; of running totals one row per partition."""
 
     sql: str
     """Has the weight among its columns: 1 for a row to emit, 0 for a row that only frames of other rows read."""

@@ -16,7 +16,8 @@ from ..query_summary import ROW_BY_ROW, Summary, tables
 
 @dataclass(frozen=True, kw_only=True)
 class Project(Operator):
-    """Row by row: projection, filter, LATERAL VIEW, joins with static tables. No state."""
+    """Row by row: select list, filter, LATERAL VIEW, joins with static tables, which are read in each
+    micro-batch, and with external tables, which are asked for its keys. No state."""
 
     shown_as = ROW_BY_ROW
 

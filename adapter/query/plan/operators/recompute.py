@@ -23,7 +23,8 @@ from ..time_bounds import kept_until
 
 @dataclass(frozen=True, kw_only=True)
 class Recompute(ExpiringOperator):
-    """Any other query, computed over all rows of the affected partitions, minus its previous result."""
+    """Any other query, such as LEAD, a percentile, an outer join, EXISTS or a scalar subquery: computed again
+    over all rows of the partitions that changed, minus its previous result. Keeps the rows of its inputs."""
 
     shown_as = (
         "Recompute",
@@ -137,9 +138,10 @@ class Recompute(ExpiringOperator):
         }.get(name, name if name in self.shown_as else "Recompute")
         last = "the session's end" if name == "WindowTableFunction" else "its partition's last change"
         clears = self.expires(context, last)
-        rows, need = "an input's row that later changes need", "that later changes need"
+        need = "that later changes need"
+        rows = f"an input's row {need}"
         if self.top is not None:
-            rows = need = f"a row that is, or was, among the first {self.top.rows} of its partition"
+            rows = f"a row that is, or was, among the first {self.top.rows} of its partition"
             clears = clears or "when others take its place"
         metrics: tuple[KeptMetric, ...] = ()
         notes: tuple[str, ...] = ()
@@ -152,7 +154,9 @@ class Recompute(ExpiringOperator):
         if self.ends or clears is None:
             clears = self.clears(context)
         if select.args.get("joins"):
-            state = states_of_sides(self, select, context, need, self.until, lambda _: str(clears))
+            state = states_of_sides(
+                self, select, context, need=need, until=self.until, clears=lambda _: str(clears)
+            )
         else:
             state = context.states({}, (rows, clears))
         return self.explanation(

@@ -17,7 +17,8 @@ from ..state.key_generations import NO_STEP, SINCE, generations_of, of_keys
 
 @dataclass(frozen=True, kw_only=True)
 class SetOperation(ExpiringOperator):
-    """DISTINCT, UNION, INTERSECT and EXCEPT, stored as the multiplicity of each row on either side."""
+    """UNION, INTERSECT and EXCEPT, with and without ALL, and DISTINCT of columns without their own name.
+    Keeps how often each row is there, on either side."""
 
     times: str
     """SQL for the multiplicity of a row in the result, over ``l`` and ``r``, its multiplicities on either

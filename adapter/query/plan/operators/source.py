@@ -49,9 +49,9 @@ class Source(Operator):
     def explain(self, context: Context) -> Explanation:
         """Returns the stream, with its event time."""
         found = context.relations[self.view]
-        if context.upserts is not None:
-            found = replace(found, changelog=Changelog(UPSERT, context.upserts))
-        return replace(found, identity=self.name)
+        if context.upserts is None:
+            return found
+        return replace(found, changelog=Changelog(UPSERT, context.upserts))
 
 
 def views_below(operator: Operator) -> tuple[str, ...]:

@@ -33,9 +33,11 @@ ROW_TIME = "__event_time"
 
 @dataclass(frozen=True, kw_only=True)
 class TemporalFilter(Operator):
-    """A predicate on event time and the current time: rows of append-only input are inserted, and retracted
-    when the watermark is after the bound. Its input has the rows' event time in the column `ROW_TIME`, which isn't
-    passed on."""
+    """A predicate on event time and the current time, which is the watermark: rows of append-only input are
+    inserted, and retracted when the watermark is after the bound. Keeps the rows for which it holds.
+
+    Its input has the rows' event time in the column `ROW_TIME`, which isn't passed on.
+    """
 
     lasts: int
     """Microseconds of event time for which a row stays in the result."""

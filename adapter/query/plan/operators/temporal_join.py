@@ -28,8 +28,9 @@ _TIME = "__time"
 
 @dataclass(frozen=True, kw_only=True)
 class TemporalJoin(Operator):
-    """Joins append-only rows with the version of a key that was valid at their event time. Its inputs are the rows
-    and the versions, each with an event time."""
+    """Joins append-only rows with the version of a key that was valid at their event time; a row is emitted
+    once, when the watermark has passed its time. Keeps rows that wait, and of each key the version that is
+    valid at the watermark, and later ones."""
 
     sql: str
     """The join. The versions have the column `VALID_UNTIL`."""

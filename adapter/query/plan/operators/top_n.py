@@ -32,9 +32,9 @@ _RETRACTABLE = (
 
 @dataclass(frozen=True, kw_only=True)
 class TopN(TopNFields):
-    """Top-N. Over append-only rows it stores the rows that are among the first N. Over groups, whose ranks
-    change, it stores the groups that are among the first N, and reads the groups' state when one of these
-    falls."""
+    """The first N rows of each partition; with N = 1 in order of event time a deduplication. Over append-only
+    rows it keeps the rows that are among the first. Over groups, whose ranks change, it keeps the members,
+    and reads the groups' state when one of these falls."""
 
     shown_as = ("AppendOnlyTopN", "UpdatableTopN", "RetractableTopN", "Deduplicate")
 

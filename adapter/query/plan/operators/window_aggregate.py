@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from sqlglot import exp
 
 from ...aggregates.aggregate_stage import WINDOW_END, WINDOW_START
-from ...aggregates.model import AggregateStage, Metric
+from ...aggregates.model import AggregateStage
 from ...frontend.source_text import ordered, without_names
 from ...sql.dialect import parse
 from ...sql.names import digest, stages_renamed
 from ...windows.emission import FINAL, Emission
 from ..author_text import clauses, expressions_of, grouping_of, lifted, put_back, select_of, written_stage
-from ..explanation import UPSERT, Changelog, Context, Explanation, KeptMetric
+from ..explanation import UPSERT, Changelog, Context, Explanation, kept_metrics
 from ..lineage import WINDOW_COLUMNS, Lineage
 from ..state.sessions import SessionStage
 from ..state.sliced import SlicedStage
@@ -23,7 +23,7 @@ from ..window_operator import WindowOperator
 
 @dataclass(frozen=True, kw_only=True)
 class WindowAggregate(WindowOperator):
-    """GROUP BY over windows, stored as partial aggregates per slice or session."""
+    """GROUP BY over windows. Keeps partial aggregates per slice or session, and values for DISTINCT."""
 
     shown_as = ("WindowAggregate", "SessionAggregate")
 
@@ -79,7 +79,8 @@ class WindowAggregate(WindowOperator):
             what = f"the first occurrence of a value of {named}" if first else f"a value of {named}, once"
             rows = f"{what} per {'window' if first else of}{and_key}{finest}"
             told[part] = rows, self.clears(context)
-        kept = steps.state_columns()
+        at = "at each step" if window.grows else "when a window closes"
+        values_of = "first occurrences per window" if first else f"occurrences per {of}, counted {at}"
         ends = (WINDOW_START, WINDOW_END) if window.merges or window.time_zone else (WINDOW_END,)
         key = (*ends, *(each.sql for each in stage.keys))
         key = key if stage.grouping_sets is None else (*key, "grouping_id()")
@@ -91,25 +92,11 @@ class WindowAggregate(WindowOperator):
             "SessionAggregate" if window.merges else "WindowAggregate",
             key,
             state=context.states(told, ("", "")),
-            metrics=tuple(
-                KeptMetric(
-                    each.sql,
-                    f"{each.function} distinct" if each.distinct else each.function,
-                    tuple(kept.get(each.identity, ())),
-                    self._stored_as(each, of),
-                )
-                for each in stage.metrics
+            metrics=kept_metrics(
+                stage.metrics, steps.state_columns(), f"partial aggregate per {of}", values_of
             ),
         )
         return replace(found, changelog=Changelog(UPSERT, key)) if context.emission.changes else found
-
-    def _stored_as(self, metric: Metric, of: str) -> str:
-        window = self.stage.window
-        if not metric.distinct_set:
-            return f"partial aggregate per {of}"
-        if window.kind == "cumulate":
-            return "first occurrences per window"
-        return f"occurrences per {of}, counted {'at each step' if window.grows else 'when a window closes'}"
 
     @property
     def _output(self) -> exp.Select:

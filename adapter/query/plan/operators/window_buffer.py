@@ -20,7 +20,8 @@ from ..window_operator import WindowOperator
 
 @dataclass(frozen=True, kw_only=True)
 class WindowBuffer(WindowOperator):
-    """Rows stored until their windows close, for queries that can't be stored as partial aggregates."""
+    """Rows of open windows, for queries that can't be computed from partial aggregates. Keeps those rows; of
+    a ranking the first ones."""
 
     stage: RowsStage
 

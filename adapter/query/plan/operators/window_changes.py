@@ -25,8 +25,8 @@ from .window_results import WindowResults
 
 @dataclass(frozen=True, kw_only=True)
 class WindowChanges(Operator):
-    """Changelog of windows that fire several times: a new result of a window retracts the rows of the one
-    before."""
+    """Windows that fire several times: a new result of a window retracts the rows of the one before. Keeps
+    what open windows gave last."""
 
     end: str
     """Column with the window's end."""

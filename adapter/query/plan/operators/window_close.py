@@ -26,7 +26,9 @@ from ..state.window_trigger import due, latest
 
 @dataclass(frozen=True, kw_only=True)
 class WindowClose(Operator):
-    """Holds back changes of open windows until they close; changes of closed windows pass through."""
+    """Holds back changes of open windows until they close; changes of closed windows pass through. Where it
+    is known for how long rows of a window may still arrive, it waits for that, and results are final. Keeps
+    what waits."""
 
     window_end: str
     """Column with the window's end, which the watermark must have reached."""

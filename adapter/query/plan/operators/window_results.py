@@ -27,10 +27,10 @@ from .window_aggregate import WindowAggregate
 
 @dataclass(frozen=True, kw_only=True)
 class WindowResults(Operator):
-    """A query over the rows of closed windows, which arrive together. Without windows it works row by row. No
-    state.
+    """A query over the rows of closed windows, which arrive together: joins, rankings and groups within
+    windows. Without windows it works row by row. No state.
 
-    Its inputs are the windows; without windows the sources, if other operators read these too.
+    Its inputs are the windows that it reads; without windows the sources, if other operators read these too.
     """
 
     shown_as = ANY_QUERY
