@@ -157,7 +157,10 @@ def test_what_the_json_has() -> None:
         "url",
         "count_distinct_url_in",
     ]
-    assert aggregate["notes"] == ["Slices of 10 minutes; a window closes every 10 minutes."]
+    assert aggregate["notes"] == [
+        "Emits window_start, window_end, channel, COUNT(*) AS n, COUNT(DISTINCT url) AS urls.",
+        "Slices of 10 minutes; a window closes every 10 minutes.",
+    ]
 
 
 def test_functions_that_only_a_session_knows(explained: Any) -> None:

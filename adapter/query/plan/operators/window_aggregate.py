@@ -88,10 +88,11 @@ class WindowAggregate(WindowOperator):
         listed = clauses(self._output)
         found = self.explanation(
             context,
-            f"{window}{by}{self.of_rows()}{f': {listed}' if listed else ''}",
+            f"{window}{by}{self.of_rows()}",
             "SessionAggregate" if window.merges else "WindowAggregate",
             key,
             state=context.states(told, ("", "")),
+            notes=(f"Emits {listed}.",) if listed else (),
             metrics=kept_metrics(
                 stage.metrics, steps.state_columns(), f"partial aggregate per {of}", values_of
             ),
