@@ -220,17 +220,6 @@ def _ranks_in(relation: exp.Expr | None) -> dict[str, exp.Window]:
     return ranks(relation) if isinstance(relation, exp.Select) else {}
 
 
-def last_place(test: exp.Expr, name: str) -> int | None:
-    """Returns the greatest rank in a column that a condition lets through. None for no bound.
-
-    >>> from ...sql.dialect import parse
-    >>> last_place(parse("select 1 where 4 > R").args["where"].this, "r")
-    3
-    """
-    found = [each.last for (_, column), each in places_let_through(test).items() if column == name.lower()]
-    return min((last for last in found if last is not None), default=None)
-
-
 def top(select: exp.Select, sources: Sequence[FromRelation]) -> Top | None:
     """Returns the rows that a ranking directly over a windowing TVF needs. None for all.
 
