@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", re.M)
 _CLASS = re.compile(r"^(?:An error occurred while calling [\w.]+\.?\s*:?\s*)?(?:[a-z]\w*\.)+(?:[\w$]+): ")
 
+_POSITION = re.compile(r"; line \d+ pos \d+(?=;|\s*$)", re.M)
+"""A place in the SQL that was generated from the author's."""
+
 _NOT_UNIQUE = (
     "The unique_key isn't unique: several rows of the query have the same key, and each would change the same row of "
     "the table. Add the columns in which they differ to unique_key, or keep one row per key in the query."
@@ -67,7 +70,9 @@ def _readable(problem: BaseException) -> str:
         return why
     if why := unreachable(f"{text}\n{whole}"):
         return f"A source can't be read from Kafka: {why}"
-    message = _CLASS.sub("", "\n".join(lines)).strip().rstrip(";") or type(problem).__name__
+    message = (
+        _POSITION.sub("", _CLASS.sub("", "\n".join(lines))).strip().rstrip(";") or type(problem).__name__
+    )
     causes = [cause.strip() for cause in _CAUSE.findall(whole)]
     if causes and causes[-1] not in message:
         message += f"\n{causes[-1]}"

@@ -35,3 +35,12 @@ def test_a_jvm_that_ended_before_it_was_asked() -> None:
         raise ConnectionRefusedError(111, "Connection refused")
     with pytest.raises(ValueError, match="anything else"), streaming.sentences():
         raise ValueError("anything else")
+
+
+def test_a_position_in_generated_sql_is_left_out() -> None:
+    found = readable(
+        Exception(
+            "[UNRESOLVED_COLUMN] `amount` cannot be resolved. SQLSTATE: 42703; line 1 pos 132;\n'Project"
+        )
+    )
+    assert found == "[UNRESOLVED_COLUMN] `amount` cannot be resolved. SQLSTATE: 42703"
