@@ -25,7 +25,7 @@ from ..query.plan.author_text import relation
 from ..query.plan.explanation import FROM_CHANGES, Explanation, KeptMetric, State
 from ..query.plan.operators.window_close import WindowClose
 from ..query.plan.plan import Plan
-from ..query.program import Lookup, Program
+from ..query.program import Lookup, Program, Rows, StatePart, Step
 from ..query.sql import intervals
 from ..query.windows.emission import Emission
 from ..sources.stream_source import as_written
@@ -320,22 +320,22 @@ def _mini_batch(found: _Explained) -> str:
 
 
 def _statements(program: Program) -> Iterator[tuple[str, str]]:
-    for level in program.levels:
-        yield from _keys(level.lookups)
-        for rows in level.rows:
-            yield f"{rows.name}: rows in", rows.sql
-        for step in level.ingest:
-            yield from _keys(step.lookups)
-            yield f"{step.name}{' (computed once)' if step.persist else ''}", step.sql
-            if step.whole is not None:
-                yield f"{step.name}, where {step.whole.part} is small or written as a whole", step.whole.sql
-        for part in level.parts:
-            yield f"state += {part.name}", part.append
-            if part.rewrite is not None:
-                yield f"state = {part.name}, where half of it is touched", part.rewrite.sql
-        for step in level.emit:
-            yield f"{step.name}: results", step.sql
-    made = {step.name for level in program.levels for step in (*level.ingest, *level.emit)}
+    for item in program.items:
+        if isinstance(item, Lookup):
+            yield from _keys([item])
+        elif isinstance(item, Rows):
+            yield f"{item.name}: rows in", item.sql
+        elif isinstance(item, StatePart):
+            yield f"state += {item.name}", item.append
+            if item.rewrite is not None:
+                yield f"state = {item.name}, where half of it is touched", item.rewrite.sql
+        elif item.sees_changes:
+            yield f"{item.name}: results", item.sql
+        else:
+            yield f"{item.name}{' (computed once)' if item.persist else ''}", item.sql
+            if item.whole is not None:
+                yield f"{item.name}, where {item.whole.part} is small or written as a whole", item.whole.sql
+    made = {step.name for step in program.of(Step)}
     for step in program.again:
         if step.name not in made:
             yield f"{step.name}: results", step.sql

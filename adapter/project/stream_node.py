@@ -9,7 +9,7 @@ from typing import Any
 
 from ..environment import Environment
 from ..query.errors import QueryError
-from ..query.program import Program, StreamInput
+from ..query.program import Lookup, Program, StreamInput
 from ..query.sql.names import unmarked
 from ..sources.limits import limited
 from ..sources.stream_source import at_project, stream_source
@@ -164,8 +164,7 @@ def in_catalog(name: str, environment: Environment) -> str:
 
 
 def _lookups(made: Program) -> tuple[LookupSource, ...]:
-    every = [*made.lookups, *(each for level in made.levels for each in level.all_lookups)]
-    found = {each.relation: lookup_source(each.relation) for each in every}
+    found = {each.relation: lookup_source(each.relation) for each in (*made.lookups, *made.of(Lookup))}
     return tuple(source for source in found.values() if source is not None)
 
 

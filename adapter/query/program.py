@@ -16,8 +16,8 @@ The texts read these views, which `stream/` registers before each step:
 `Step.name`
     the result of each earlier step.
 ``state``
-    the model's state: before the rows of `Level.parts` are appended that of earlier micro-batches, afterwards with
-    those of this one.
+    the model's state: that of earlier micro-batches before the commit, afterwards with the rows of this one. A step
+    that `sees_changes` reads both before the commit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from itertools import takewhile
+from typing import Any, TypeAlias, TypeVar
 
 from .state_signature import Fingerprints, RowKey, Signature
 
@@ -133,24 +134,25 @@ class Step:
     """A cached step. While it has no rows, `initial` is used; `initial` then reads only one other cached
     step."""
     initial: str | None = None
-    """Cheaper text with the same result for an empty state. If one step or state table of a level uses
-    `initial`, all others of the level do."""
+    """Cheaper text with the same result for an empty state. If one step or state table of a program uses
+    `initial`, all others do."""
     fresh: str | None = None
-    """For steps of `Level.emit`: text with the same result that reads the steps of `Level.ingest`, used if
+    """For steps of `Program.again`: text with the same result that reads the steps before the commit, used if
     those were computed in this run. After a crash only the state is available."""
     reads: tuple[str, ...] = ()
     """All state tables that its texts may read. They decide which column a name refers to."""
+    sees_changes: bool = False
+    """Whether ``state`` also has the rows that this micro-batch is about to append to `reads`: the step
+    returns results of windows that close, which others read before the commit."""
     whole: Whole | None = None
     """Form that is used instead of `sql` where it is less work."""
     asks: tuple[Asking, ...] = ()
     """Look-ups in the state by `sql` or `whole`; `initial` and `fresh` make none."""
-    lookups: tuple[Lookup, ...] = ()
-    """Look-ups in external tables that the step reads; their keys are computed by earlier steps."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Input rows of one stage, after all row-by-row operations below it.
+    """Input rows of an operator, after all row-by-row operations below it.
 
     `stream/` handles the columns ``event_time`` and ``expires_at`` (TIMESTAMP). It counts and drops a row
     whose event time is NULL, or whose ``expires_at`` (the end of its last window) is not after the watermark
@@ -170,7 +172,7 @@ class Rows:
     """Whether it has an ``expires_at``."""
     read_by: str | None = None
     """Name of the only step that reads these rows, if that step doesn't need the streams' progress, so the
-    rows needn't be cached. It is the first step of `Level.ingest` that reads rows."""
+    rows needn't be cached. It is the first step of `Program.ingest` that reads rows."""
     forgets: bool = False
     """Whether the rows that a late row would have met may be dropped once the watermark is after its event
     time. A late row is then ingested and counted as late."""
@@ -210,18 +212,9 @@ class StatePart:
     """See `Step.reads`."""
 
 
-_Made = TypeVar("_Made", Step, StatePart)
-
-
-def reading(made: Iterable[_Made], parts: Iterable[StatePart]) -> tuple[_Made, ...]:
-    """Returns the steps or state tables with `reads` limited to these state tables."""
-    names = tuple(sorted({part.name for part in parts}))
-    return tuple(replace(each, reads=names) for each in made)
-
-
 @dataclass(frozen=True)
 class Lookup:
-    """A look-up in an external table by the keys of a step; a join reads the result."""
+    """A look-up in an external table by the keys of earlier items; a join reads the result."""
 
     view: str
     """View that holds the result."""
@@ -235,26 +228,17 @@ class Lookup:
     """Query for the distinct keys, as ``key_1``, ``key_2`` …"""
 
 
-@dataclass(frozen=True)
-class Level:
-    """One level of stages: input rows after the late-row filter, their state and their output. The input is
-    streams or the output of the level below. All levels' state changes are written in one commit."""
+_Reader = TypeVar("_Reader", Step, StatePart, Step | Lookup)
 
-    rows: tuple[Rows, ...]
-    ingest: tuple[Step, ...]
-    """Steps over `rows` without late rows, ``state`` before the micro-batch, and ``clock``."""
-    parts: tuple[StatePart, ...]
-    emit: tuple[Step, ...]
-    """Steps for the level above, over ``clock`` and ``state`` with this level's changes."""
-    known: tuple[Step, ...] = ()
-    """Steps that `rows` reads, over ``state`` and ``clock``."""
-    lookups: tuple[Lookup, ...] = ()
-    """Look-ups that `rows` reads; they run after `known`."""
 
-    @property
-    def all_lookups(self) -> tuple[Lookup, ...]:
-        """Returns the look-ups of the level and of its steps."""
-        return (*self.lookups, *(each for step in (*self.known, *self.ingest) for each in step.lookups))
+def reading(made: Iterable[_Reader], parts: Iterable[StatePart]) -> tuple[_Reader, ...]:
+    """Returns the steps or state tables with `reads` limited to these state tables."""
+    names = tuple(sorted({part.name for part in parts}))
+    return tuple(each if isinstance(each, Lookup) else replace(each, reads=names) for each in made)
+
+
+Item: TypeAlias = Lookup | Rows | Step | StatePart
+_Item = TypeVar("_Item", Lookup, Rows, Step, StatePart)
 
 
 _OF_A_HISTORY = 1_000
@@ -362,11 +346,24 @@ class MiniBatch:
 
 @dataclass(frozen=True)
 class Program:
-    """All work of a streaming model in one micro-batch."""
+    """All work of a streaming model in one micro-batch.
+
+    ::
+
+        arrival      against the watermark before the micro-batch; then the watermark advances
+        ingest       what the input changes in the state
+        cascade      results of windows that close, and what they change in the state above them
+        COMMIT of the state
+        again        from the state after the commit
+        output       COMMIT of the table
+
+    A micro-batch without input that flushes windows from the state skips `arrival` and `ingest`. One that crosses
+    none of the `boundaries` ends after `ingest` and its commit.
+    """
 
     inputs: tuple[StreamInput, ...]
-    levels: tuple[Level, ...]
-    """Usually one; operators over the result of a window add another. Empty if there is no state."""
+    items: tuple[Item, ...]
+    """All work before the commit, in order: an item reads only earlier ones. Empty if there is no state."""
     output: str
     """Query for the rows of the model's table, in the order of its columns."""
     boundaries: tuple[Boundaries, ...] | None
@@ -419,24 +416,44 @@ class Program:
     @property
     def keeps_state(self) -> bool:
         """Whether micro-batches write a state table."""
-        return bool(self.levels)
+        return bool(self.items)
+
+    def of(self, kind: type[_Item]) -> tuple[_Item, ...]:
+        """Returns the items of a kind."""
+        return tuple(each for each in self.items if isinstance(each, kind))
 
     @property
     def parts(self) -> tuple[StatePart, ...]:
         """Returns all state tables."""
-        return tuple(part for level in self.levels for part in level.parts)
+        return self.of(StatePart)
+
+    @property
+    def arrival(self) -> tuple[Item, ...]:
+        """Returns the items before the watermark advances: up to the last input rows before any state table."""
+        before = takewhile(lambda each: not isinstance(each, StatePart), self.items)
+        return self.items[: max((n for n, each in enumerate(before, 1) if isinstance(each, Rows)), default=0)]
+
+    @property
+    def ingest(self) -> tuple[Item, ...]:
+        """Returns the items after `arrival`, up to the first step that reads windows which close."""
+        rest = self.items[len(self.arrival) :]
+        return tuple(takewhile(lambda each: not (isinstance(each, Step) and each.sees_changes), rest))
+
+    @property
+    def cascade(self) -> tuple[Item, ...]:
+        """Returns the items after `ingest`. Empty unless windows feed other windows or operators."""
+        return self.items[len(self.arrival) + len(self.ingest) :]
 
 
 def needs_time(program: Program) -> bool:
     """Returns whether a micro-batch's work depends on the watermark."""
-    rows = (each for level in program.levels for each in level.rows)
     return (
         program.flushes_from_state
         or program.boundaries is not None
         or program.reads_clock
-        or any(each.timed or each.expires or each.forgets or each.by_clock for each in rows)
+        or any(each.timed or each.expires or each.forgets or each.by_clock for each in program.of(Rows))
         # Everything else that depends on it reads a column of ``clock``.
-        or any(name in f"{program.levels}{program.output}{program.again}" for name in _OF_THE_CLOCK)
+        or any(name in f"{program.items}{program.output}{program.again}" for name in _OF_THE_CLOCK)
     )
 
 
@@ -449,11 +466,10 @@ def called(program: Program, names: Mapping[str, str]) -> Program:
             groups.
 
     >>> state = StatePart("rows_1a2b", "select a from step", "select rows_1a2b_row from state where part = 'rows_1a2b'")
-    >>> level = Level((), (), (state,), ())
     >>> from .state_signature import TreeState
     >>> tree = TreeState(parts={"join_1": ("rows_1a2b",)})
-    >>> made = called(Program((), (level,), "", None, signature=Signature(tree=tree)), {"rows_1a2b": "rows_3c4d"})
-    >>> made.levels[0].parts[0].fold, made.signature.tree.parts
+    >>> made = called(Program((), (state,), "", None, signature=Signature(tree=tree)), {"rows_1a2b": "rows_3c4d"})
+    >>> made.parts[0].fold, made.signature.tree.parts
     ("select rows_3c4d_row from state where part = 'rows_3c4d'", {'join_1': ('rows_3c4d',)})
     """
     if not names:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
@@ -25,13 +25,14 @@ from dbt.adapters.spark_streaming.query.program import (
     BATCH_ID,
     CHANGE_TYPE,
     TABLE_BEFORE,
-    Level,
+    Item,
     Lookup,
     Program,
     StatePart,
     Step,
     clock_column,
 )
+from dbt.adapters.spark_streaming.query.program import Rows as InputRows
 from dbt.adapters.spark_streaming.query.sql.dialect import from_clause
 from dbt.adapters.spark_streaming.query.sql.instants import EARLIEST, LATEST
 from dbt.adapters.spark_streaming.stream.common.time_zones import instant as utc
@@ -491,7 +492,8 @@ class Streamed:
         self.clock = Clock()
         self.parts: dict[str, str] = {}
         self._apart = False
-        self._new: Collection[str] = ()
+        self._new: set[str] = set()
+        self._shown = ""
         self.target: list[Row] = []
         self.changes: list[tuple[Row, str, int]] = []
         self.read_changes = 0
@@ -535,42 +537,34 @@ class Streamed:
         self._show_clock()
         for stream in self.program.inputs:
             self._show_stream(stream, "false")
-        for level in self.program.levels:
-            for step in level.known:
-                self._step_of(step, True)
-            self._judge(level)
-            for step in level.ingest:
-                self._step_of(step, True)
-            for part in level.parts:
+        for item in self.program.items:
+            if isinstance(item, StatePart):
                 name = f"part_{len(self.parts)}"
-                self._do(f"create or replace temp table {name} as {self._sql(_text(part, True))}")
+                self._do(f"create or replace temp table {name} as {self._sql(_text(item, True))}")
                 self._do(f"delete from {name}")
-                self.parts[part.name] = name
-            self._show_state()
-            for step in level.emit:
-                self._show(step.name, step.sql)
+                self.parts[item.name] = name
+            elif isinstance(item, Step) and item.sees_changes:
+                self._show_state()
+                self._show(item.name, item.sql)
+            else:
+                self._evaluate(item, True)
         self._apart = self._are_apart()
 
-    def _show_state(self, new: Collection[str] = ()) -> None:
-        """Shows the state; with the rows that are to be added to some of its tables."""
-        self._new = new
-        self._show_parts(tuple(self.parts))
-
-    def _show_to(self, parts: Sequence[str]) -> None:
-        """Shows a text no other parts than it reads, where columns of one name are of several types."""
-        if self._apart:
-            self._show_parts(parts or tuple(self.parts))
-
-    def _show_parts(self, parts: Sequence[str]) -> None:
-        """Shows some parts of the state."""
+    def _show_state(self, parts: Sequence[str] = (), changes: bool = False) -> None:
+        """Shows a text the state: no other parts than it reads, where columns of one name are of several types; with the
+        rows that are to be added to these parts, if it sees changes."""
         united = " union all by name ".join(
             f"select '{part}' as part, * from {each}"
-            for part in parts
+            for part in (parts if self._apart and parts else self.parts)
             for table in [self.parts[part]]
-            for each in (table, *([f"new_{table}"] if table in self._new else []))
+            for each in (
+                table,
+                *([f"new_{table}"] if changes and part in parts and part in self._new else []),
+            )
         )
-        if united:
+        if united != self._shown:
             self._do(f"create or replace temp view state as {united}")
+            self._shown = united
 
     def _are_apart(self) -> bool:
         """Whether parts have columns of one name and several types, which a union by name would make one of."""
@@ -658,49 +652,35 @@ class Streamed:
             self._emit_rows()
             self._advance({})
             return
-        level = program.levels[0]
-        empty = self._is_empty()
-        self._show_known(level, empty)
-        self._advance(self._judge(level))
+        self._advance(self._arrive())
         self._show_clock()
-        self._compute(empty)
+        self._compute(program.ingest)
 
-    def _compute(self, empty: bool, taken: int = -1) -> None:
-        """All changes, from the state as it was, the one commit, and what comes out; levels up to `taken` have nothing to
-        take in."""
-        made, there, closes = [], set(), self._closes()
-        rewritten: list[str] = []
-        for number, level in enumerate(self.program.levels):
-            new: list[str] = []
-            if number > taken:
-                if number:
-                    self._show_known(level, empty)
-                    self._judge(level)
-                # Every other time all that may be written as a whole is.
-                whole = not empty and self.steps % 2 == 0
-                for step in level.ingest:
-                    self._step_of(replace(step, sql=step.whole.sql) if whole and step.whole else step, empty)
-                new = [self.parts[part.name] for part in level.parts]
-                for part, table in zip(level.parts, new, strict=True):
-                    rewrite = part.rewrite if whole else None
-                    self._show_to(part.reads)
-                    self._show(f"new_{table}", _text(part, empty) if rewrite is None else rewrite.sql)
-                    if rewrite:
-                        rewritten.append(table)
-                made += new
-                there |= {step.name for step in level.ingest}
-            if not closes:
-                break
-            if level.emit:
-                there |= {step.name for step in level.emit}
-                self._show_state({*new})
-                for step in level.emit:
-                    self._step_of(step, False)
-                self._show_state()
-        for table in rewritten:
-            self._do(f"delete from {table}")
-        for table in made:
-            self._do(f"insert into {table} by name select * from new_{table}")
+    def _arrive(self) -> dict[str, int | None]:
+        """What is there before the watermark moves on; the newest time of each stream whose time is computed."""
+        empty, newest = self._is_empty(), dict[str, int | None]()
+        for item in self.program.arrival:
+            for view, most in self._evaluate(item, empty).items():
+                newest[view] = max((t for t in (newest.get(view), most) if t is not None), default=None)
+        return newest
+
+    def _compute(self, ingest: Sequence[Item]) -> None:
+        """All changes, from the state as it was, the one commit, and what comes out."""
+        closes, empty = self._closes(), self._is_empty()
+        self._new = set()
+        # Every other time all that may be written as a whole is.
+        whole = not empty and self.steps % 2 == 0
+        items = (*ingest, *(self.program.cascade if closes else ()))
+        for item in items:
+            self._evaluate(item, empty, whole)
+        there = {item.name for item in items if isinstance(item, Step)}
+        for part in self.program.parts:
+            table = self.parts[part.name]
+            if whole and part.rewrite and part.name in self._new:
+                self._do(f"delete from {table}")
+            if part.name in self._new:
+                self._do(f"insert into {table} by name select * from new_{table}")
+        self._shown = ""
         self._show_state()
         if not closes:
             return
@@ -713,9 +693,21 @@ class Streamed:
         self._emit_rows()
         self._fold()
 
-    def _show_known(self, level: Level, empty: bool) -> None:
-        for step in level.known:
-            self._step_of(step, empty)
+    def _evaluate(self, item: Item, empty: bool, whole: bool = False) -> Mapping[str, int | None]:
+        """Makes an item of the program; the newest times of rows."""
+        if isinstance(item, Lookup):
+            self._look_up([item])
+        elif isinstance(item, InputRows):
+            return self._judge(item)
+        elif isinstance(item, Step):
+            wanted = replace(item, sql=item.whole.sql) if whole and item.whole else item
+            self._step_of(wanted, empty and not item.sees_changes)
+        else:
+            self._show_state(item.reads)
+            text = item.rewrite.sql if whole and item.rewrite else _text(item, empty)
+            self._show(f"new_{self.parts[item.name]}", text)
+            self._new.add(item.name)
+        return {}
 
     def _look_up(self, lookups: Sequence[Lookup]) -> None:
         """What tables outside have for keys."""
@@ -727,35 +719,32 @@ class Streamed:
             )
 
     def _step_of(self, step: Step, empty: bool) -> None:
-        self._look_up(step.lookups)
-        self._show_to(step.reads)
+        self._show_state(step.reads, step.sees_changes)
         nothing = step.unless_empty is not None and not self.counts.get(step.unless_empty, 1)
         self.counts[step.name] = self._show(step.name, _text(step, empty or nothing))
 
-    def _judge(self, level: Level) -> dict[str, int | None]:
+    def _judge(self, rows: InputRows) -> dict[str, int | None]:
         """The rows that aren't late; the newest time of each stream whose time is computed."""
         newest: dict[str, int | None] = {}
-        self._look_up(level.lookups)
-        for rows in level.rows:
-            watermark = clock_column("watermark_before", rows.time_zone)
-            late = f"coalesce(step.expires_at <= clock.{watermark}, false)" if rows.expires else "false"
-            clock = " cross join clock" if rows.expires else ""
-            self._do(
-                f'create or replace temp table "{rows.name}" as select step.*, {late} as late__ '
-                f"from ({self._sql(rows.sql)}) as step{clock}"
-            )
-            if rows.timed:
-                usable = _is_usable("event_time")
-                (most,) = self._do(
-                    f'select max(epoch_us(event_time)) from "{rows.name}" where {usable}'
-                ).fetchone()
-                for view in rows.streams:
-                    newest[view] = max((t for t in (newest.get(view), most) if t is not None), default=None)
-                self._do(f'delete from "{rows.name}" where not coalesce({usable}, false) or late__')
-                self._do(f'alter table "{rows.name}" drop column event_time')
-            else:
-                self._do(f'delete from "{rows.name}" where late__')
-            self._do(f'alter table "{rows.name}" drop column late__')
+        watermark = clock_column("watermark_before", rows.time_zone)
+        late = f"coalesce(step.expires_at <= clock.{watermark}, false)" if rows.expires else "false"
+        clock = " cross join clock" if rows.expires else ""
+        self._do(
+            f'create or replace temp table "{rows.name}" as select step.*, {late} as late__ '
+            f"from ({self._sql(rows.sql)}) as step{clock}"
+        )
+        if rows.timed:
+            usable = _is_usable("event_time")
+            (most,) = self._do(
+                f'select max(epoch_us(event_time)) from "{rows.name}" where {usable}'
+            ).fetchone()
+            for view in rows.streams:
+                newest[view] = max((t for t in (newest.get(view), most) if t is not None), default=None)
+            self._do(f'delete from "{rows.name}" where not coalesce({usable}, false) or late__')
+            self._do(f'alter table "{rows.name}" drop column event_time')
+        else:
+            self._do(f'delete from "{rows.name}" where late__')
+        self._do(f'alter table "{rows.name}" drop column late__')
         return newest
 
     def _advance(self, computed: Mapping[str, int | None]) -> None:
@@ -810,10 +799,9 @@ class Streamed:
     def _fold(self) -> None:
         if not self.fold:
             return
-        for level in self.program.levels:
-            for part in level.parts:
-                self._show_to(part.reads)
-                self._show(f"folded_{self.parts[part.name]}", part.fold)
+        for part in self.program.parts:
+            self._show_state(part.reads)
+            self._show(f"folded_{self.parts[part.name]}", part.fold)
         for table in self.parts.values():
             self._do(f"delete from {table}")
             own = ", ".join(f'"{row[0]}"' for row in self._do(f"describe {table}").fetchall())
@@ -888,8 +876,7 @@ class Streamed:
         self.begin_with_nothing()
         zones = [
             (self.parts[part.name], part.closes, part.time_zone)
-            for level in self.program.levels
-            for part in level.parts
+            for part in self.program.parts
             if part.closes is not None
         ]
         while zones:
@@ -908,15 +895,13 @@ class Streamed:
             self.steps += 1
             if self.program.flushes_from_state:
                 self._show_clock()
-                self._compute(self._is_empty(), taken=0)
+                self._compute(())
                 continue
             for stream in self.program.inputs:
                 self._show_stream(stream, "false")
             self._show_clock()
-            level, empty = self.program.levels[0], self._is_empty()
-            self._show_known(level, empty)
-            self._judge(level)
-            self._compute(empty)
+            self._arrive()
+            self._compute(self.program.ingest)
 
     def rows(self) -> Rows:
         """The table's rows."""

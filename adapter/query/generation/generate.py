@@ -10,15 +10,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import groupby
 from typing import Any
 
 from ...util.quoting import quote, shown_time
 from ..identity.alike import alike
-from ..normalize import event_clock
 from ..normalize.event_clock import READS_CLOCK
 from ..normalize.names import own_names
 from ..plan import lookup_keys
-from ..plan.lookup_table import LookupTable
 from ..plan.operator import over
 from ..plan.operators.project import Project
 from ..plan.operators.source import Source
@@ -29,7 +28,7 @@ from ..plan.stages import Stage
 from ..plan.state.window_steps import WindowSteps
 from ..plan.window_operator import WindowOperator
 from ..planner.upsert_keys import replacing
-from ..program import Boundaries, Level, Program, Rows, Step, StreamInput, reading
+from ..program import Item, Program, Rows, Step, StreamInput, reading
 from ..sql import instants
 from ..sql.dialect import parse, sql
 from ..state_signature import Signature
@@ -57,81 +56,62 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
 
 
 def _program(plan: Plan, emission: Emission, upsert: bool, ttl: int | None) -> Program:
-    if plan.windows is not None:
-        return _windows_only(plan, plan.windows, emission, upsert)
-    signed = signature(plan, ttl, emission)
-    return _stateless(plan, signed) if plan.dataflow.is_stateless else _stateful(plan, ttl, emission, signed)
-
-
-def _windows_only(plan: Plan, windows: WindowResults, emission: Emission, upsert: bool) -> Program:
-    """Returns the program of a query that consists of windows only, which emit the result themselves."""
-    replaces = upsert or emission.changes
-    found = Generator(plan.dataflow, None, emission=emission).window_steps
-    steps = sorted(found, key=lambda each: each.stage.level)
-    levels = _levels(steps, plan.lookups, replaces)
-    # No step before the commit reads the last level. The number of windows that close decides how their
-    # output is computed.
-    again = tuple(replace(step, materialize=step.persist) for level in levels for step in level.emit)
-    levels[-1:] = [replace(level, emit=()) for level in levels[-1:]]
-    levels[:1] = [_read_once(level) for level in levels[:1]]
-    return Program(
-        **_common(plan, steps),
-        levels=tuple(levels),
-        output=windows.sql,
-        lookups=lookup_keys.asked([windows.sql], plan.lookups),
-        again=again,
-        flushes_from_state=True,
-        boundaries=_boundaries(steps),
-        upsert=replacing(windows, steps, emission) if replaces else None,
-        kept_for=emission.last,
-        reads_clock=not levels and event_clock.READS_CLOCK in windows.sql,
-        signature=signature(plan, emission=emission),
-    )
+    signed, windows = signature(plan, ttl, emission), plan.dataflow.windows
+    replaces = emission.changes or (upsert and windows is not None)
+    if not plan.dataflow.is_stateless:
+        return _stateful(plan, emission, replaces, ttl, signed)
+    if windows is not None and replaces:
+        replacing(windows, (), emission)  # refuses
+    return _stateless(plan, signed)
 
 
 def _stateful(
     plan: Plan,
-    ttl: int | None,
     emission: Emission,
+    replaces: bool,
+    ttl: int | None,
     signed: Signature,
     replayed: Collection[str] | None = None,
 ) -> Program:
-    """Returns the program of a tree of operators: its windows by level, then all others.
+    """Returns the program of a tree of operators: its windows, then all others.
 
     Args:
         plan: the plan.
-        ttl: microseconds until idle state expires; None for never.
         emission: when results of windows are emitted.
+        replaces: whether results of windows replace those of the same key.
+        ttl: microseconds until idle state expires; None for never.
         signed: signature of the plan.
         replayed: groups and rankings of rows that are read from the state as if they were new, so that
             everything above them is rebuilt; None if nothing is.
     """
     flow = plan.dataflow
     made = Generator(flow, ttl, replayed or (), emission, plan.lookups)
-    result = result_of(made, replayed)
-    own = Level(
-        rows=tuple(made.rows),
-        ingest=tuple(bounded([*made.steps, *result.steps], {rows.read_by or "" for rows in made.rows})),
-        parts=(*made.parts.values(), *result.parts),
-        emit=(),
-        known=tuple(made.known),
-    )
+    items = _window_items(made, replaces)
+    emitted = [each for each in items if isinstance(each, Step) and each.sees_changes]
+    result = result_of(made, emitted, replaces, replayed)
+    are_result = flow.windows is not None
+    while are_result and isinstance(items[-1], Step):
+        items.pop()  # nothing reads the results before the commit
+    items += [*made.known, *made.rows]
+    items += bounded([*made.steps, *result.steps], {rows.read_by or "" for rows in made.rows})
+    items += [*made.parts.values(), *result.parts]
 
     def rebuilt(names: Collection[str]) -> Program:
-        return _stateful(plan, ttl, emission, signed, replayed=names)
+        return _stateful(plan, emission, replaces, ttl, signed, replayed=names)
 
     return Program(
         **_common(plan, made.window_steps),
-        levels=(*_levels(made.window_steps, plan.lookups, emission.changes), own),
+        items=tuple(items),
         output=result.output,
-        boundaries=None,
+        boundaries=result.boundaries,
         upsert=result.upsert,
         puts_out_all=replayed is not None,
         has_rows_of_nothing=any(each.has_rows_of_nothing for each in flow.operators),
         signature=signed,
-        alike=cache(partial(alike, flow, made.keeps)),
+        alike=None if are_result else cache(partial(alike, flow, made.keeps)),
         again=result.again,
-        only_with=None if replayed is not None else result.again[-1].name,
+        only_with=None if replayed is not None else result.only_with,
+        flushes_from_state=are_result,
         lookups=result.lookups,
         # Results of windows whose state has been dropped can't be emitted again.
         remake=rebuilt if can_be_remade(flow) and not emission.changes else None,
@@ -155,12 +135,16 @@ def _stateless(plan: Plan, signed: Signature) -> Program:
                 (view, f"select * from (\n{over(query, inputs)}\n)")
                 for view, query in lookup_keys.queries(each.sql, plan.lookups)
             ]
+        elif isinstance(each, WindowResults):
+            texts[each.name] = each.sql
+            asked += lookup_keys.queries(each.sql, plan.lookups)
     output = texts[plan.dataflow.root.name]
     return Program(
         **_common(plan),
-        levels=(),
+        items=(),
         output=output,
         boundaries=None,
+        flushes_from_state=plan.dataflow.windows is not None,
         lookups=lookup_keys.ordered(asked, plan.lookups),
         reads_clock=READS_CLOCK in output,
         signature=signed,
@@ -186,46 +170,39 @@ def _zones(stages: Sequence[Stage]) -> tuple[str, ...]:
     return tuple(sorted({stage.window.time_zone for stage in stages if stage.window.time_zone}))
 
 
-def _levels(windows: Sequence[WindowSteps], lookups: Sequence[LookupTable], replaces: bool) -> list[Level]:
-    """Returns the levels of windows. With `replaces`, the step that lists the windows that have a result is
-    cached, as it is read again."""
-    levels = []
-    for number in sorted({each.stage.level for each in windows}):
-        steps = [each for each in windows if each.stage.level == number]
-        parts = [(each, each.parts()) for each in steps]
-        levels.append(
-            Level(
-                lookups=lookup_keys.asked([each.stage.rows for each in steps], lookups),
-                known=tuple(step for each, own in parts for step in reading(each.known(), own)),
-                rows=tuple(
-                    Rows(
-                        f"{each.stage.name}_rows",
-                        each.rows_text(each.stage.rows, clock=True),
-                        each.stage.streams,
-                        each.window.time_zone,
-                        by_clock=event_clock.READS_CLOCK in each.stage.rows,
-                    )
-                    for each in steps
-                ),
-                ingest=tuple(step for each, own in parts for step in reading(each.ingest(), own)),
-                parts=tuple(part for _, own in parts for part in reading(own, own)),
-                emit=tuple(
-                    replace(step, persist=True) if replaces and step.name == each.windows_step else step
-                    for each, own in parts
-                    for step in reading(each.emit(), own)
-                ),
+def _window_items(made: Generator, replaces: bool) -> list[Item]:
+    """Returns the items of windows: those over streams, then those over the results of others. With `replaces`, the
+    step that lists the windows that have a result is cached, as it is read again."""
+    items: list[Item] = []
+    for level, listed in groupby(made.window_steps, key=lambda each: each.stage.level):
+        windows = [(each, each.parts()) for each in listed]
+        lookups = lookup_keys.asked([each.stage.rows for each, _ in windows], made.tables)
+        reads = Counter(view for each, _ in windows for view in each.stage.streams)
+        items += [step for each, own in windows for step in reading(each.known(), own)]
+        items += lookups
+        items += [
+            Rows(
+                f"{each.stage.name}_rows",
+                each.rows_text(each.stage.rows, clock=True),
+                each.stage.streams,
+                each.window.time_zone,
+                by_clock=READS_CLOCK in each.stage.rows,
+                alone=made.flow.windows is not None
+                and not (level or lookups)
+                and all(reads[view] == 1 for view in each.stage.streams),
             )
-        )
-    return levels
-
-
-def _read_once(level: Level) -> Level:
-    """Marks the first level's rows whose streams nothing else reads."""
-    reads = Counter(view for rows in level.rows for view in rows.streams)
-    alone = [not level.lookups and all(reads[view] == 1 for view in rows.streams) for rows in level.rows]
-    return replace(
-        level, rows=tuple(replace(rows, alone=each) for rows, each in zip(level.rows, alone, strict=True))
-    )
+            for each, _ in windows
+        ]
+        items += [step for each, own in windows for step in reading(each.ingest(), own)]
+        items += [part for _, own in windows for part in reading(own, own)]
+        items += [
+            replace(
+                step, sees_changes=True, persist=step.persist or (replaces and step.name == each.windows_step)
+            )
+            for each, own in windows
+            for step in reading(each.emit(), own)
+        ]
+    return items
 
 
 def _behind(stages: Sequence[Stage]) -> int:
@@ -239,18 +216,12 @@ def _behind(stages: Sequence[Stage]) -> int:
     return int(bool(merging) and all(stage.level == 0 for stage in merging))
 
 
-def _boundaries(windows: Sequence[WindowSteps]) -> tuple[Boundaries, ...] | None:
-    found = [each.closing.boundaries for each in windows]
-    listed = [each for boundaries in found if boundaries is not None for each in boundaries]
-    return tuple(listed) if listed and None not in found else None
-
-
 def _tables(plan: Plan, texts: Iterable[str]) -> list[Step]:
     """Returns the steps for all rows of the relations that the texts read, apart from state."""
     read = {stream.view: stream.relation for stream in plan.streams}
     read |= {table.view: table.relation for table in plan.lookups}
     steps = [Step(view, f"select * from {relation}") for view, relation in read.items()]
-    if any(event_clock.READS_CLOCK in text for text in texts):
+    if any(READS_CLOCK in text for text in texts):
         # As in a stream's first micro-batch, there is no watermark.
         steps.append(Step("clock", "select cast(null as timestamp) as now_before"))
     return steps

@@ -57,9 +57,9 @@ class Generator(Wiring):
         self.looks_into: dict[str, set[str]] = {}
         """State tables of other operators that each operator reads, by its name."""
         self.rows: list[Rows] = []
-        self.known: list[Step] = []
+        self.known: list[Step | Lookup] = []
         """Steps that `rows` reads."""
-        self.steps: list[Step] = []
+        self.steps: list[Step | Lookup] = []
         self.parts: dict[str, StatePart] = {}
         self.keeps: dict[str, BufferedRows | Operator] = {}
         """Buffered rows or operator that each state table belongs to, by its name."""
@@ -107,6 +107,7 @@ class Generator(Wiring):
             if operator.name in compared:
                 self.known += self.steps[begun:]
                 del self.steps[begun:]
+        self.window_steps.sort(key=lambda each: each.stage.level)
 
     def _replayed_and_below(self) -> set[str]:
         """Returns the names of the operators that are replayed, and of those below them."""
@@ -142,7 +143,7 @@ class Generator(Wiring):
         """See `Wiring.output`."""
         # Non-deterministic rows are computed once, so that the state has the rows that are emitted.
         again = self.uses[operator.name] > 1 or not operator.relation.repeatable
-        self.steps.append(Step(operator.name, text, persist=again, initial=initial, lookups=lookups))
+        self.steps += [*lookups, Step(operator.name, text, persist=again, initial=initial)]
 
     def store(self, part: StatePart, of: object) -> None:
         """See `Wiring.store`."""
@@ -241,8 +242,10 @@ class Generator(Wiring):
         return below.relation.event_time if is_timed and not (below.relation.changes or by_window) else None
 
 
-def _from_nothing(step: Step) -> Step:
+def _from_nothing(step: Step | Lookup) -> Step | Lookup:
     """Returns a step as it is for an empty state."""
+    if isinstance(step, Lookup):
+        return step
     return replace(step, sql=step.initial or step.sql, asks=(), whole=None)
 
 

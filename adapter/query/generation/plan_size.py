@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from ..program import Step
+from ..program import Lookup, Step
 
 MOST = 24
 """Maximum number of relations in a plan, each counted once per reference. A separate job takes some 50
@@ -22,7 +22,7 @@ milliseconds, so smaller steps are left to their readers."""
 _WORD = re.compile(r"\w+")
 
 
-def bounded(steps: Iterable[Step], early: Collection[str] = ()) -> list[Step]:
+def bounded(steps: Iterable[Step | Lookup], early: Collection[str] = ()) -> list[Step | Lookup]:
     """Returns the steps, with those materialized whose plans would be too large.
 
     Args:
@@ -30,8 +30,11 @@ def bounded(steps: Iterable[Step], early: Collection[str] = ()) -> list[Step]:
         early: names of steps that separate jobs compute anyway.
     """
     sizes: dict[str, int] = {}
-    found = []
+    found: list[Step | Lookup] = []
     for step in steps:
+        if isinstance(step, Lookup):
+            found.append(step)
+            continue
         size = max(_size(text, sizes) for text in (step.sql, step.initial or ""))
         if step.persist and size > MOST:
             step = replace(step, materialize=True)

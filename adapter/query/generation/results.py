@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from ...util.quoting import quote
+from ..plan import lookup_keys
 from ..plan.dataflow import Dataflow
 from ..plan.operators.top_n import TopN
+from ..plan.operators.window_results import WindowResults
 from ..plan.relation import WEIGHT
 from ..plan.state.buffered_rows import ROW, TIMES, added_up, packed, spread
 from ..plan.upserts import Replaced, replaced
-from ..program import EVERYTHING, STEP, TABLE_BEFORE, Lookup, StatePart, Step, Upsert, now, reading
+from ..planner.upsert_keys import replacing
+from ..program import (
+    EVERYTHING,
+    STEP,
+    TABLE_BEFORE,
+    Boundaries,
+    Lookup,
+    StatePart,
+    Step,
+    Upsert,
+    now,
+    reading,
+)
 from .generator import Generator
 
 RESULT = "result_change"
@@ -45,6 +59,10 @@ class Result:
     parts: tuple[StatePart, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     """Look-ups that the output reads."""
+    only_with: str | None = None
+    """See `Program.only_with`."""
+    boundaries: tuple[Boundaries, ...] | None = None
+    """See `Program.boundaries`."""
 
 
 def kept_result(flow: Dataflow) -> Result:
@@ -76,6 +94,7 @@ def kept_result(flow: Dataflow) -> Result:
         (again,),
         (Step(RESULT, net if changes else f"select * from {flow.root.name}", persist=True),),
         (put_out,),
+        only_with=RESULT,
     )
 
 
@@ -113,16 +132,36 @@ def replaced_result(made: Generator) -> Result:
         root.upsert(steps.touched, steps.columns),
         reading(steps.steps, [made.parts[part] for part in made.parts_of[root.operator.name]]),
         lookups=root.lookups(steps.rows, made.tables),
+        only_with=steps.steps[-1].name,
     )
 
 
-def result_of(made: Generator, replayed: Collection[str] | None) -> Result:
+def windows_result(made: Generator, root: WindowResults, emitted: Iterable[Step], replaces: bool) -> Result:
+    """Returns the result of windows, read from the state after the commit."""
+    boundaries = [each.closing.boundaries for each in made.window_steps]
+    return Result(
+        root.sql,
+        replacing(root, made.window_steps, made.emission) if replaces else None,
+        # The number of windows that close decides how their output is computed.
+        tuple(replace(step, sees_changes=False, materialize=step.persist) for step in emitted),
+        lookups=lookup_keys.asked([root.sql], made.tables),
+        boundaries=None if None in boundaries else tuple(at for each in boundaries for at in each or ()),
+    )
+
+
+def result_of(
+    made: Generator, emitted: Iterable[Step], replaces: bool, replayed: Collection[str] | None
+) -> Result:
     """Returns how a dataflow's result is written.
 
     Args:
         made: the dataflow's steps and state.
+        emitted: steps with the results of windows.
+        replaces: whether results of windows replace those of the same key.
         replayed: names of what is read from the state as if it were new; None if nothing is.
     """
+    if made.flow.windows is not None:
+        return windows_result(made, made.flow.windows, emitted, replaces)
     result = kept_result(made.flow) if made.replaced is None else replaced_result(made)
     if result.upsert is None or replayed is None:
         return result

@@ -256,8 +256,8 @@ class Wiring(ABC):
     """When results of windows are emitted."""
     rows: list[Rows]
     """Rows of streams that are compared with the watermark."""
-    steps: list[Step]
-    """Steps before the commit, in order."""
+    steps: list[Step | Lookup]
+    """Steps before the commit, in order, with the look-ups that they read."""
     groups: dict[str, Groups]
     """State and steps of each GROUP BY, by the operator's name."""
 

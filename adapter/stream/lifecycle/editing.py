@@ -159,7 +159,7 @@ def _check_program(model: StreamModel, program: Program) -> None:
     parts = [part.name for part in program.parts]
     other = [name for name in parts if not _PARTS.fullmatch(name)]
     in_a_tree = program.signature.has_several_operators
-    if other or in_a_tree or len(program.levels) > 1:
+    if other or in_a_tree or program.cascade:
         what = f"its state has {', '.join(other)}" if other else "its state is of several operators"
         raise StreamError(
             f"Model {model.name}: only states of aggregates can be edited, over windows or in one GROUP BY, and {what}, "

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ...query.program import Rows
 from ..common import session
 from ..common.errors import StreamError, TransientError
 from ..common.failpoints import reached
@@ -71,7 +72,7 @@ class Batches:
         self._asked = session.session_defaults(spark)
         self._prepared = False
         self._meter: StateMeter | None = None
-        asked = any(rows.read_by is not None for level in context.program.levels[:1] for rows in level.rows)
+        asked = any(rows.read_by is not None for rows in context.program.of(Rows))
         self._splitter = BatchSplitter(
             spark=spark,
             model=context.model,
@@ -206,7 +207,7 @@ class Batches:
                 f"Model {self._context.model.name}: its last micro-batch is only partly ingested, because its run was "
                 f"interrupted. Finish it with `dbt run --select {self._context.model.name}` first."
             )
-        # Windows of one level emit rows into windows of the next, so this may take several rounds.
+        # Windows emit rows into windows over them, so this may take several rounds.
         while (closing := open_until(spark, self._context, self.position)) is not None:
             position = self.position.next(self.position.batch)
             with self._told_of_widened(), self._step(spark, position) as step:

@@ -2,9 +2,9 @@
 
 ::
 
-    streams → rows (late rows dropped, counted) → changes, level by level → COMMIT all state
-    state, or rows cached in memory → output                              → COMMIT changelog, where one is kept
-                                                                          → COMMIT table
+    streams → rows (late rows dropped, counted) → changes, in the program's order → COMMIT all state
+    state, or rows cached in memory → output                                      → COMMIT changelog, where one is kept
+                                                                                  → COMMIT table
 
 Every commit carries the `Position`. All work after the first commit is a function of the state and of the position's
 two watermarks (whatever isn't is part of that commit), so after a crash it is repeated from the state alone with the
@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING
 from ...query.program import (
     Asking,
     Boundaries,
-    Level,
+    Item,
     Lookup,
     Program,
     Rewrite,
+    Rows,
     StatePart,
     Step,
     clock_column,
@@ -57,7 +58,7 @@ from ..sources.rows import (
     scan_cached,
     truncate_lineage,
 )
-from ..state.schema import KnownColumns, Layout, is_plain, layout_of, schema_of
+from ..state.schema import KnownColumns, Layout, layout_of, schema_of
 from ..state.table import StateTable
 from .lookups import Lookups
 
@@ -107,7 +108,9 @@ class MicroBatch:
         self._came: int | None = None
         """Number of rows for which the shuffle partitions were last set."""
         self._early: set[str] = set()
-        """Names of the steps computed before the other steps of their level."""
+        """Names of the steps computed before the watermark advances, with the rows that they read."""
+        self._added: dict[str, str] = {}
+        """State table → query of the rows to append to it."""
         self.asked: dict[str, tuple[Asking, ...]] = {}
         """Name of the observed metrics → state look-ups that the step makes."""
         self._made: set[str] | None = None
@@ -131,7 +134,7 @@ class MicroBatch:
             self._show_clock()
             self._input_schema = batch.schema
             self._show_streams(batch)
-        filtered = self._begin(self._context.program.levels[0], self._expected)
+        filtered = self._arrive()
         with self.metrics.timed("read"):
             for stream in streams:
                 if not self._cache.has_observed(stream.view):
@@ -153,7 +156,7 @@ class MicroBatch:
         self._show_clock()
         for stream, rows in split(nothing, self._context.program.inputs).items():
             register_view(readable(rows), stream)
-        filtered = self._begin(self._context.program.levels[0])
+        filtered = self._arrive()
         self.position = replace(self.position, after=watermark)
         self._compute(filtered)
 
@@ -169,7 +172,6 @@ class MicroBatch:
         made = self._made or ()
         if left := [step for step in program.again if step.name not in made]:
             self._show_clock()
-            self._context.state.show(self._spark)
             with self.metrics.timed("emission"):
                 for step in left:
                     self._show(self._freshest(step))
@@ -313,7 +315,7 @@ class MicroBatch:
         """Registers a view per stream. Rows are counted when they are read."""
         program = self._context.program
         rows_of = split(batch, program.inputs)
-        once = {view for rows in program.levels[0].rows if rows.alone for view in rows.streams}
+        once = {view for rows in program.of(Rows) if rows.alone for view in rows.streams}
         for stream in program.inputs:
             rows = counting(rows_of[stream.view], stream)
             if stream.view not in once:
@@ -321,22 +323,32 @@ class MicroBatch:
                 rows = scan_cached(rows)
             register_view(rows, stream.view)
 
-    def _begin(self, level: Level, expected: int | None = None) -> list[FilteredCounts]:
-        """Registers the rows of a level and filters late ones; `expected` is an upper bound of the input rows, or
-        None."""
+    def _arrive(self) -> list[FilteredCounts]:
+        """Evaluates the items before the watermark advances, and the steps that count the rows which they alone read.
+        Returns the counts of the rows."""
+        program, is_empty = self._context.program, self._context.state.rows == 0
         with self.metrics.timed("read"):
-            self._show_known(level)
-        self._look_up(level.lookups)
-        with self.metrics.timed("read"):
-            return self._filter_late(level, expected)
+            for item in program.arrival:
+                self._evaluate(item, is_empty)
+            if self._early:
+                self._prepare()
+            for item in program.ingest:
+                if isinstance(item, Step) and item.name in self._early:
+                    made = self._made_of(item, is_empty)
+                    self._rows_of[item.name] = self._cache.persist(made)
+                    register_view(scan_cached(made), item.name)
+            return [filtered_counts(self._cache, rows) for rows in program.arrival if isinstance(rows, Rows)]
 
-    def _show_known(self, level: Level) -> None:
-        if level.known:
-            state = self._context.state
-            if state.exists:
-                state.show(self._spark)
-            for step in level.known:
-                self._show(step, not state.exists or state.rows == 0)
+    def _evaluate(self, item: Item, state_is_empty: bool) -> None:
+        """Registers the view of an item, or computes the rows to append to a state table."""
+        if isinstance(item, Lookup):
+            self._look_up([item])
+        elif isinstance(item, Rows):
+            self._filter_late(item)
+        elif isinstance(item, StatePart):
+            self._added[item.name] = self._rows_of_part(item, state_is_empty)
+        elif item.name not in self._early:
+            self._show(self._as_it_costs_least(item), state_is_empty and not item.sees_changes)
 
     def _look_up(self, lookups: Sequence[Lookup]) -> None:
         """Queries the external tables for the keys of this micro-batch."""
@@ -353,33 +365,18 @@ class MicroBatch:
             lookup_keys=self.position.lookup_keys + metrics.lookup_keys - keys,
         )
 
-    def _filter_late(self, level: Level, expected: int | None = None) -> list[FilteredCounts]:
-        """Drops late rows of a level and counts them. Caches the rest, unless the number of input rows is known and a
-        single step reads them; they are then counted while that step is computed."""
-        readers = []
-        for rows in level.rows:
-            live = filter_late(self._spark, self._context.model, rows)
-            if rows.read_by is None or expected is None:
-                self._cache.persist(live)
-                register_view(scan_cached(live), rows.name)
-            else:
-                readers.append(rows.read_by)
-        if readers:
-            self._prepare()
-        for step in level.ingest:
-            if step.name in readers:
-                self._show_early(step)
-                self._early.add(step.name)
-        return [filtered_counts(self._cache, rows) for rows in level.rows]
-
-    def _show_early(self, step: Step) -> None:
-        """Computes a step in a job that also counts its input rows."""
-        rows = self._made_of(step, self._context.state.rows == 0)
-        self._rows_of[step.name] = self._cache.persist(rows)
-        register_view(scan_cached(rows), step.name)
+    def _filter_late(self, rows: Rows) -> None:
+        """Drops late rows. Caches the rest, unless the number of input rows is known and a single step reads them; they
+        are then counted while that step is computed."""
+        live = filter_late(self._spark, self._context.model, rows)
+        if rows.read_by is None or self._expected is None:
+            self._cache.persist(live)
+            register_view(scan_cached(live), rows.name)
+        else:
+            self._early.add(rows.read_by)
 
     def _prepare(self) -> None:
-        """Creates the state if it doesn't exist and registers its view."""
+        """Creates the state if it doesn't exist."""
         program, state = self._context.program, self._context.state
         if not state.exists:
             with self.metrics.timed("state"):
@@ -390,7 +387,6 @@ class MicroBatch:
                         self._context.model, (type_text(each.dataType) for each in layout.schema.fields)
                     )
                 state.create(self._spark, layout, program.signature, inputs)
-        state.show(self._spark)
 
     def _newest(self, counts: Sequence[Counted], filtered: Sequence[FilteredCounts]) -> dict[str, int | None]:
         """Returns the newest event time of each stream, and counts their rows."""
@@ -422,8 +418,10 @@ class MicroBatch:
 
     def _made_of(self, step: Step, state_is_empty: bool) -> DataFrame:
         """The rows of a step as a lazy DataFrame."""
-        self._look_up(step.lookups)
-        self._context.state.show_to(self._spark, step.reads)
+        if self._context.state.exists:
+            names = step.reads if step.sees_changes else ()
+            added = {name: self._added[name] for name in names if name in self._added}
+            self._context.state.show(self._spark, step.reads, added)
         return self._looking_up(step, text_of(step, state_is_empty or self._is_for_nothing(step)))
 
     def _looking_up(self, step: Step, text: str) -> DataFrame:
@@ -440,7 +438,7 @@ class MicroBatch:
         names can differ in type between state tables, so a text run together with others would see theirs."""
         if not self._context.state.mapping:
             return text
-        self._context.state.show_to(self._spark, part.reads)
+        self._context.state.show(self._spark, part.reads)
         name = f"{part.name}__written"
         register_view(sql(self._spark, text), name)
         return f"select * from {name}"
@@ -469,11 +467,11 @@ class MicroBatch:
 
     # Changes, and commits.
 
-    def _compute(self, filtered: list[FilteredCounts] | None) -> None:
+    def _compute(self, filtered: Sequence[FilteredCounts] | None) -> None:
         """Computes all changes of the state and commits them at once.
 
         Args:
-            filtered: the rows of the first level; None if there is no input and its windows only close.
+            filtered: the input rows; None if there is no input and windows only close.
         """
         program, state = self._context.program, self._context.state
         self._show_clock()
@@ -483,50 +481,32 @@ class MicroBatch:
             rows += state.rows  # the output is computed from all of the state
         self._set_shuffle_partitions(rows)
         self._prepare()
-        is_empty, windows = state.rows == 0, self._closing()
-        texts: dict[str, str] = {}
-        shown: set[str] = set()
-        emitted = False
-        for number, level in enumerate(program.levels):
-            made: dict[str, str] = {}
-            if number > 0 or filtered is not None:
-                state.show(self._spark)
-                if number > 0:
-                    filtered = self._begin(level)
+        is_empty, windows, fed = state.rows == 0, self._closing(), 0
+        ingest = () if filtered is None else program.ingest
+        cascade = () if windows == 0 else program.cascade
+        self._count(filtered or ())
+        with self.metrics.timed("state"):
+            for item in ingest:
+                self._evaluate(item, is_empty)
+        if cascade and windows is not None:
+            self._set_shuffle_partitions(rows, windows)
+        with self.metrics.timed("emission"):
+            for item in cascade:
+                self._evaluate(item, is_empty)
+                if isinstance(item, Rows):
+                    counts = filtered_counts(self._cache, item)
+                    self._count([counts])
                     # Windows may emit more rows than came in.
-                    rows = max(rows, sum(each.live_rows for each in filtered))
-                assert filtered is not None
-                self._count(filtered)
-                with self.metrics.timed("state"):
-                    for step in level.ingest:
-                        if step.name not in self._early:
-                            self._show(self._as_it_costs_least(step), is_empty)
-                    made = {
-                        part.name: self._rows_of_part(part, is_empty, bool(level.emit))
-                        for part in level.parts
-                    }
-                shown |= {step.name for step in level.ingest}
-                texts |= made
-            if windows == 0:
-                break  # no window of this level closes
-            if level.emit:
-                if windows is not None:
-                    self._set_shuffle_partitions(rows, windows)
-                emitted = True
-                with self.metrics.timed("emission"):
-                    state.show_with(self._spark, made)
-                    for step in level.emit:
-                        self._show(step)
-                shown |= {step.name for step in level.emit}
+                    fed += counts.live_rows
         state.show(self._spark)
-        self._made = shown
-        self._commit(texts, few=are_few(rows + (state.rows if emitted else 0)))
+        self._made = {each.name for each in (*ingest, *cascade) if isinstance(each, Step)}
+        self._commit(self._added, few=are_few(max(rows, fed) + (state.rows if cascade else 0)))
 
-    def _rows_of_part(self, part: StatePart, is_empty: bool, is_read: bool) -> str:
+    def _rows_of_part(self, part: StatePart, is_empty: bool) -> str:
         """SQL for a state table's new rows. Rows that are read before they are written are computed once."""
         rewrite = self._rewrite_of(part)
         text = text_of(part, is_empty) if rewrite is None else rewrite.sql
-        if not is_read:
+        if not any(part.name in step.reads for step in self._context.program.of(Step) if step.sees_changes):
             return self._seen(part, text)
         name = f"{part.name}__new"
         self._show(Step(name, text, persist=True, reads=part.reads))
@@ -614,24 +594,25 @@ class MicroBatch:
         rows_of = split(batch, self._context.program.inputs)
         for stream in self._context.program.inputs:
             register_view(readable(rows_of[stream.view]), stream.view)
-        self._show_level(self._context.program.levels[0])
+        self._show_without_rows(self._context.program.arrival)
 
-    def _show_level(self, level: Level) -> None:
-        """Registers the views of a level with no rows and no state."""
-        for step in level.known:
-            self._show_step(step)
-        self._show_no_answers(level.lookups)
-        for rows in level.rows:
-            register_view(self._spark.sql(rows.sql), rows.name)
-
-    def _show_step(self, step: Step) -> None:
-        """Registers the view of a step with no rows and no state."""
-        self._show_no_answers(step.lookups)
-        register_view(self._spark.sql(text_of(step, True)), step.name)
-
-    def _show_no_answers(self, lookups: Sequence[Lookup]) -> None:
-        for lookup in lookups:
-            register_view(self._context.lookups.none(self._spark, lookup), lookup.view)
+    def _show_without_rows(self, items: Sequence[Item]) -> dict[str, DataFrame]:
+        """Registers the views of items with no rows and no state. Returns the rows to append to each state table, of which
+        there are none."""
+        parts: dict[str, DataFrame] = {}
+        for item in items:
+            if isinstance(item, Lookup):
+                register_view(self._context.lookups.none(self._spark, item), item.view)
+                continue
+            if isinstance(item, Step) and item.sees_changes:
+                seen = schema_of(parts[name].schema for name in item.reads)
+                register_view(self._spark.createDataFrame([], seen), "state")
+            rows = self._spark.sql(item.sql if isinstance(item, Rows) else text_of(item, True))
+            if isinstance(item, StatePart):
+                parts[item.name] = rows
+            else:
+                register_view(rows, item.name)
+        return parts
 
     def _layout(self, known: KnownColumns | None = None) -> Layout:
         """Derives the state's columns from the program's texts, which are analysed and not run."""
@@ -639,33 +620,13 @@ class MicroBatch:
         def stored(kinds: Sequence[str]) -> list[str]:
             return [*stored_types(self._spark, {f"c{n}": kind for n, kind in enumerate(kinds)}).values()]
 
-        schemas = {name: rows.schema for name, rows in self._parts().items()}
+        program = self._context.program
+        parts = self._show_without_rows((*program.ingest, *program.cascade))
+        schemas = {name: rows.schema for name, rows in parts.items()}
         kept = [type_text(each.dataType) for schema in schemas.values() for each in schema.fields]
         check_collations(self._context.model, kept)
-        together: dict[tuple[str, ...], None] = {}
-        for level in self._context.program.levels:
-            together |= dict.fromkeys(step.reads for step in (*level.known, *level.ingest, *level.emit))
-            together |= dict.fromkeys(part.reads for part in level.parts)
-        together |= dict.fromkeys(step.reads for step in self._context.program.again)
-        return layout_of(schemas, together, stored, known)
-
-    def _parts(self) -> dict[str, DataFrame]:
-        parts: dict[str, DataFrame] = {}
-        for number, level in enumerate(self._context.program.levels):
-            if number > 0:
-                # A level's output is computed from that level's state.
-                schemas = {name: rows.schema for name, rows in parts.items()}
-                same = is_plain(schemas.values())
-                for place, step in enumerate(self._context.program.levels[number - 1].emit):
-                    if not same or not place:
-                        seen = schemas if same else {name: schemas[name] for name in step.reads}
-                        register_view(self._spark.createDataFrame([], schema_of(seen.values())), "state")
-                    register_view(self._spark.sql(step.sql), step.name)
-                self._show_level(level)
-            for step in level.ingest:
-                self._show_step(step)
-            parts |= {part.name: self._spark.sql(text_of(part, True)) for part in level.parts}
-        return parts
+        readers: list[Step | StatePart] = [*program.of(Step), *program.parts, *program.again]
+        return layout_of(schemas, dict.fromkeys(each.reads for each in readers), stored, known)
 
 
 def now() -> int:

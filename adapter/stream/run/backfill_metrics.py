@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...query.program import EXPIRES_AT, STEP, Step
+from ...query.program import EXPIRES_AT, STEP, Lookup, Rows, Step
 from ...query.state_signature import AggregateState, Signature
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
@@ -80,12 +80,12 @@ def _problem(context: RunContext, found: Evolution, had: Signature, position: Po
     if position.cut is not None:
         return "its last micro-batch is only partly ingested, because its run was interrupted"
     is_tree = program.signature.has_several_operators
-    if len(program.levels) > 1:
+    if program.cascade:
         what = "windows with other operators on top of them" if is_tree else "windows on top of each other"
         return f"its state is of {what}"
-    level = program.levels[0]
-    by_clock = program.signature.tree is not None and any(_CLOCK in step.sql for step in level.ingest)
-    if by_clock or any(rows.by_clock for rows in level.rows):
+    steps = [each for each in program.ingest if isinstance(each, Step)]
+    by_clock = program.signature.tree is not None and any(_CLOCK in step.sql for step in steps)
+    if by_clock or any(rows.by_clock for rows in program.of(Rows)):
         return "which rows there are depends on the watermark when they came (current_timestamp())"
     if context.state.mapping:
         return "a column of its state is of several types"
@@ -98,7 +98,7 @@ def _problem(context: RunContext, found: Evolution, had: Signature, position: Po
     for stage in stages:
         if not stage.main:
             return f"{stage.name} keeps rows and no aggregates"
-    ttl = any(part.forgets is not None for part in level.parts)
+    ttl = any(part.forgets is not None for part in program.parts)
     for stage in stages if ttl else ():
         if not _counts_rows(stage):
             return "with state_ttl, it keeps no COUNT(*) to show whether all rows of a key came since it last expired"
@@ -202,7 +202,6 @@ class NewMetrics(MicroBatch):
         assert change.migration is not None and change.schema is not None and change.history is not None
         self._change, self._schema, self._read = change.migration, change.schema, change.history
         self._stages = _stages(context, change.found, had)
-        self._level = context.program.levels[0]
         self._has_steps = STEP in self._schema.names
         # Windows whose output the table lacks must not count as closed.
         self._at = position.before if unfinished else position.after
@@ -267,19 +266,18 @@ class NewMetrics(MicroBatch):
         self._move_clock(None)
         register_view(self._spark.createDataFrame([], self._schema), "state")
         self._show_streams(self._read.rows(self._spark))
-        for step in self._level.known:
-            self._show(step, True)
-        self._look_up(self._level.lookups)
-        self._filter_late(self._level)
-        for step in self._level.ingest:
-            self._show(step, True)
-        for part in self._level.parts:
-            if part.name in parts:
-                self._hold(sql(self._spark, text_of(part, True)), _taken(part.name))
+        for item in self._context.program.items:
+            if isinstance(item, Lookup):
+                self._look_up([item])
+            elif isinstance(item, Rows):
+                self._filter_late(item)
+            elif isinstance(item, Step):
+                self._show(item, True)
+            elif item.name in parts:
+                self._hold(sql(self._spark, text_of(item, True)), _taken(item.name))
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         """Registers the view of a step, as `MicroBatch._show`. Its rows are computed only when they are read."""
-        self._look_up(step.lookups)
         rows = sql(self._spark, text_of(step, state_is_empty))
         register_view(self._cache.persist_lazily(rows) if step.persist else rows, step.name)
 
@@ -315,7 +313,7 @@ class NewMetrics(MicroBatch):
 
     def _fold_into(self, parts: set[str], called: Callable[[str], str]) -> None:
         """Registers views of state tables in compacted form."""
-        for part in self._level.parts:
+        for part in self._context.program.parts:
             if part.name in parts:
                 self._hold(sql(self._spark, part.fold), called(part.name))
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ...query.program import STEP
@@ -104,7 +105,6 @@ class StateTable:
         self._table = owned(spark, model, STATE)
         self._columns: Columns | None = None
         self._known_mapping: ColumnMapping | None = None
-        self._relation = ""
         self._growth: dict[str, Growth] = {}
         self._shown: tuple[object, ...] | None = None
         self._maintenance: Maintenance | None = None
@@ -319,40 +319,34 @@ class StateTable:
         snapshot = self._table.known
         return f"{self._model.state}{'' if snapshot is None else f' version as of {snapshot}'}"
 
-    def show(self, spark: SparkSession) -> None:
-        """Registers the view ``state`` over the current table."""
-        assert self._table is not None
-        snapshot = self._table.known
-        now = (spark._jsparkSession.sessionUUID(), snapshot)
-        if self._shown != now:
-            # Reads by snapshot: after a commit Spark would recompute cached rows that derive from the table's name.
-            self._relation = f"select * from {self.relation}"
-            register_view(sql(spark, self._relation), "state")
-            self._shown = now
-
-    def show_to(self, spark: SparkSession, parts: Collection[str]) -> None:
-        """Registers the view ``state`` for a text that reads these state tables, with their columns where a name has
-        several types."""
-        if not self.mapping or not self._relation:
-            return
-        names = seen_by(self._columns_of(spark).names, self.mapping, parts)
-        columns = ", ".join(f"{quoted(column)} as {quoted(name)}" for column, name in names)
-        register_view(sql(spark, f"select {columns} from (\n{self._relation}\n)"), "state")
-        self._shown = None
-
-    def show_with(self, spark: SparkSession, parts: Mapping[str, str]) -> None:
-        """Registers the view ``state`` over the table and the rows that are about to be appended.
+    def show(
+        self,
+        spark: SparkSession,
+        reads: Collection[str] | None = None,
+        added: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Registers the view ``state`` over the current table.
 
         Args:
             spark: the session of the micro-batch.
-            parts: state table → query, as in `append`.
+            reads: the state tables that a text reads. It sees their columns where a name has several types; None for
+                the columns as they are in the table.
+            added: state table → query of rows that are about to be appended, as in `append`; they are in the view, too.
         """
         assert self._table is not None
-        self.show(spark)
-        made = self._selected(spark, parts)
-        self._relation = "\nunion all\n".join([f"select * from {self.relation}", *made])
-        register_view(sql(spark, self._relation), "state")
-        self._shown = None
+        # Reads by snapshot: after a commit Spark would recompute cached rows that derive from the table's name.
+        kept = f"select * from {self.relation}"
+        renamed = reads is not None and bool(self.mapping)
+        now = (spark, kept, frozenset(reads or ()) if renamed else None, tuple(added.values()))
+        if self._shown == now:
+            return
+        text = "\nunion all\n".join([kept, *self._selected(spark, added)])
+        if renamed:
+            names = seen_by(self._columns_of(spark).names, self.mapping, reads or ())
+            columns = ", ".join(f"{quoted(column)} as {quoted(name)}" for column, name in names)
+            text = f"select {columns} from (\n{text}\n)"
+        register_view(sql(spark, text), "state")
+        self._shown = now
 
     def _columns_of(self, spark: SparkSession) -> Columns:
         if self._columns is None:

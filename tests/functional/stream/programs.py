@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dbt.adapters.spark_streaming.query.program import (
     Boundaries,
-    Level,
     Program,
     Rows,
     StatePart,
@@ -26,7 +25,7 @@ def pass_through(relation: str = "events") -> Program:
     """A projection and a filter: no state."""
     return Program(
         inputs=(StreamInput(relation, "stream", ("ts", "k", "v"), "ts"),),
-        levels=(),
+        items=(),
         output="select ts, k, v * 2 as doubled from stream where v is not null",
         boundaries=None,
     )
@@ -62,14 +61,7 @@ def tumble(size: int, relation: str = "events") -> Program:
     """
     return Program(
         inputs=(StreamInput(relation, "stream", ("ts", "k", "v"), "ts"),),
-        levels=(
-            Level(
-                rows=(Rows("rows_0", rows, ("stream",)),),
-                ingest=(),
-                parts=(StatePart("slices", partials, fold),),
-                emit=(),
-            ),
-        ),
+        items=(Rows("rows_0", rows, ("stream",)), StatePart("slices", partials, fold)),
         again=(Step("closed", closed),),
         flushes_from_state=True,
         output="select window_start, window_end, k, c, s from closed",
@@ -184,23 +176,16 @@ def cumulate(step: int, max_size: int, relation: str = "events") -> Program:
     """
     return Program(
         inputs=(StreamInput(relation, "stream", ("ts", "k", "v", "x"), "ts"),),
-        levels=(
-            Level(
-                rows=(Rows("rows_0", rows, ("stream",)),),
-                ingest=(
-                    Step("sliced", sliced),
-                    Step("seen", seen, persist=True),
-                    Step("distinct_0_new", new, persist=True, initial=first),
-                ),
-                parts=(
-                    StatePart("slices", slices, fold_slices),
-                    StatePart(
-                        "distinct_0",
-                        "select window_start, expires_at, k, x, first_slice from distinct_0_new",
-                        fold_distinct,
-                    ),
-                ),
-                emit=(),
+        items=(
+            Rows("rows_0", rows, ("stream",)),
+            Step("sliced", sliced),
+            Step("seen", seen, persist=True),
+            Step("distinct_0_new", new, persist=True, initial=first),
+            StatePart("slices", slices, fold_slices),
+            StatePart(
+                "distinct_0",
+                "select window_start, expires_at, k, x, first_slice from distinct_0_new",
+                fold_distinct,
             ),
         ),
         again=(Step("opened", opened), Step("curves", curves)),

@@ -17,8 +17,7 @@ from .programs import SECOND
 
 def test_the_slower_stream_holds_the_watermark(spark: Any, storage_root: Path) -> None:
     one = programs.tumble(SECOND)
-    level = one.levels[0]
-    both = level.rows[0].sql.replace(
+    both = one.of(Rows)[0].sql.replace(
         "from stream", "from (select * from clicks union all select * from orders)"
     )
     program = replace(
@@ -28,7 +27,7 @@ def test_the_slower_stream_holds_the_watermark(spark: Any, storage_root: Path) -
             # Columns are found whatever their case; other names of the query may be among them.
             StreamInput("orders", "orders", ("TS", "k", "v", "elsewhere"), "TS"),
         ),
-        levels=(replace(level, rows=(Rows("rows_0", both, ("clicks", "orders")),)),),
+        items=(Rows("rows_0", both, ("clicks", "orders")), *one.items[1:]),
     )
     stream = Stream(spark, storage_root, program, TUMBLE)
     orders = f"{stream.events}_orders"

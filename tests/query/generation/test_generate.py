@@ -8,7 +8,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
-from dbt.adapters.spark_streaming.query.program import Program, StatePart, Step
+from dbt.adapters.spark_streaming.query.program import Program, Rows, StatePart, Step
 from dbt.adapters.spark_streaming.query.windows.emission import FINAL, Emission
 from tests.functional.query import test_operators, test_queries, test_unwindowed
 from tests.planned import plan_of
@@ -31,10 +31,8 @@ def _texts(made: Step | StatePart) -> list[str]:
 
 def _check(program: Program) -> int:
     found = 0
-    made: list[Step | StatePart] = [*program.again]
-    for level in program.levels:
-        made += [*level.known, *level.ingest, *level.parts, *level.emit]
-        assert not any(_STATE.search(rows.sql) for rows in level.rows)
+    made: list[Step | StatePart] = [*program.again, *program.of(Step), *program.parts]
+    assert not any(_STATE.search(rows.sql) for rows in program.of(Rows))
     for each in made:
         for text in _texts(each):
             parts = {*_PART.findall(text)}

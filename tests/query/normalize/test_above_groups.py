@@ -9,6 +9,7 @@ from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.normalize import above_groups
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.program import Step
 from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from tests.planned import tree_of
@@ -60,10 +61,9 @@ def test_not_in_is_asked_as_one_question() -> None:
     asked = f"count(case when not (v in (select v from {OTHER})) then 1 end)"
     texts = " ".join(
         step.sql
-        for level in generate.program(
+        for step in generate.program(
             tree_of(f"select k, {asked} as n from {STREAM} group by k", KNOWN, DAY), ttl=DAY
-        ).levels
-        for step in level.ingest
+        ).of(Step)
     )
     assert "WHEN `__asked_0`" in texts or "WHEN __asked_0" in texts
 

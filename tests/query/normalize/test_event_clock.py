@@ -176,7 +176,7 @@ def test_what_a_row_is_computed_from_is_kept_with_it() -> None:
     )
     assert list(made) == ["Source", "Project", "TemporalFilter"]
     program = generate.program(tree_of(f"select distinct item from {RECENT_BIDS}", KNOWN))
-    (part,) = (each for level in program.levels for each in level.parts if each.name.startswith("recent_"))
+    (part,) = (each for each in program.parts if each.name.startswith("recent_"))
     assert part.closes is None  # the end of the input isn't the end of time
     assert part.forgets == 3_600_000_000
 

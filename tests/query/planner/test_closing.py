@@ -9,6 +9,7 @@ from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.window_close import WindowClose
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.program import Step
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from tests.query.auctions import B, auction_plan
 from tests.query.trees import LAST, OTHER, flow, kinds, only, windows_over
@@ -129,7 +130,7 @@ def test_windows_over_a_model_whose_rows_change() -> None:
 )
 def test_which_rows_that_come_are_left_out(over: str, ttl: int | None, leaves_out: str | None) -> None:
     text = f"select item, price, place from (select *, {over} as place from {B}) where place <= 1"
-    steps = generate.program(auction_plan(text, ttl), ttl=ttl).levels[0].ingest
+    steps = generate.program(auction_plan(text, ttl), ttl=ttl).of(Step)
     whole = [step.whole for step in steps if step.whole is not None]
     assert len(whole) == (leaves_out is not None)
     assert all(leaves_out in each.sql and each.of_many for each in whole if leaves_out is not None)

@@ -7,6 +7,7 @@ import pytest
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
+from dbt.adapters.spark_streaming.query.program import Step
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from tests.planned import tree_of
 from tests.query.trees import GROUPS, KNOWN, OTHER, STREAM, flow, kinds, only, per_window
@@ -89,7 +90,7 @@ def test_a_query_in_a_select_list_is_kept_apart_from_the_unions_of_rows_below() 
 
     def steps(text: str) -> str:
         program = generate.program(tree_of(text, KNOWN, DAY), ttl=DAY)
-        return " ".join(step.sql for level in program.levels for step in level.ingest)
+        return " ".join(step.sql for step in program.of(Step))
 
     assert "explode(array(1))" in steps(f"select k, v, {asked} as n from {STREAM} as s")
     assert "explode(array(1))" not in steps(f"select k, v from {STREAM} as s where v > {asked}")

@@ -12,7 +12,7 @@ from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
-from dbt.adapters.spark_streaming.query.program import Lookup, Program
+from dbt.adapters.spark_streaming.query.program import Lookup, Program, Step
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
 from tests.planned import plan_of
@@ -114,7 +114,7 @@ def test_two_joins_by_the_same_key_are_asked_together_and_by_another_apart() -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "in_level", "source"),
+    ("text", "before_commit", "source"),
     [
         # Below the aggregate: once per row, not once for each of its windows.
         (
@@ -150,12 +150,12 @@ def test_two_joins_by_the_same_key_are_asked_together_and_by_another_apart() -> 
         ),
     ],
 )
-def test_it_is_asked_where_its_rows_are(text: str, in_level: bool, source: str) -> None:
+def test_it_is_asked_where_its_rows_are(text: str, before_commit: bool, source: str) -> None:
     made = program(text)
-    (level,) = made.levels
-    asked = only(level.all_lookups if in_level else made.lookups)
+    before, after = made.of(Lookup), made.lookups
+    asked = only(before if before_commit else after)
     assert source in asked.keys and "explode" not in asked.keys.lower()
-    assert not (made.lookups if in_level else level.all_lookups)
+    assert not (after if before_commit else before)
 
 
 def test_a_ranking_over_an_answer_is_made_above_the_groups() -> None:
@@ -164,7 +164,7 @@ def test_a_ranking_over_an_answer_is_made_above_the_groups() -> None:
         select * from (select *, row_number() over (order by n desc) as place from named) where place <= 3"""
     made = program(text)
     # What a group was called is kept, and taken back as it was.
-    assert "given_" in only(made.levels[0].all_lookups).keys and not made.lookups
+    assert "given_" in only(made.of(Lookup)).keys and not made.lookups
 
 
 def test_only_the_columns_that_are_named_are_asked_for() -> None:
@@ -228,14 +228,13 @@ def tree(text: str) -> Program:
 )
 def test_an_operator_asks_right_before_it_joins(text: str, source: str) -> None:
     made = tree(text)
-    steps = [step for level in made.levels for step in (*level.known, *level.ingest)]
-    (step,) = (each for each in steps if each.lookups)
-    asked = only(step.lookups)
+    asked = only(made.of(Lookup))
+    step = made.items[made.items.index(asked) + 1]
+    assert isinstance(step, Step) and asked.view in step.sql
     assert asked.relation == "crm.customers" and source in asked.keys
-    assert only(tuple(each for level in made.levels for each in level.all_lookups)) == asked
     # What the keys come out of is computed once.
-    read = [each for each in steps if re.search(rf"\b{each.name}\b", asked.keys)]
-    assert all(each.persist for each in read)
+    read = [each for each in made.of(Step) if re.search(rf"\b{each.name}\b", asked.keys)]
+    assert all(each.persist or each.sees_changes for each in read)
 
 
 def test_an_operator_that_reads_two_tables_asks_them_one_after_the_other() -> None:
@@ -243,7 +242,7 @@ def test_an_operator_that_reads_two_tables_asks_them_one_after_the_other() -> No
         f"select p.price, sum(n) as n from {G} as g join crm.customers c on c.id = g.customer "
         "left join crm.prices p on p.tariff = c.tariff group by p.price"
     )
-    first, then = made.levels[-1].all_lookups
+    first, then = made.of(Lookup)
     assert (first.relation, then.relation) == ("crm.customers", "crm.prices") and BY_ID in then.keys
 
 
@@ -252,7 +251,7 @@ def test_below_windows_within_a_tree_it_is_asked_for_the_rows() -> None:
         "select region, max(n) as n from (select window_start, window_end, c.region, count(*) as n "
         f"from {HOURS} as w join crm.customers c on c.id = w.customer group by 1, 2, 3) group by region"
     )
-    assert "stream_orders" in only(made.levels[0].lookups).keys
+    assert "stream_orders" in only(made.of(Lookup)).keys
 
 
 def test_inside_an_expression_it_goes_into_a_query_of_its_own() -> None:
@@ -260,7 +259,7 @@ def test_inside_an_expression_it_goes_into_a_query_of_its_own() -> None:
         f"select o.id from {ORDERS} where exists (select 1 from {PAY} join crm.customers c on c.id = p.customer "
         "where p.id = o.id)"
     )
-    (lookup,) = tree(text).levels[0].all_lookups
+    (lookup,) = tree(text).of(Lookup)
     assert lookup.relation == "crm.customers" and "SELECT DISTINCT p.customer AS" in lookup.keys
 
 

@@ -13,6 +13,7 @@ from dbt.adapters.spark_streaming.query.plan.operators.join import Join
 from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
 from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.program import Step
 from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
 from tests.query.auctions import FIRST, auction_flow, auction_plan, bid_ranking, keeping
 from tests.query.trees import KNOWN, OTHER, STREAM, flow, kinds, tops_of
@@ -94,7 +95,7 @@ def test_first_rows_that_are_the_result_come_once() -> None:
     program = generate.program(auction_plan(FIRST))
     assert program.upsert is None
     assert "due <= (select struct(*) from clock).watermark_after" in program.again[-1].sql
-    (part,) = program.levels[0].parts
+    (part,) = program.parts
     assert part.closes == "due"
 
 
@@ -123,7 +124,7 @@ def test_first_rows_below_something_come_at_once_and_are_taken_back(
     assert (found.final, found.relation.changes) == (False, True)
     program = generate.program(auction_plan(text, ttl), ttl=ttl)
     assert program.upsert is not None
-    texts = [step.sql for level in program.levels for step in level.ingest]
+    texts = [step.sql for step in program.of(Step)]
     assert not any("due" in each for each in texts)
     # How long what stands above is idle is measured on the watermark, since what is taken back has no time of its own.
     assert any("watermark_after as `__row_time`" in each for each in texts) == (ttl is not None)

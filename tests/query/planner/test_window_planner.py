@@ -123,8 +123,7 @@ def test_grouping_sets(clause: str, sets: tuple[tuple[str, ...], ...]) -> None:
 def test_distinct_values_of_a_finest_grouping_set_are_kept_once(clause: str, kept_by: str) -> None:
     text = f"""select window_start, window_end, a, b, count(distinct x) as n from {CUMULATE}
         group by window_start, window_end, {clause}"""
-    (level,) = generate.program(plan_of(text)).levels
-    assert level.parts[1].append.startswith(f"select {kept_by}")
+    assert generate.program(plan_of(text)).parts[1].append.startswith(f"select {kept_by}")
 
 
 @pytest.mark.parametrize(
@@ -173,19 +172,20 @@ def test_ties_are_broken_by_all_output_columns() -> None:
     assert "ORDER BY x DESC, STRUCT(window_end, x, y)" in plan.sql
 
 
-def test_a_window_over_the_result_of_a_window_is_a_level_above_it() -> None:
+def test_a_window_is_fed_by_the_windows_below_it_in_the_same_micro_batch() -> None:
     text = f"""with t as (select window_time as rt, count(*) as n from {TUMBLE}
         group by window_start, window_end, window_time)
         select window_start, window_end, sum(n) as n from {window("tumble", "t", "1 hour", time="rt")} group by 1, 2"""
     plan = plan_of(text)
     assert [stage.level for stage in plan.dataflow.windowed] == [0, 1]
-    assert len(generate.program(plan).levels) == 2
+    fed = [type(item).__name__ for item in generate.program(plan).cascade]
+    assert fed[0] == "Step" and fed[-2:] == ["Rows", "StatePart"]
 
 
 def test_a_window_function_alone_keeps_nothing() -> None:
     plan = plan_of(f"select window_end, x from {HOP} where x > 1")
     assert plan.dataflow.windowed == ()
-    assert generate.program(plan).levels == ()
+    assert generate.program(plan).items == ()
 
 
 STREAM = expansion.expand_stream("raw.bid")

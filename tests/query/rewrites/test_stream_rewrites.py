@@ -12,6 +12,7 @@ from dbt.adapters.spark_streaming.query.generation.signature import signature
 from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.program import Step
 from dbt.adapters.spark_streaming.query.rewrites import stream_rewrites
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -64,7 +65,7 @@ def test_a_distinct_set_has_a_column_for_each_value(text: str) -> None:
             f"{name} keeps each visitor once for all 2 values of channel, with a column for each",
         ),
     )
-    (part,) = [p for level in generate.program(plan).levels for p in level.parts if "distinct" in p.name]
+    (part,) = [part for part in generate.program(plan).parts if "distinct" in part.name]
     assert part.name.startswith(name)
     assert "channel" not in part.fold
     assert "channel" in aggregated(plan_of(text, KNOWN)).rows
@@ -108,7 +109,7 @@ def test_rankings_are_taken_in_buckets() -> None:
         ("split_topn", f"{top.name} ranks the rows of 16 buckets, and the first of these"),
     )
     program = generate.program(plan)
-    steps = [*(step for level in program.levels for step in level.ingest), *program.again]
+    steps = [*program.of(Step), *program.again]
     assert any("pmod(hash(__ranked), 16)" in step.sql for step in steps)
     # What is ranked in buckets is the same state.
     assert signature(plan) == signature(plan_of(ranked, KNOWN))

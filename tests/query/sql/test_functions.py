@@ -20,6 +20,7 @@ from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.plan.stages import RowsStage
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.program import Step
 from dbt.adapters.spark_streaming.query.sql import functions, spark_functions
 from dbt.adapters.spark_streaming.query.sql.dialect import DIALECT, function_name, parse, sql
 from dbt.adapters.spark_streaming.query.sql.functions import Kind
@@ -376,7 +377,7 @@ def test_what_is_taken_away_keeps_its_type() -> None:
     known = {"raw.bid": Known("ts", key=("id",))}
     text = f"select k, sum(v) as s, avg(v) as a from {S} group by k"
     program = generate.program(plan_of(text, known, ask=Decimals()))
-    steps = [step for level in program.levels for step in level.ingest]
+    steps = program.of(Step)
     (added,) = [s.sql for s in steps if s.name.startswith("group_") and s.name.endswith("_changed")]
     assert "case when sign < 0 then -(sum(`v`)) else sum(`v`) end" in added
     assert "sign *" not in added.replace("sign * count(*)", "")

@@ -47,7 +47,7 @@ def work(state: int = 0, table: int = 0, **program: Any) -> Any:
     sink = SimpleNamespace(rows=table, changes=program.pop("changes", None), maintain=lambda _: 0)
     model = MagicMock(watermark_delay=0, idle_timeout=None)
     return SimpleNamespace(
-        program=Program(inputs=(), levels=(), output="", boundaries=None, **program),
+        program=Program(inputs=(), items=(), output="", boundaries=None, **program),
         state=SimpleNamespace(rows=state),
         sink=sink,
         model=model,

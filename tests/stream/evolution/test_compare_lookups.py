@@ -120,5 +120,5 @@ def test_names_stay_what_they_were() -> None:
             generate.program(plan_query.plan(query(of(table)), KNOWN, DAY), ttl=DAY)
             for table in ("crm.d", "erp.d")
         ]
-        kept = [sorted(part.name for level in each.levels for part in level.parts) for each in programs]
+        kept = [sorted(part.name for part in each.parts) for each in programs]
         assert kept[0] == kept[1]

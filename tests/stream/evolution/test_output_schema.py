@@ -14,7 +14,7 @@ from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.evolution.output_schema import check_columns, check_same
 
 MODEL = StreamModel("m", "lake.`dbt-dev`.`my-model`", "s", Storage("/root", lambda: None), ())
-APPENDS = Program(inputs=(), levels=(), output="", boundaries=None)
+APPENDS = Program(inputs=(), items=(), output="", boundaries=None)
 REPLACES = replace(APPENDS, upsert=Upsert(key=("k",), fired="", scope="", bound=None))
 
 

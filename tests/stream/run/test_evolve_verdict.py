@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query.program import Level, Program, Upsert
+from dbt.adapters.spark_streaming.query.program import Program, StatePart, Upsert
 from dbt.adapters.spark_streaming.query.state_signature import Signature, StageState
 from dbt.adapters.spark_streaming.stream.common.model import FAIL, StreamModel
 from dbt.adapters.spark_streaming.stream.progress.position import Position
@@ -20,8 +20,8 @@ MODEL = StreamModel(
     "m", "db.m", "db.m__state", Storage("/root", lambda: None), (), columns={"k": "bigint", "n": "bigint"}
 )
 SIGNATURE = Signature((StageState("stage_1"),))
-STATELESS = Program(inputs=(), levels=(), output="", boundaries=None)
-STATEFUL = replace(STATELESS, levels=(Level((), (), (), ()),), signature=SIGNATURE)
+STATELESS = Program(inputs=(), items=(), output="", boundaries=None)
+STATEFUL = replace(STATELESS, items=(StatePart("rows", "", ""),), signature=SIGNATURE)
 
 
 def verdict(

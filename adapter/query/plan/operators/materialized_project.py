@@ -89,7 +89,7 @@ class GivenRows:
         """Returns the rows that the projection is computed for in a micro-batch: those that aren't stored."""
         return f"select {ROW}.*, {ROW} as {GIVEN_BY} from {self.new}"
 
-    def steps(self, lookups: tuple[Lookup, ...] = ()) -> list[Step]:
+    def steps(self, lookups: tuple[Lookup, ...] = ()) -> list[Step | Lookup]:
         """Returns the steps with the changed rows and their weights, the stored outputs, and the outputs of all of
         them.
 
@@ -115,12 +115,12 @@ class GivenRows:
                 initial=f"select {ROW} from {self.changed} where false",
             ),
             Step(self.new, f"select own.* from {unknown}", persist=True, initial=came),
+            *lookups,
             Step(
                 self.all,
                 f"{known}\nunion all\n{self._computed()}",
                 persist=True,
                 initial=self._computed(),
-                lookups=lookups,
             ),
         ]
 

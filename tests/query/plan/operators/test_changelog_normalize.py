@@ -9,7 +9,7 @@ from dbt.adapters.spark_streaming.query.plan.operators.changelog_normalize impor
     ChangelogNormalize,
 )
 from dbt.adapters.spark_streaming.query.plan.relation import WEIGHT
-from dbt.adapters.spark_streaming.query.program import Program
+from dbt.adapters.spark_streaming.query.program import Program, Step
 from tests.planned import plan_of
 
 TOTALS = "select shop, sum(price) as total from (select /*+ STREAM */ * from orders) group by shop"
@@ -30,7 +30,7 @@ def test_a_row_stays_until_another_replaces_it() -> None:
 
 def test_what_is_replaced_is_taken_back_from_the_groups_above() -> None:
     found, program = programmed(Known("ts", ("id",)))
-    (change,) = (each for level in program.levels for each in level.ingest if each.name == found.name)
+    (change,) = (each for each in program.of(Step) if each.name == found.name)
     assert f"cast({SIGN_OF_ROW} as bigint) as {WEIGHT}" in change.sql
 
 

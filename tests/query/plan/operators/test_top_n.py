@@ -9,6 +9,7 @@ import pytest
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
+from dbt.adapters.spark_streaming.query.program import Step
 from tests.query.auctions import GROUPED_BIDS, B, auction_plan, bid_ranking, strategy, top
 from tests.query.trees import PAIRS, STREAM, flow, kinds, only, tops_of
 
@@ -119,7 +120,7 @@ def test_which_operator_a_ranking_is(text: str, operator: str) -> None:
 def test_rows_of_a_ranking_are_not_compared(rank: str) -> None:
     """One may hold a MAP, and Spark can't."""
     found = generate.program(auction_plan(top("s desc", rank=rank)))
-    texts = [step.sql for level in found.levels for step in level.ingest if step.name.startswith("top_")]
+    texts = [step.sql for step in found.of(Step) if step.name.startswith("top_")]
     texts += [step.sql for step in found.again if step.name.startswith("top_")]
     assert any("__ranked" in text for text in texts)
     assert not any(re.search(r"(_row|__ranked)`? <=> ", text) for text in texts)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.program import Rows, Step
 from tests.query.auctions import B, auction_plan
 
 
 def test_rows_that_are_only_added_up_are_not_kept() -> None:
-    (level,) = generate.program(auction_plan(f"select x, sum(y) as s from {B} group by x")).levels
-    (rows,) = level.rows
-    assert rows.read_by == next(each.name for each in level.ingest if each.name.endswith("_changed"))
-    assert not any(each.name == rows.name for each in level.ingest)
+    program = generate.program(auction_plan(f"select x, sum(y) as s from {B} group by x"))
+    (rows,) = program.of(Rows)
+    assert rows.read_by == next(each.name for each in program.of(Step) if each.name.endswith("_changed"))
+    assert not any(each.name == rows.name for each in program.of(Step))
     # Looked up in the state, too.
-    (level,) = generate.program(auction_plan(f"select x, count(distinct y) as d from {B} group by x")).levels
-    (kept,) = (each for each in level.ingest if each.name.endswith("_rows"))
-    assert kept.persist and level.rows == ()
+    program = generate.program(auction_plan(f"select x, count(distinct y) as d from {B} group by x"))
+    (kept,) = (each for each in program.of(Step) if each.name.endswith("_rows"))
+    assert kept.persist and program.of(Rows) == ()
     # And how long a key is idle is measured on event time: rows without one are counted.
     text = f"select x, sum(y) as s from {B} group by x"
-    (level,) = generate.program(auction_plan(text, 10**12), ttl=10**12).levels
-    (rows,) = level.rows
+    program = generate.program(auction_plan(text, 10**12), ttl=10**12)
+    (rows,) = program.of(Rows)
     assert (rows.timed, rows.expires, rows.read_by) == (True, False, None)
-    assert not any(each.name == rows.name for each in level.ingest)
+    assert not any(each.name == rows.name for each in program.of(Step))
 
 
 def test_results_are_made_without_a_look_at_the_state_where_it_was_just_written() -> None:

@@ -12,6 +12,7 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import signature
 from dbt.adapters.spark_streaming.query.plan.state.groups import is_inexact
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.program import Step
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from dbt.adapters.spark_streaming.query.state_signature import GroupState, ResultTimes, Signature, TreeState
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -97,14 +98,14 @@ def test_a_tree_over_windows_notes_when_its_results_come() -> None:
     ],
 )
 def test_which_groups_may_be_written_as_a_whole(text: str, ttl: int | None, rewritten: list[bool]) -> None:
-    (level,) = generate.program(auction_plan(text, ttl), ttl=ttl).levels
-    parts = [part for part in level.parts if part.name.endswith("_groups")]
+    program = generate.program(auction_plan(text, ttl), ttl=ttl)
+    parts = [part for part in program.parts if part.name.endswith("_groups")]
     assert [part.rewrite is not None for part in parts] == rewritten
     for part in parts:
         whole = [
-            step.name for step in level.ingest if step.whole is not None and step.whole.part == part.name
+            step.name for step in program.of(Step) if step.whole is not None and step.whole.part == part.name
         ]
         assert bool(whole) is (part.rewrite is not None)
         if part.rewrite is not None:
             assert whole[0] in part.rewrite.sql
-            assert part.rewrite.grows_by in {step.name for step in level.ingest}
+            assert part.rewrite.grows_by in {step.name for step in program.of(Step)}
