@@ -29,7 +29,7 @@ def plan_of(
 
 def windows_of(text: str) -> WindowResults:
     """The windows that are all of a query."""
-    found = plan_of(text).windows
+    found = plan_of(text).dataflow.windows
     assert found is not None, "it is put together of operators"
     return found
 

@@ -53,7 +53,7 @@ class Due:
 
 def due(plan: Plan) -> Due | None:
     """Returns how to identify final rows of a planned query. None if no column holds the window's end."""
-    windows = plan.windows
+    windows = plan.dataflow.windows
     if windows is None or not windows.closed or not windows.stages:
         return None
     for kind in (WINDOW_END, WINDOW_TIME):
@@ -65,8 +65,8 @@ def due(plan: Plan) -> Due | None:
 
 def has_windows(plan: Plan) -> bool:
     """Whether a planned query emits windows when they close."""
-    if plan.windows is not None:
-        return bool(plan.windows.stages)
+    if plan.dataflow.windows is not None:
+        return bool(plan.dataflow.windows.stages)
     return any(isinstance(each, WindowResults | WindowClose) for each in plan.dataflow.operators)
 
 

@@ -95,7 +95,7 @@ class Overwriting:
             raise QueryError(_NO_WINDOWS)
         self.plan = plan_query.plan_windows(text, batch, ask)
         self._ask = lambda query: ask(own_names.apart(query, self.plan.taken))
-        results = self.plan.windows
+        results = self.plan.dataflow.windows
         assert results is not None
         self._results = results
         self._windows = _windows(results, text)

@@ -229,7 +229,7 @@ def _tables(plan: Plan, texts: Iterable[str]) -> list[Step]:
 
 def batch(plan: Plan) -> str:
     """Returns one SELECT with the same rows, over the streams as tables."""
-    windows = plan.windows
+    windows = plan.dataflow.windows
     if windows is not None and plan.batch is None:
         return windows_in_batch(plan, windows.windows, windows.sql)
     return own_names.apart(_in_batch(plan), plan.taken)
@@ -270,7 +270,7 @@ def times(plan: Plan) -> str | None:
     """Returns a SELECT with the event time of each window over streams, used to check the types; None unless
     the query consists of windows only. (The times of cascading windows are generated, so they aren't
     checked.)"""
-    windows = plan.windows
+    windows = plan.dataflow.windows
     if windows is None or not windows.stages:
         return None
     steps = _tables(plan, (windows.sql, *(stage.rows for stage in windows.stages)))

@@ -61,7 +61,7 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
 
 
 def _signature(plan: Plan, ttl: int | None, emission: Emission) -> Signature:
-    flow, windows = plan.dataflow, plan.windows
+    flow, windows = plan.dataflow, plan.dataflow.windows
     stages = tuple(_stage(plan, each) for each in flow.window_operators)
     results = None
     if windows is not None and windows.stages:
@@ -130,7 +130,7 @@ def _lookups(plan: Plan, stages: str) -> dict[str, tuple[str, ...]]:
     views doesn't say which table it reads.
     """
     texts = [stages, *(stage.rows for stage in plan.dataflow.windowed)]
-    for each in in_order(kept_root(plan.dataflow)) if plan.windows is None else ():
+    for each in in_order(kept_root(plan.dataflow)) if plan.dataflow.windows is None else ():
         texts.append(getattr(each, "sql", ""))
     text = "\n".join(texts)
     return {

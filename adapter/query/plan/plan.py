@@ -9,7 +9,6 @@ from ..frontend.streams import Stream
 from ..program import MiniBatch
 from .dataflow import Dataflow
 from .lookup_table import LookupTable
-from .operators.window_results import WindowResults
 from .untimed_rows import DroppedRows
 
 
@@ -45,11 +44,6 @@ class Plan:
     (`own_names`)."""
     dropped: tuple[DroppedRows, ...] = ()
     """Places where the stream drops rows without an event time; the text for batch excludes them too."""
-
-    @property
-    def windows(self) -> WindowResults | None:
-        """See `Dataflow.windows`."""
-        return self.dataflow.windows
 
     @property
     def shape(self) -> Mapping[str, bool]:

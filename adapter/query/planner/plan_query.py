@@ -246,7 +246,7 @@ def _of_windows(
 ) -> Plan:
     """Returns the plan of a text that stays within windows and whose results are emitted as `emission` says."""
     found = _within_windows(read, known, outside)
-    windows = found.windows
+    windows = found.dataflow.windows
     assert windows is not None
     if emission != FINAL and not windows.stages:
         raise NotMeant(emission.refusal(PASSED_ON))

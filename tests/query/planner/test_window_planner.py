@@ -44,7 +44,7 @@ def test_a_group_by_over_a_window_is_kept_as_partial_aggregates() -> None:
         ("count_all", "COUNT(*)"),
         ("sum_price", "SUM(price)"),
     ]
-    assert plan.windows is not None and plan.windows.sql == "SELECT * FROM stage_1"
+    assert plan.dataflow.windows is not None and plan.dataflow.windows.sql == "SELECT * FROM stage_1"
 
 
 def test_equal_stages_are_kept_once() -> None:

@@ -42,7 +42,7 @@ def planned(name: str, text: str, buckets: int | None = None, ttl: int | None = 
 
 def aggregated(plan: Plan) -> AggregateStage | GroupStage:
     """The only GROUP BY of a plan."""
-    if plan.windows is None:
+    if plan.dataflow.windows is None:
         (group,) = plan.dataflow.groups.values()
         return group.stage
     (stage,) = plan.dataflow.windowed
@@ -58,7 +58,7 @@ def test_a_distinct_set_has_a_column_for_each_value(text: str) -> None:
     stage = aggregated(plan)
     assert stage.enumerated is not None
     assert stage.enumerated == Enumerated(("channel",), stage.enumerated.number, (("'web'",), ("'app'",)))
-    name = "stage_1" if plan.windows is not None else next(iter(plan.dataflow.groups))
+    name = "stage_1" if plan.dataflow.windows is not None else next(iter(plan.dataflow.groups))
     assert plan.rewrites == (
         (
             "enum_distinct",
@@ -119,8 +119,8 @@ def test_rankings_over_windows_are_taken_in_buckets() -> None:
     ranked = f"""select * from (select *, rank() over (partition by window_start, window_end order by n desc) as r
         from ({over("tumble", "1 hour")})) where r <= 3"""
     plan = planned("split_topn", ranked, 16)
-    assert plan.windows is not None
-    assert "PMOD(HASH(n), 16)" in plan.windows.sql
+    assert plan.dataflow.windows is not None
+    assert "PMOD(HASH(n), 16)" in plan.dataflow.windows.sql
     assert plan.rewrites[0][1].startswith("the query over the windows ranks")
 
 

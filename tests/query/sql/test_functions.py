@@ -77,8 +77,8 @@ def plan(text: str, session: Session | None = None) -> Plan:
 
 def kinds(found: Plan) -> list[type]:
     """Its stages, or its operators that aren't row by row."""
-    if found.windows is not None:
-        return [type(stage) for stage in found.windows.stages]
+    if found.dataflow.windows is not None:
+        return [type(stage) for stage in found.dataflow.windows.stages]
     return [type(each) for each in found.dataflow.operators if not isinstance(each, Source | Project)]
 
 

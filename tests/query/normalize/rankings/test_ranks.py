@@ -92,9 +92,9 @@ def test_ties_go_by_the_select_list() -> None:
 )
 def test_qualify_is_a_filter_on_a_rank(text: str, columns: str, bound: str) -> None:
     plan = plan_of(text)
-    assert plan.windows is not None
-    assert plan.windows.sql.startswith(f"SELECT {columns} FROM (SELECT ")
-    assert plan.windows.sql.endswith(f"AS _t WHERE {bound}")
+    assert plan.dataflow.windows is not None
+    assert plan.dataflow.windows.sql.startswith(f"SELECT {columns} FROM (SELECT ")
+    assert plan.dataflow.windows.sql.endswith(f"AS _t WHERE {bound}")
     assert len(plan.ranks) == 1
     found = kept(plan).top
     assert found is not None
