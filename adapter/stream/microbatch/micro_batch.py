@@ -597,8 +597,7 @@ class MicroBatch:
         self._show_without_rows(self._context.program.arrival)
 
     def _show_without_rows(self, items: Sequence[Item]) -> dict[str, DataFrame]:
-        """Registers the views of items with no rows and no state. Returns the rows to append to each state table, of which
-        there are none."""
+        """Registers the views of items with no rows and no state. Returns the empty rows to append to each state table."""
         parts: dict[str, DataFrame] = {}
         for item in items:
             if isinstance(item, Lookup):
