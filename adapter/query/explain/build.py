@@ -74,7 +74,11 @@ class _Builder:
             self.upserts = dict.fromkeys(
                 [result.operator.name, *(each.name for each in result.path)], result.key
             )
-        elif plan.windows is not None and program.upsert is not None and program.upsert.key is not None:
+        elif (
+            plan.dataflow.windows is not None
+            and program.upsert is not None
+            and program.upsert.key is not None
+        ):
             self.upserts = {flow.root.name: program.upsert.key}
         for each in flow.operators:
             if isinstance(each, ChangelogNormalize):

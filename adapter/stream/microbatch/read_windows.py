@@ -35,8 +35,7 @@ def read_windows(spark: SparkSession, context: RunContext, position: Position) -
     for each in program.open_windows:
         now = None if position.after is None else position.after - each.complete
         watermark = shown(_LOWEST if now is None else now, None if now is None else each.time_zone)
-        state.show(spark)
-        state.show_to(spark, [each.part])
+        state.show(spark, [each.part])
         rows = spark.sql(each.sql, args={"watermark": watermark} if ":watermark" in each.sql else None)
         found, next_end = _still_open(each, rows.collect(), watermark)
         if next_end is not None:
