@@ -108,8 +108,8 @@ def reading(text: str, instead: Mapping[str, str]) -> str:
 
     Args:
         text: the query.
-        instead: the views, by table name as from `planner.stream_relations`. A changelog has a view of its own, as
-            the query may read it (`as_of()`), the table, or both.
+        instead: the views, by table name as from `planner.stream_relations`. A changelog has another view, as the
+            query may read it (`as_of()`), the table, or both.
 
     Raises:
         QueryError: the query reads neither one of the tables nor its changelog.

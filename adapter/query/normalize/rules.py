@@ -26,7 +26,7 @@ from .rankings import qualify, rank_filters, ranks
 
 
 @dataclass
-class Query:
+class NormalizedQuery:
     """A model's query while it is normalized, and what the rules found out."""
 
     tree: exp.Query
@@ -48,7 +48,7 @@ class Query:
         return [each for each in every(self.tree, exp.Select) if _is_over_stream(each)]
 
 
-def normalize(tree: exp.Query, ask: QueryRunner | None = None) -> Query:
+def normalize(tree: exp.Query, ask: QueryRunner | None = None) -> NormalizedQuery:
     """Applies all rules to a query. Changes the tree.
 
     Args:
@@ -58,13 +58,13 @@ def normalize(tree: exp.Query, ask: QueryRunner | None = None) -> Query:
     Raises:
         QueryError: the query has something that isn't supported over streams.
     """
-    query = Query(tree, ask)
+    query = NormalizedQuery(tree, ask)
     for rule in RULES:
         rule(query)
     return query
 
 
-def inline_ctes(query: Query) -> None:
+def inline_ctes(query: NormalizedQuery) -> None:
     """Replaces each use of a CTE by its query.
 
     >>> applied(inline_ctes, "with a as (select 1 as x) select x from a")
@@ -73,7 +73,7 @@ def inline_ctes(query: Query) -> None:
     query.tree = ctes.inline(query.tree)
 
 
-def inline_named_windows(query: Query) -> None:
+def inline_named_windows(query: NormalizedQuery) -> None:
     """Replaces each use of a named window by its definition.
 
     >>> applied(inline_named_windows, "select lag(a) over w as b from t window w as (order by c)")
@@ -82,7 +82,7 @@ def inline_named_windows(query: Query) -> None:
     query.tree = ranks.without_names(query.tree)
 
 
-def rewrite_qualify(query: Query) -> None:
+def rewrite_qualify(query: NormalizedQuery) -> None:
     """Rewrites QUALIFY as WHERE over a subquery.
 
     >>> applied(rewrite_qualify, "select a, rank() over (order by a) as r from t qualify r < 3")
@@ -91,23 +91,23 @@ def rewrite_qualify(query: Query) -> None:
     query.tree = qualify.without_qualify(query.tree)
 
 
-def check_relation_names(query: Query) -> None:
+def check_relation_names(query: NormalizedQuery) -> None:
     """Refuses relations whose names differ only in case."""
     relations.check_case(query.tree)
 
 
-def note_rankings(query: Query) -> None:
+def note_rankings(query: NormalizedQuery) -> None:
     """Notes the text of each ranking for messages."""
     ranks.note(query.tree)
 
 
-def mark_functions(query: Query) -> None:
+def mark_functions(query: NormalizedQuery) -> None:
     """Marks calls of aggregates and of non-deterministic functions that aren't built into Spark."""
     asked = None if query.ask is None else functions.asked_by(query.ask)
     query.unknown_functions = functions.mark(query.tree, asked)
 
 
-def push_down_rank_filters(query: Query) -> None:
+def push_down_rank_filters(query: NormalizedQuery) -> None:
     """Adds an upper bound of a rank to the query directly above the ranking.
 
     >>> ranked = "select a, row_number() over (order by a) as r from (select /*+ STREAM */ * from t)"
@@ -117,28 +117,28 @@ def push_down_rank_filters(query: Query) -> None:
     query.tree = rank_filters.brought_down(query.tree)
 
 
-def mark_streams(query: Query) -> None:
+def mark_streams(query: NormalizedQuery) -> None:
     """Marks the relations that are read as streams."""
     hints.mark_streams(query.tree)
 
 
-def rewrite_natural_joins(query: Query) -> None:
+def rewrite_natural_joins(query: NormalizedQuery) -> None:
     """Rewrites NATURAL joins with USING, where the columns of both sides are known."""
     natural_joins.write_out(query.selects, query.ask)
 
 
-def check_relations(query: Query) -> None:
+def check_relations(query: NormalizedQuery) -> None:
     """Refuses what combines rows of a stream other than by GROUP BY, joins and rankings."""
     relations.check(query.tree)
 
 
-def check_group_items(query: Query) -> None:
+def check_group_items(query: NormalizedQuery) -> None:
     """Refuses positions in GROUP BY that name no column."""
     for select in query.selects:
         check_items(select)
 
 
-def name_results(query: Query) -> None:
+def name_results(query: NormalizedQuery) -> None:
     """Names the unnamed columns of the result as Spark does.
 
     >>> applied(name_results, "select upper(a) from t")
@@ -148,7 +148,7 @@ def name_results(query: Query) -> None:
     query.nameless = None if nameless is None else hints.quoted(nameless)
 
 
-def inline_plain_values(query: Query) -> None:
+def inline_plain_values(query: NormalizedQuery) -> None:
     """Replaces each scalar subquery without FROM by its value.
 
     >>> applied(inline_plain_values, "select (select a + 1) as b from (select /*+ STREAM */ * from t)")
@@ -157,7 +157,7 @@ def inline_plain_values(query: Query) -> None:
     plain_values.write_out(query.selects)
 
 
-def qualify_columns(query: Query) -> None:
+def qualify_columns(query: NormalizedQuery) -> None:
     """Qualifies columns with their relation where a query reads several streams, and notes the types that are compared."""
     written = (each for each in every(query.tree, exp.Select) if _is_written(each))
     query.unclear_columns = qualified.qualify(query.tree, written, hints.reads_stream, query.ask)
@@ -165,32 +165,32 @@ def qualify_columns(query: Query) -> None:
     query.unclear_columns += compared_types.note(compared, query.ask)
 
 
-def rewrite_lateral_joins(query: Query) -> None:
+def rewrite_lateral_joins(query: NormalizedQuery) -> None:
     """Rewrites LATERAL queries as joins."""
     while lateral_joins.put_in_joins(query.tree, hints.reads_stream):
         compared_types.note(query.selects, query.ask)
 
 
-def rename_duplicate_columns(query: Query) -> None:
+def rename_duplicate_columns(query: NormalizedQuery) -> None:
     """Renames columns of subqueries that have the same name."""
     query._renamed = same_names.tell_apart(query.tree, query.selects, query.ask)
 
 
-def expand_stars(query: Query) -> None:
+def expand_stars(query: NormalizedQuery) -> None:
     """Replaces each '*' in a call by its columns, where they are known."""
     star = stars.write_out(query.tree, _is_of_stream, query.ask, query._renamed)
     # Without a session a plan is only displayed.
     query.star = None if query.ask is None else star
 
 
-def find_types(query: Query) -> None:
+def find_types(query: NormalizedQuery) -> None:
     """Notes the types of sums and of rankings' columns, and where the session's time zone counts."""
     if query.ask is not None:
         types_of_tree(query.tree, query.ask)
         session_zone.mark(query.tree, query.ask)
 
 
-RULES: tuple[Callable[[Query], None], ...] = (
+RULES: tuple[Callable[[NormalizedQuery], None], ...] = (
     inline_ctes,
     inline_named_windows,
     rewrite_qualify,
@@ -213,9 +213,9 @@ RULES: tuple[Callable[[Query], None], ...] = (
 """All rules, in the order in which they are applied."""
 
 
-def applied(rule: Callable[[Query], None], text: str) -> str:
+def applied(rule: Callable[[NormalizedQuery], None], text: str) -> str:
     """Returns a query after one rule."""
-    query = Query(parse(text))
+    query = NormalizedQuery(parse(text))
     hints.mark_streams(query.tree)
     rule(query)
     return sql(query.tree)

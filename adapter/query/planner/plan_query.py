@@ -25,7 +25,7 @@ from ..normalize import (
 )
 from ..normalize.names import ctes, own_names
 from ..normalize.rankings import limits, qualify, ranks
-from ..normalize.rules import Query, normalize
+from ..normalize.rules import NormalizedQuery, normalize
 from ..plan import untimed_rows
 from ..plan.dataflow import Dataflow
 from ..plan.lookup_table import LookupTable
@@ -303,7 +303,7 @@ def _refuse_chance(tree: exp.Query) -> None:
 class _Text:
     """A model's text: the normalized query, and the settings that it contains."""
 
-    query: Query
+    query: NormalizedQuery
     clauses: Callable[[], list[tuple[str, str]]]
     """Returns the clauses that the author wrote."""
     rewrites: Rewrites

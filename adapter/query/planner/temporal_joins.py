@@ -81,15 +81,7 @@ def plan_temporal_join(
         )
     found = _AsOf(read[0], read[1], versions)
     _check(found)
-    known = planner.streams.known(versions.table.name)
-    if known.changes:
-        as_of_joins.changelog_key(versions, known)
-    source = plan_versions(planner, versions.table)
-    if source.relation.event_time is None:
-        raise QueryError(
-            f"as_of() over {versions.relation} needs the watermark of {versions.version_time.name}, and windows over the "
-            "same stream are of another time; put them into a model of their own."
-        )
+    source = _source_of(planner, versions)
     template, inputs = with_inputs(planner, select, [found.rows, replace(found.item, operator=source)])
     (made_join,) = template.args["joins"]
     as_of_joins.compare_times(template, made_join, found.item.alias, versions)
@@ -112,16 +104,35 @@ def plan_temporal_join(
         version_time=versions.version_time.name,
         version_key=versions.key,
         keys=_compared_with(found),
-        of_changes=known.changes,
+        of_changes=source.changelog,
         in_order=arrives_in_order,
         # A changelog's table bounds the keys.
-        growth=None if known.changes else _growth(planner, found),
+        growth=None if source.changelog else _growth(planner, found),
     )
     operator = planner.add(made)
     if arrives_in_order:
         return operator
     written = node.meta.get(_AS_WRITTEN, versions.time)
     return planner.drops(operator, select, written.name.lower(), written.table)
+
+
+def _source_of(planner: Planner, versions: VersionsAsOf) -> Source:
+    """Returns the operator of the versions.
+
+    Raises:
+        QueryError: their changelog has another key, or the watermark isn't measured on their time.
+    """
+    known = planner.streams.known(versions.table.name)
+    if known.changes:
+        as_of_joins.changelog_key(versions, known)
+    source = plan_versions(planner, versions.table)
+    assert isinstance(source, Source)
+    if source.relation.event_time is None:
+        raise QueryError(
+            f"as_of() over {versions.relation} needs the watermark of {versions.version_time.name}, and windows over the "
+            "same stream are of another time; put them into a separate model."
+        )
+    return source
 
 
 def _check(found: _AsOf) -> None:
