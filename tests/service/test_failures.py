@@ -134,7 +134,7 @@ SENTENCES = (
 )
 # Exceptions that no user gets, for a caller handles them; ProjectError ends a command, NotReady waits.
 HANDLED = "Unclear ProjectError NotMergeable ValueError TwoTypesError RuntimeError AttributeError AssertionError Widened"
-HANDLED += " SharedFolder NotReady Moved FailPointError"
+HANDLED += " SharedFolder NotReady Moved FailPointError Untranslatable"
 TRANSIENT = "SchemaChanged TransientError _Overtaken _Beyond DbtDatabaseError"
 
 

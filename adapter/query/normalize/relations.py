@@ -43,8 +43,8 @@ def check(tree: exp.Expr) -> None:
             name = exp.table_name(version.parent) if isinstance(version.parent, exp.Table) else "the table"
             raise QueryError(
                 f"'{sql(version)}' asks for {name} as it was at the time of each row, and Spark reads a table as of one "
-                f"time. For what {name} has now, join it as it is. For what was valid then, join its changes: JOIN LATERAL "
-                f"(SELECT * FROM {name} AS v WHERE v.key = … AND v.valid_from <= … ORDER BY v.valid_from DESC LIMIT 1)."
+                f"time. For what {name} has now, join it as it is. For what was valid then, write JOIN {{{{ as_of(…, "
+                "'o.ordered_at') }} AS r ON …, which has the version of each row's time."
             )
         if _reads_stream(version.parent):
             raise QueryError(

@@ -10,14 +10,14 @@ from tests.query.trees import GROUPS, KNOWN, per_window
 
 
 def test_windows_put_themselves_out_where_nothing_stands_above_them() -> None:
-    assert plan_query.plan(per_window("5 minutes"), KNOWN).windows is not None
-    assert plan_query.plan(GROUPS, KNOWN, DAY).windows is None
+    assert plan_query.plan(per_window("5 minutes"), KNOWN).dataflow.windows is not None
+    assert plan_query.plan(GROUPS, KNOWN, DAY).dataflow.windows is None
     above = f"select n, count(*) as c from ({per_window('5 minutes')}) group by n"
-    assert plan_query.plan(above, KNOWN, DAY).windows is None
+    assert plan_query.plan(above, KNOWN, DAY).dataflow.windows is None
 
 
 def test_windows_over_what_changes_do_not_put_themselves_out() -> None:
     over = expansion.expand("raw.best", window_arguments.make("tumble", "ts", "1 hour"))
     text = f"select window_start, window_end, count(*) as n from {over} group by 1, 2"
-    assert plan_query.plan(text, AUCTIONS).windows is None
-    assert plan_query.plan(text.replace("best", "bid"), AUCTIONS).windows is not None
+    assert plan_query.plan(text, AUCTIONS).dataflow.windows is None
+    assert plan_query.plan(text.replace("best", "bid"), AUCTIONS).dataflow.windows is not None
