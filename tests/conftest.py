@@ -21,6 +21,8 @@ os.environ.setdefault(
 )
 
 
+# The processes of pytest have a width, by which tables would be cut.
+os.environ.pop("COLUMNS", None)
 # Trees of SQL are made and dropped by the million, and to look for cycles in them took up to a tenth of the time.
 gc.set_threshold(100_000, 20, 50)
 
