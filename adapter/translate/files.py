@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from ..sources.messages import CONNECTOR
 from .errors import Note
 from .queries import escaped, quote
 from .relations import NamedRelation
@@ -129,7 +130,7 @@ def _profile(name: str, sources: Mapping[str, SourceTable]) -> str:
     if connections:
         output["connections"] = connections
     if any(source.meta.get("stream", {}).get("format") == "kafka" for source in sources.values()):
-        output["packages"] = ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3"]
+        output["packages"] = [CONNECTOR]
     return _yaml({name: {"target": "dev", "outputs": {"dev": output}}})
 
 
