@@ -88,7 +88,7 @@ def plan_temporal_join(
     relation = found.rows.streamed.relation
     outputs = column_origins.outputs(select, found.rows.alias)
     time = versions.time.name.lower()
-    arrives_in_order = time in {name.lower() for name in relation.together}
+    arrives_in_order = time in relation.together
     text = canonical(template)
     made = TemporalJoin(
         name=f"temporal_{digest(text, *(each.name for each in inputs))}",
@@ -104,7 +104,6 @@ def plan_temporal_join(
         version_time=versions.version_time.name,
         version_key=versions.key,
         keys=_compared_with(found),
-        of_changes=source.changelog,
         in_order=arrives_in_order,
         # A changelog's table bounds the keys.
         growth=None if source.changelog else _growth(planner, found),
@@ -184,7 +183,7 @@ def _instead(alias: str, rows: Operator) -> str:
 def _times(relation: Relation) -> set[str]:
     """Returns the columns (lower case) whose times the watermark hasn't passed when rows with them arrive, unless the
     rows are late."""
-    return {name.lower() for name, delay in relation.times.items() if not delay}
+    return {name for name, delay in relation.times.items() if not delay}
 
 
 def _together(relation: Relation, time: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from ..query_summary import Summary
 from ..state.buffered_rows import ROW
 from ..state.key_generations import NO_STEP, due_at, passed
 from ..state.ranked_rows import DUE
-from .source import views_below
+from .source import Source, views_below
 
 _TIME = "__time"
 
@@ -44,11 +44,15 @@ class TemporalJoin(Operator):
     """Columns that identify what a row is a version of."""
     keys: tuple[str, ...]
     """For each of these, the expression over the rows that it is compared with."""
-    of_changes: bool = False
-    """Whether the versions are the changes of a changelog, with its metadata columns: a deleted row has no version
-    from its own time on."""
     in_order: bool = False
     """Whether rows arrive in order of time, when the watermark reaches it, so that none of them is late."""
+
+    @property
+    def of_changes(self) -> bool:
+        """Whether the versions are the changes of a changelog, with its metadata columns: a deleted row has no version
+        from its own time on."""
+        versions = self.inputs[1]
+        return isinstance(versions, Source) and versions.changelog
 
     @property
     def compared_inputs(self) -> tuple[Operator, ...]:
