@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ def __getattr__(name: str) -> Any:
     if name != "Plugin":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from dbt.adapters.base import AdapterPlugin
-    from dbt.include import spark_streaming  # type: ignore[attr-defined]
 
     from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
     from dbt.adapters.spark_streaming.impl import SparkStreamingAdapter
@@ -24,7 +24,8 @@ def __getattr__(name: str) -> Any:
     made = AdapterPlugin(
         adapter=SparkStreamingAdapter,
         credentials=SparkStreamingCredentials,
-        include_path=spark_streaming.PACKAGE_PATH,
+        # By name: whether mypy finds this package, which lies in macros/, differs from one install to the next.
+        include_path=importlib.import_module("dbt.include.spark_streaming").PACKAGE_PATH,
         # dbt would derive the name from the folder, which differs in an editable install.
         project_name="dbt_spark_streaming",
         dependencies=["spark"],
