@@ -16,7 +16,7 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
 from dbt.adapters.spark_streaming.environment.spark_errors import readable
-from dbt.adapters.spark_streaming.sources.messages import said
+from dbt.adapters.spark_streaming.sources.messages import exception_text
 from dbt.adapters.spark_streaming.util.lazy_import import LazyModule
 from dbt.adapters.spark_streaming.util.quoting import literal
 from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
@@ -83,7 +83,7 @@ class Handle(SparkConnectionWrapper):
             try:
                 return self.environment.run(sql, self.group, self._name, self._project_root)
             except Exception as problem:
-                if pause is None or self.cancelled or not _got_in_first(problem):
+                if pause is None or self.cancelled or not _is_commit_conflict(problem):
                     raise
                 logger.debug(f"The commit conflicts with another one; trying again in {pause} s")
                 time.sleep(pause)
@@ -135,9 +135,9 @@ class Handle(SparkConnectionWrapper):
         """Cancels the running statement and refuses later ones."""
         self.cancelled = True
         self.environment.cancel(self.group)
-        threading.Thread(target=self._insist, name=f"cancel-{self.group}", daemon=True).start()
+        threading.Thread(target=self._cancel_until_ended, name=f"cancel-{self.group}", daemon=True).start()
 
-    def _insist(self) -> None:
+    def _cancel_until_ended(self) -> None:
         # A statement that was being planned when it was cancelled still starts its jobs afterwards.
         while self._running:
             time.sleep(0.5)
@@ -168,9 +168,9 @@ class Handle(SparkConnectionWrapper):
             self._running = False
 
 
-def _got_in_first(problem: Exception) -> bool:
+def _is_commit_conflict(problem: Exception) -> bool:
     """Returns whether Iceberg refused a commit because of a conflicting one."""
-    text = said(problem)
+    text = exception_text(problem)
     return any(conflict in text for conflict in _CONFLICTS)
 
 

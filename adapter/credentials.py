@@ -153,7 +153,7 @@ class SparkStreamingCredentials(SparkCredentials):
         }
         self.connections = profile_connections.checked(self.connections)
         remember(self.connections)
-        remember({**self.server_side_parameters, **self.catalog_options, **dict(self._places())})
+        remember({**self.server_side_parameters, **self.catalog_options, **dict(self._locations())})
         # For `session` dbt-spark imports PySpark to check that it is installed. This package depends on it, and the import
         # takes a second.
         method, self.method = self.method, "connect"
@@ -185,7 +185,7 @@ class SparkStreamingCredentials(SparkCredentials):
         """The field that dbt hashes to count installations."""
         return str(self.host)
 
-    def _places(self) -> Iterable[tuple[str, Any]]:
+    def _locations(self) -> Iterable[tuple[str, Any]]:
         return ((key, getattr(self, key)) for key in ("host", "master", "storage_root"))
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[tuple[str, Any]]:

@@ -200,7 +200,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     def _check_table_configs(self, node: Any) -> None:
         kind = node.config.get("materialized")
         if kind != "view" and kind in (*_BATCH, *stream_config.MATERIALIZATIONS):
-            with streaming.sentences(), stream_node.named(node.to_dict()):
+            with streaming.sentences(), stream_node.errors_with_model_name(node.to_dict()):
                 table_configs.check(node.config)
 
     def _quote_snapshot_columns(self, node: Any) -> None:
@@ -249,13 +249,13 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         if context is None:
             return
         name, table = config.model.name, None
-        with _warned(
+        with _errors_as_warnings(
             f"Node {name}: its table is built, but can't be marked as made by this package, or the files of a stream of its "
             "name can't be removed ({}). Its old snapshots and files are kept until it is built with --full-refresh."
         ):
             table = batch_tables.settle(self.environment.session(), context)
         if table is not None:
-            with _warned(f"Node {name}: old snapshots of its table can't be expired ({{}})."):
+            with _errors_as_warnings(f"Node {name}: old snapshots of its table can't be expired ({{}})."):
                 replaced_tables.expire_old(self.environment.storage, table)
 
     @available.parse_none
@@ -366,7 +366,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
         def told(row: Any) -> tuple[str, str, str]:
             schema, name, information = relation_info_func(row)
-            return schema, name, catalog.facts(information)
+            return schema, name, catalog.extended_info(information)
 
         return super()._build_spark_relation_list(row_list, told)
 
@@ -428,7 +428,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
         """Returns the entry of a relation in `dbt docs`, or None if it doesn't exist."""
         described = self._describe(relation)
-        return catalog.table(relation, described) if described else None
+        return catalog.catalog_entry(relation, described) if described else None
 
     def _get_one_catalog(self, information_schema: Any, schemas: set[str], used_schemas: Any) -> agate.Table:
         relations = [
@@ -450,7 +450,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         rows: list[dict[str, Any]] = []
         for relation in relations:
             if described := self._describe(relation):
-                rows += catalog.rows(relation, described)
+                rows += catalog.catalog_rows(relation, described)
         return agate.Table.from_object(rows, column_types=DEFAULT_TYPE_TESTER)
 
     def _describe(self, relation: BaseRelation) -> catalog.Description | None:
@@ -585,7 +585,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     def note_seed(self, relation: BaseRelation, definition: str) -> None:
         """Notes with a seed's table, which was just made, how it is defined."""
         if (table := self._seed_table(relation)) is not None:
-            seeds.note(table, definition)
+            seeds.record_definition(table, definition)
 
     @available
     def is_seed(self, relation: BaseRelation, definition: str, columns: Sequence[str]) -> bool:
@@ -616,7 +616,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
 
 @contextmanager
-def _warned(sentence: str) -> Iterator[None]:
+def _errors_as_warnings(sentence: str) -> Iterator[None]:
     """Logs an exception as a warning instead of raising it, because the node is built.
 
     Args:

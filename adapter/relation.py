@@ -48,7 +48,7 @@ class SparkStreamingRelation(SparkRelation):
         lookup = lookup_declaration(relation_config, relation)
         source = declaration(relation_config, relation) if lookup is None else lookup.as_table
         if source is None:
-            stands_for = _stands_for(relation_config)
+            stands_for = _replaced_source(relation_config)
             return relation if stands_for is None else relation.replace(source_table=stands_for.relation)
         source = replace(source, identity=_identity(relation_config))
         if not source.is_table:
@@ -100,11 +100,11 @@ class SparkStreamingRelation(SparkRelation):
 
 def declaration(config: Any, relation: SparkRelation) -> DeclaredSource | None:
     """Returns a source's declaration under ``config.meta.stream`` (or the older ``meta.stream``), or None."""
-    stream = _said(config, "stream")
+    stream = _meta_value(config, "stream")
     if stream is None:
         return None
     event_time = getattr(getattr(config, "config", None), "event_time", None)
-    return DeclaredSource.from_config(_name(config), relation.render(), stream, event_time)
+    return DeclaredSource.from_config(_table_name(config), relation.render(), stream, event_time)
 
 
 def _with_own_table(source: DeclaredSource, config: Any, table: str) -> DeclaredSource:
@@ -115,7 +115,7 @@ def _with_own_table(source: DeclaredSource, config: Any, table: str) -> Declared
     return replace(located, relation=table_name(schema, table))
 
 
-def _stands_for(config: Any) -> DeclaredSource | None:
+def _replaced_source(config: Any) -> DeclaredSource | None:
     """Returns the declared source that a node replaces in a unit test, or None.
 
     For a unit test dbt makes a model of each source. The model only has the source's name.
@@ -126,26 +126,27 @@ def _stands_for(config: Any) -> DeclaredSource | None:
 
 
 def _identity(config: Any) -> str:
-    return f"{getattr(config, 'package_name', '')}.{_name(config)}"
+    return f"{getattr(config, 'package_name', '')}.{_table_name(config)}"
 
 
 def lookup_declaration(config: Any, relation: SparkRelation) -> LookupSource | None:
     """Returns a source's declaration under ``config.meta.lookup``, or None."""
-    lookup = _said(config, "lookup")
+    lookup = _meta_value(config, "lookup")
     if lookup is None:
         return None
-    if _said(config, "stream") is not None:
+    if _meta_value(config, "stream") is not None:
         raise DbtRuntimeError(
-            f"Source {_name(config)} has both 'stream' and 'lookup'; it is either read as a stream, or looked up by keys."
+            f"Source {_table_name(config)} has both 'stream' and 'lookup'; it is either read as a stream, or looked up "
+            "by keys."
         )
-    return LookupSource.from_config(_name(config), relation.render(), lookup, str(relation.identifier))
+    return LookupSource.from_config(_table_name(config), relation.render(), lookup, str(relation.identifier))
 
 
-def _name(config: Any) -> str:
+def _table_name(config: Any) -> str:
     return f"{config.source_name}.{config.name}"
 
 
-def _said(config: Any, key: str) -> Any:
+def _meta_value(config: Any, key: str) -> Any:
     """Returns the value of a key in a source's ``meta``, or None if there is none or the node isn't a source."""
     if getattr(config, "source_name", None) is None:
         return None

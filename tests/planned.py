@@ -43,7 +43,7 @@ def tree_of(
     emission: Emission = FINAL,
 ) -> Plan:
     """A query's plan as if something stood above its windows, so that these don't put themselves out."""
-    with patch.object(plan_query, "_of_windows", side_effect=NotInStages("")):
+    with patch.object(plan_query, "_plan_windows_only", side_effect=NotInStages("")):
         made = plan_query.plan(text, known, ttl, domains, ask, emission)
     root = made.dataflow.root
     if not isinstance(root, WindowResults):

@@ -27,7 +27,7 @@ def backfill_model(project: DbtProject, name: str, start: datetime, end: datetim
         ProjectError: the range is wrong or can't be computed.
     """
     with project_errors():
-        span = batch.checked(TimeRange(ranges.micros(start), ranges.micros(end)))
+        span = batch.nonempty_range(TimeRange(ranges.micros(start), ranges.micros(end)))
     node, known = project.compiled_with_known(name, asking=True)
     environment = project.environment()
     sql = str(node["compiled_code"])
@@ -42,7 +42,7 @@ def backfill_model(project: DbtProject, name: str, start: datetime, end: datetim
         try:
             overwriting = Overwriting(sql, ask, batch=False)
             ends = closed_only(overwriting.touched(span), closed)
-            ends = settled_before(overwriting.settled(ends, model.target), closed)
+            ends = settled_before(overwriting.extended_over_sessions(ends, model.target), closed)
             batch.check_history(overwriting, ends, model.target, ask)
             made = overwriting.overwrite(ends)
         except QueryError as problem:

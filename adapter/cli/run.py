@@ -16,7 +16,7 @@ from ..environment import Environment
 from ..project.model_names import label
 from ..query.sql import intervals
 from ..service.failures import is_held_elsewhere
-from ..service.health import FAILED, STOPPED, WAITING, Health, Publisher, kept_elsewhere, publisher
+from ..service.health import FAILED, STOPPED, WAITING, Health, Publisher, publisher, running_elsewhere
 from ..service.preparation import Outcome, Preparer, message_of_dbt, preparing
 from ..service.restart_policy import RestartPolicy
 from ..service.running_models import RunningModel, RunningModels
@@ -170,7 +170,9 @@ class Service:
             if name not in self._foreign:
                 stream.request = stop_requests(storage).watch(self._models[name])
         self._ours = {
-            name for name, model in self._models.items() if storage.is_local and kept_elsewhere(model) is None
+            name
+            for name, model in self._models.items()
+            if storage.is_local and running_elsewhere(model) is None
         }
         self._is_quiet = False
         self._is_up = False

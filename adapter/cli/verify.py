@@ -30,7 +30,7 @@ def verify(project: DbtProject, name: str) -> dict[str, Any]:
     """
     (session, model, program), query = planned_with_query(project, name)
     with project_errors():
-        with stream_node.named(query.node):
+        with stream_node.errors_with_model_name(query.node):
             comparing.check(query.sql, query.plan, query.known)
         found = verifying.verify(session, model, program, _verify_request(query, program.upsert is None))
     told = _as_json(name, found)

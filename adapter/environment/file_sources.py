@@ -77,7 +77,7 @@ class DeclaredSources:
                     "sources.yml gives; a relative one starts at the project."
                 )
             try:
-                _make(session, located)
+                _create(session, located)
             except DbtRuntimeError:
                 raise
             except Exception as problem:
@@ -96,12 +96,12 @@ class DeclaredSources:
             return True
 
 
-def _make(session: Any, source: DeclaredSource) -> None:
+def _create(session: Any, source: DeclaredSource) -> None:
     """Creates the table of a source. If its records need parsing, it is a view over a table of raw records."""
     session.sql(f"create schema if not exists {source.relation.rpartition('.')[0]}")
     records = records_of(session, source)
     if records is None or not (records.differs or source.format == KAFKA):
-        _make_one(session, source, "table", partial(create_table, source))
+        _create_unless_same(session, source, "table", partial(create_table, source))
         return
     raw = replace(source, relation=f"{source.relation.removesuffix('`')}__records`")
     if source.format != KAFKA:
@@ -114,11 +114,13 @@ def _make(session: Any, source: DeclaredSource) -> None:
         raw = replace(raw, format="text", schema=columns)
         more = [(name, kind) for name, kind in folders.items() if name not in declared]
         records = replace(records, fields=[*records.fields, *more], folders=[*folders])
-    _make_one(session, raw, "table", partial(create_table, raw))
-    _make_one(session, source, "view", partial(create_view, source, raw.relation, records))
+    _create_unless_same(session, raw, "table", partial(create_table, raw))
+    _create_unless_same(session, source, "view", partial(create_view, source, raw.relation, records))
 
 
-def _make_one(session: Any, source: DeclaredSource, kind: str, statement: Callable[[str], str]) -> None:
+def _create_unless_same(
+    session: Any, source: DeclaredSource, kind: str, statement: Callable[[str], str]
+) -> None:
     """Creates a table or view unless an identical one exists. An outdated one is only dropped if it has the property `OURS`.
 
     Raises:
@@ -177,7 +179,7 @@ def create_table(source: DeclaredSource, made_by: str) -> str:
         statement += f" options ({listed})"
     if "path" in source.options:
         statement += f" location {literal(source.options['path'])}"
-    return f"{statement} {_ours(made_by)}"
+    return f"{statement} {_ownership_clause(made_by)}"
 
 
 def create_view(source: DeclaredSource, raw: str, records: Records, made_by: str) -> str:
@@ -185,7 +187,9 @@ def create_view(source: DeclaredSource, raw: str, records: Records, made_by: str
     inner = raw
     for columns in records.parsing():
         inner = f"(select {', '.join(columns)} from {inner})"
-    return f"create view if not exists {source.relation} {_ours(made_by)} as {records.rows(inner)}"
+    return (
+        f"create view if not exists {source.relation} {_ownership_clause(made_by)} as {records.rows(inner)}"
+    )
 
 
 def records_of(session: Any, source: DeclaredSource) -> Records | None:
@@ -202,7 +206,7 @@ def records_of(session: Any, source: DeclaredSource) -> Records | None:
     return Records.of(source.name, source.format, fields, source.on_error, source.options)
 
 
-def _ours(made_by: str) -> str:
+def _ownership_clause(made_by: str) -> str:
     return f"tblproperties ({literal(OURS)} = {literal(made_by)})"
 
 

@@ -347,7 +347,12 @@ def write_truststore(path: Path) -> None:
     certificates = _certificates()
     body = struct.pack(">III", 0xFEEDFEED, 2, len(certificates))
     for number, der in enumerate(certificates):
-        body += struct.pack(">I", 2) + _utf(str(number)) + struct.pack(">Q", 0) + _utf("X.509")
+        body += (
+            struct.pack(">I", 2)
+            + _length_prefixed(str(number))
+            + struct.pack(">Q", 0)
+            + _length_prefixed("X.509")
+        )
         body += struct.pack(">I", len(der)) + der
     # The digest only detects corruption: the content is public.
     digest = hashlib.sha1(TRUSTSTORE_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body)
@@ -388,7 +393,7 @@ def _certificates() -> list[bytes]:
     return list(found)
 
 
-def _utf(text: str) -> bytes:
+def _length_prefixed(text: str) -> bytes:
     return struct.pack(">H", len(text)) + text.encode()
 
 

@@ -62,12 +62,12 @@ def jars(
     wanted = {"packages": sorted(set(coordinates)), "excludes": settings.get("spark.jars.excludes", "")}
     digest = hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:16]
     record = cache / "resolved" / f"{digest}.json"
-    if found := _recorded(record):
+    if found := _recorded_jars(record):
         return found
     try:
         with _locked(cache / "fetching.lock"):
             # Another process may have fetched them while this one waited.
-            if found := _recorded(record):
+            if found := _recorded_jars(record):
                 return found
             logger.info(f"Fetching {_enumerate(wanted['packages'])}, once, into {cache}")
             paths = _fetch(wanted["packages"], java, cache, settings)
@@ -84,7 +84,7 @@ def jars(
     return paths
 
 
-def _recorded(record: Path) -> list[Path] | None:
+def _recorded_jars(record: Path) -> list[Path] | None:
     try:
         paths = [Path(path) for path in json.loads(record.read_text())["jars"]]
     except (OSError, ValueError, KeyError):
@@ -101,7 +101,7 @@ def _fetch(packages: Sequence[str], java: Java, cache: Path, settings: Mapping[s
     for flags in attempts:
         jvm = Jvm(java, flags=["-Xmx256m", *proxy_flags(), *flags])
         try:
-            with _progress(cache / "ivy"):
+            with _logging_progress(cache / "ivy"):
                 return _resolve(jvm, packages, cache, settings)
         except Exception as exception:
             problem = "\n".join([str(getattr(exception, "java_exception", exception)), *jvm.last_lines])
@@ -111,7 +111,7 @@ def _fetch(packages: Sequence[str], java: Java, cache: Path, settings: Mapping[s
     raise DbtRuntimeError(
         f"The Java packages {_enumerate(packages)} couldn't be fetched. Check the network and the names; behind a "
         "company's mirror, name it in 'server_side_parameters' as spark.jars.ivySettings or "
-        f"spark.jars.repositories. The error was:\n{_essence(problem)}"
+        f"spark.jars.repositories. The error was:\n{_error_lines(problem)}"
     )
 
 
@@ -130,7 +130,7 @@ def _resolve(jvm: Jvm, packages: Sequence[str], cache: Path, settings: Mapping[s
 
 
 @contextmanager
-def _progress(folder: Path, every: float = 5) -> Iterator[None]:
+def _logging_progress(folder: Path, every: float = 5) -> Iterator[None]:
     """Logs the size of a folder every `every` seconds."""
     done = threading.Event()
 
@@ -166,7 +166,7 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _essence(text: str) -> str:
+def _error_lines(text: str) -> str:
     """Returns the lines of Ivy's output that contain errors."""
     lines = [line.strip() for line in text.splitlines()]
     telling = [

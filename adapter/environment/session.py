@@ -89,7 +89,7 @@ class SessionEnvironment(Environment):
         conf = settings(self.credentials, self.storage)
         root = without_secrets(self.storage.root)
         if SparkContext._active_spark_context is not None:
-            return _join(SparkSession.builder.getOrCreate(), conf)
+            return _use_existing_session(SparkSession.builder.getOrCreate(), conf)
         if self.storage.is_local:
             try:
                 os.makedirs(self.storage.warehouse, exist_ok=True)
@@ -146,7 +146,7 @@ class SessionEnvironment(Environment):
         # Last, so that they override the others.
         for key in ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"):
             flags += conf.get(key, "").split()
-        return [*_collector(memory, [*flags, *_java_reads(os.environ)]), *flags]
+        return [*_garbage_collector_flag(memory, [*flags, *_java_environment_flags(os.environ)]), *flags]
 
     def enter(self, group: str, description: str = "") -> None:
         """See `Environment.enter`."""
@@ -302,7 +302,7 @@ def _page_size(memory: str) -> str:
     return f"{min(64, 1 << max(0, pages.bit_length() - 1))}m"
 
 
-def _java_reads(environment: Mapping[str, str]) -> list[str]:
+def _java_environment_flags(environment: Mapping[str, str]) -> list[str]:
     """Returns the flags that Java reads from environment variables."""
     return [
         flag
@@ -311,14 +311,16 @@ def _java_reads(environment: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _collector(memory: str, flags: Sequence[str]) -> list[str]:
+def _garbage_collector_flag(memory: str, flags: Sequence[str]) -> list[str]:
     """Returns the flag of Java's garbage collector, unless the user's flags choose one.
 
     With the parallel collector a micro-batch takes 5 % less CPU than with G1, which has barriers in all compiled code. But
     it stops all threads while it collects, which takes long for a large heap.
 
-    >>> _collector("2g", []), _collector("48g", []), _collector("2g", ["-XX:+UseG1GC"]), _collector("2g", ["@flags.txt"])
-    (['-XX:+UseParallelGC'], [], [], [])
+    >>> _garbage_collector_flag("2g", []), _garbage_collector_flag("48g", [])
+    (['-XX:+UseParallelGC'], [])
+    >>> _garbage_collector_flag("2g", ["-XX:+UseG1GC"]), _garbage_collector_flag("2g", ["@flags.txt"])
+    ([], [])
     """
     is_small = (size(memory, plain=1 << 20) or 0) <= _MEMORY_OF_PARALLEL
     # A file of flags (@file) may choose one, too.
@@ -370,7 +372,7 @@ def _is_embedded(credentials: SparkStreamingCredentials) -> bool:
     return not {"type", "catalog-impl"} & credentials.catalog_options.keys()
 
 
-def _join(session: SparkSession, conf: dict[str, str]) -> SparkSession:
+def _use_existing_session(session: SparkSession, conf: dict[str, str]) -> SparkSession:
     """Uses an existing session of this process, of a notebook or the driver of a cluster's job."""
     logger.debug("Using the Spark session that this process has already")
     for key, value in conf.items():

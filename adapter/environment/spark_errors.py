@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..sources.file_types import explain_type
-from ..sources.messages import is_machinery, said, unreachable, without_internal_names
+from ..sources.messages import exception_text, is_machinery, unreachable, without_internal_names
 from ..sources.stream_source import as_written
 from ..sources.unreadable import refused
 from ..util.redaction import without_secrets
@@ -50,8 +50,8 @@ def readable(problem: BaseException) -> str:
 
 
 def _readable(problem: BaseException) -> str:
-    whole = said(problem)
-    text = _of_java(problem) or whole
+    whole = exception_text(problem)
+    text = _java_message(problem) or whole
     lines = []
     for line in text.splitlines():
         if is_machinery(line):
@@ -79,7 +79,7 @@ def _readable(problem: BaseException) -> str:
     return message
 
 
-def _of_java(problem: BaseException) -> str | None:
+def _java_message(problem: BaseException) -> str | None:
     """Returns the message of a Java exception without its stack trace, or None."""
     java = getattr(problem, "java_exception", None)
     try:

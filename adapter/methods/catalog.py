@@ -69,15 +69,15 @@ class Description:
 
     @property
     def statistics(self) -> dict[str, int]:
-        """The numbers of ``bytes`` and ``rows``, if Spark knows them."""
+        """The numbers of ``bytes`` and ``catalog_rows``, if Spark knows them."""
         parts = (part.split() for part in self.details.get("Statistics", "").split(",") if part.strip())
         return {unit: int(number) for number, unit in parts}
 
 
-def facts(information: str) -> str:
+def extended_info(information: str) -> str:
     """Returns the lines of SHOW TABLE EXTENDED on owner, type, provider and statistics, without columns and comments.
 
-    >>> print(facts("Type: MANAGED\\nProvider: iceberg\\nComment: Type: VIEW\\nSchema: root\\n |-- Type: VIEW: int"))
+    >>> print(extended_info("Type: MANAGED\\nProvider: iceberg\\nComment: Type: VIEW\\nSchema: root\\n |-- Type: VIEW: int"))
     Type: MANAGED
     Provider: iceberg
     """
@@ -89,7 +89,7 @@ def facts(information: str) -> str:
     return "\n".join(found.values())
 
 
-def table(relation: BaseRelation, described: Description) -> CatalogTable:
+def catalog_entry(relation: BaseRelation, described: Description) -> CatalogTable:
     """Returns a relation's entry in dbt's catalog."""
     return CatalogTable(
         metadata=TableMetadata(
@@ -110,7 +110,7 @@ def table(relation: BaseRelation, described: Description) -> CatalogTable:
     )
 
 
-def rows(relation: BaseRelation, described: Description) -> list[dict[str, Any]]:
+def catalog_rows(relation: BaseRelation, described: Description) -> list[dict[str, Any]]:
     """Returns a relation as rows of dbt's catalog query, one per column."""
     shared: dict[str, Any] = {
         "table_database": None,

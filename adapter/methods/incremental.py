@@ -51,8 +51,8 @@ class BatchMethods(metaclass=AdapterMeta):
         """
         model = model_context["model"]
         if f"get_incremental_{strategy.replace('+', '_')}_sql" not in model_context:
-            with streaming.sentences(), stream_node.named(model):
-                raise batch.unknown(strategy)
+            with streaming.sentences(), stream_node.errors_with_model_name(model):
+                raise batch.unknown_strategy(strategy)
         return super().get_incremental_strategy_macro(model_context, strategy)  # type: ignore[misc]
 
     @available.parse_none
@@ -62,7 +62,7 @@ class BatchMethods(metaclass=AdapterMeta):
         Raises:
             CompilationError: they aren't.
         """
-        with streaming.sentences(), stream_node.named(model):
+        with streaming.sentences(), stream_node.errors_with_model_name(model):
             batch.check(model, strategy, file_format)
 
     @available.parse(lambda *arguments, **named: batch.Incremental(""))
@@ -87,15 +87,19 @@ class BatchMethods(metaclass=AdapterMeta):
         if getattr(self.config.args, "EMPTY", False):
             return batch.Incremental(sql, batch.NOTHING)
         sample = getattr(self.config.args, "SAMPLE", None)
-        with streaming.sentences(), stream_node.named(model):
+        with streaming.sentences(), stream_node.errors_with_model_name(model):
             table = None if existing is None else existing.render()
             if strategy == batch.MICROBATCH:
-                found = batch.microbatch(model, sql, sample is None, table, self._ask, self._column_types)
+                found = batch.microbatch(
+                    model, sql, sample is None, table, self._query_row, self._column_types
+                )
             else:
-                found = batch.overwrite(model, sql, self._asked(sample), table, self._ask, sample)
+                found = batch.overwrite(
+                    model, sql, self._requested_range(sample), table, self._query_row, sample
+                )
         return replace(found, sql=self.typed(found.sql, sql))  # type: ignore[attr-defined]
 
-    def _asked(self, sample: Any) -> TimeRange | None:
+    def _requested_range(self, sample: Any) -> TimeRange | None:
         """Returns the range of the command line or of a sample, or None."""
         start = getattr(self.config.args, "EVENT_TIME_START", None)
         end = getattr(self.config.args, "EVENT_TIME_END", None)
@@ -107,7 +111,7 @@ class BatchMethods(metaclass=AdapterMeta):
             None if start is None else ranges.micros(start), None if end is None else ranges.micros(end)
         )
 
-    def _ask(self, query: str) -> tuple[int | None, ...]:
+    def _query_row(self, query: str) -> tuple[int | None, ...]:
         return tuple(self._execute(query).fetchone())
 
     def _column_types(self, query: str) -> dict[str, str]:
@@ -125,7 +129,7 @@ class BatchMethods(metaclass=AdapterMeta):
         noted = dict(map(tuple, rows)).get(incremental_runs.NOTE, "0")
         of_streams = f"summary['{position.PREFIX}batch-id'] is not null"
         expired = f"parent_id is not null and parent_id not in (select snapshot_id from {table}.snapshots)"
-        newest, streams, left = self._ask(
+        newest, streams, left = self._query_row(
             f"select (select max(snapshot_id) from {table}.refs where name = 'main'), "
             f"(select count_if({of_streams} or {expired}) from {table}.snapshots), "
             f"(select count_if(snapshot_id = {noted} and not is_current_ancestor) from {table}.history)"
@@ -164,7 +168,7 @@ class BatchMethods(metaclass=AdapterMeta):
             divided
             and not predicates
             and list(types) == self._names_of(target)
-            and self._ask(divided) == (0,)
+            and self._query_row(divided) == (0,)
         ):
             return replace_rows.replace_files(target.render(), source.render(), types, condition)
         return replace_rows.replace_where(
@@ -243,7 +247,7 @@ class BatchMethods(metaclass=AdapterMeta):
         Raises:
             CompilationError: the config names something else.
         """
-        return self._named(model, "unique_key", keys, columns)
+        return self._find_columns(model, "unique_key", keys, columns)
 
     @available.parse_list
     def merge_update_columns(
@@ -270,11 +274,11 @@ class BatchMethods(metaclass=AdapterMeta):
                 "leave one of them out."
             )
         if update:
-            return self._named(model, "merge_update_columns", update, columns)
-        left_out = {find_name(name, _types(columns)) for name in _listed(exclude)}
+            return self._find_columns(model, "merge_update_columns", update, columns)
+        left_out = {find_name(name, _types(columns)) for name in _as_list(exclude)}
         return [column for column in columns if column.name not in left_out]
 
-    def _named(
+    def _find_columns(
         self,
         model: Mapping[str, Any],
         config: str,
@@ -283,7 +287,7 @@ class BatchMethods(metaclass=AdapterMeta):
     ) -> list[Column]:
         by_name = {column.name: column for column in columns}
         found = {}
-        for name in _listed(names):
+        for name in _as_list(names):
             known = find_name(name, by_name)
             if known is None:
                 raise CompilationError(
@@ -301,11 +305,11 @@ class BatchMethods(metaclass=AdapterMeta):
             CompilationError: it lacks one, so that all its rows would be in one partition.
         """
         have = [column.name for column in columns]
-        with streaming.sentences(), stream_node.named(model):
+        with streaming.sentences(), stream_node.errors_with_model_name(model):
             batch.check_partitions(model["config"].get("partition_by"), have)
 
 
-def _listed(names: str | Sequence[str] | None) -> list[str]:
+def _as_list(names: str | Sequence[str] | None) -> list[str]:
     """Returns the names of columns in a config, which is a name or a list of names."""
     return [name for name in ([names] if isinstance(names, str) else names or ()) if name]
 

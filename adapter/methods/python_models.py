@@ -30,7 +30,7 @@ def _import_pandas_api() -> None:
         importlib.import_module("pyspark.pandas")
 
 
-def _check_names(name: str, columns: Sequence[str]) -> None:
+def _check_column_names(name: str, columns: Sequence[str]) -> None:
     if (reserved := reserved_name(columns)) is not None:
         raise DbtRuntimeError(f"Model {name}: {reserved}")
 
@@ -48,7 +48,7 @@ def run_python_model(name: str, code: str, session: SparkSession) -> None:
     try:
         exec(
             compile(code, file, "exec"),
-            {"__name__": file, "spark": session, "check_table_names": partial(_check_names, name)},
+            {"__name__": file, "spark": session, "check_table_names": partial(_check_column_names, name)},
         )
     except DbtRuntimeError:
         raise

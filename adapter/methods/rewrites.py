@@ -78,7 +78,9 @@ class RewriteMethods(metaclass=AdapterMeta):
 
 def _check(node: Any) -> None:
     try:
-        asked = rewrite_configs.asked_for({name: node.config.get(name) for name in rewrite_configs.NAMES})
+        asked = rewrite_configs.requested_rewrites(
+            {name: node.config.get(name) for name in rewrite_configs.NAMES}
+        )
     except QueryError as problem:
         raise QueryError(f"Model {node.name}: {problem}") from problem
     materialized = node.config.get("materialized")

@@ -30,7 +30,7 @@ def stage(table: agate.Table, view: str, session: SparkSession) -> None:
     session.createDataFrame(rows, schema).createOrReplaceTempView(view)
 
 
-def note(table: IcebergTable, definition: str) -> None:
+def record_definition(table: IcebergTable, definition: str) -> None:
     """Notes with a seed's table how it is defined."""
     table.set_properties({_DEFINITION: _digest(definition)})
 

@@ -173,7 +173,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
             known = streaming.known_in_batch(sql, graph, model, self.environment)
-            planned = streaming.batch_text(sql, self._asks(), known)
+            planned = streaming.batch_text(sql, self._query_runner(), known)
         return self.typed(planned, sql)
 
     @available.parse(lambda *arguments, **named: "")
@@ -190,7 +190,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
             known = streaming.known_in_batch(sql, graph, model, self.environment)
-            planned = streaming.standing_text(sql, self._asks(), known)
+            planned = streaming.standing_text(sql, self._query_runner(), known)
         return self.typed(planned, sql)
 
     @available.parse(lambda *arguments, **named: "")
@@ -211,7 +211,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         with streaming.sentences():
             return ranks.with_windows_written_out(self.standing_text(sql, graph, model))
 
-    def _asks(self) -> QueryRunner:
+    def _query_runner(self) -> QueryRunner:
         return streaming.asks(self.environment, self.config.credentials.project_root)  # type: ignore[attr-defined]
 
     def typed(self, planned: str, sql: str) -> str:
@@ -244,7 +244,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         except DbtRuntimeError:
             # Spark refuses some queries that the planner accepts, such as grouping_id() with names.
             with streaming.sentences():
-                planned = streaming.batch_text(sql, self._asks())
+                planned = streaming.batch_text(sql, self._query_runner())
             if planned == sql:
                 raise
             handle.execute(planned)
@@ -281,7 +281,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             CompilationError: a config or the text is invalid.
             DbtRuntimeError: a source can't be read from its beginning.
         """
-        with self._noted_if_it_fails(model), streaming.sentences():
+        with self._publishing_failure(model), streaming.sentences():
             stream_node.config(model)
             described = stream_node.model(model, self.environment)
             owner.check(self.environment.session(), described)
@@ -337,7 +337,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         """
         if self._is_empty_run():
             return None
-        with self._noted_if_it_fails(model), streaming.sentences():
+        with self._publishing_failure(model), streaming.sentences():
             program = streaming.program(model, self._plan(model, sql, graph))
             described = stream_node.model(model, self.environment, program, graph=graph)
             gives = {column.name: column.dtype for column in self.query_columns(sql)}
@@ -433,17 +433,17 @@ class StreamingMethods(metaclass=AdapterMeta):
             return described(None if gives is None else self.check_columns(model, sql, graph))
 
         project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
-        with self._noted_if_it_fails(model), streaming.sentences():
+        with self._publishing_failure(model), streaming.sentences():
             streamed, program = described(gives)
             trigger = streaming.interval(stream_node.config(model), program)
             prepared = preparation.Prepared(streamed, program, trigger)
             if preparation.hand_over(model["unique_id"], prepared):
                 self.environment.declared.make_mentioned(sql, project_root)
                 return streaming.StreamResponse("STREAM (ready)", code="STREAM")
-        with health.noted(streamed):
-            return self._take_in(sql, streamed, program, run.flush, replan)
+        with health.publishing_health(streamed):
+            return self._ingest(sql, streamed, program, run.flush, replan)
 
-    def _take_in(
+    def _ingest(
         self,
         sql: str,
         streamed: StreamModel,
@@ -471,11 +471,11 @@ class StreamingMethods(metaclass=AdapterMeta):
             logger.info(note)
         return streaming.response(result)
 
-    def _noted_if_it_fails(self, model: Mapping[str, Any]) -> AbstractContextManager[None]:
+    def _publishing_failure(self, model: Mapping[str, Any]) -> AbstractContextManager[None]:
         """Publishes a failure of the model. The service does so itself for models that it prepares."""
         if preparation.is_preparing():
             return nullcontext()
-        return health.noted_if_it_fails(stream_node.place(model, self.environment))
+        return health.publishing_failure(stream_node.place(model, self.environment))
 
     @available.parse_none
     def kept_running(self, model: Mapping[str, Any], is_asked_for: bool) -> streaming.StreamResponse | None:
@@ -490,7 +490,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         with streaming.sentences():
             if stream_node.config(model).on_running != stream_config.SKIP:
                 return None
-            found = health.kept_elsewhere(stream_node.model(model, self.environment))
+            found = health.running_elsewhere(stream_node.model(model, self.environment))
         if found is None:
             return None
         checksum = (model.get("checksum") or {}).get("checksum")

@@ -51,7 +51,9 @@ def make(relation: str, time: object, key: object, known: Known | None) -> Versi
             f"as_of() over {relation}: its event_time {shown_time(found.event_time)} is a field of a column; select it "
             "as a separate column in a model, and read that."
         )
-    return VersionsInFrom(relation, _column(relation, time), found.event_time, _key(relation, key, found))
+    return VersionsInFrom(
+        relation, _qualified_time(relation, time), found.event_time, _version_key(relation, key, found)
+    )
 
 
 def declared(relation: str, graph: Any) -> str:
@@ -72,7 +74,7 @@ def declared(relation: str, graph: Any) -> str:
     return relation
 
 
-def _key(relation: str, key: object, known: Known) -> tuple[str, ...]:
+def _version_key(relation: str, key: object, known: Known) -> tuple[str, ...]:
     if key is None:
         if not known.key:
             raise QueryError(
@@ -86,7 +88,7 @@ def _key(relation: str, key: object, known: Known) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _column(relation: str, time: object) -> str:
+def _qualified_time(relation: str, time: object) -> str:
     """Returns the quoted path of a column with its relation's name."""
     column: exp.Expr | None = None
     with suppress(SqlglotError):

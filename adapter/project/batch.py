@@ -11,7 +11,7 @@ from typing import Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from ..query.batch.batch_filter import Batch, by_instants, filtered, without_filter
+from ..query.batch.batch_filter import Batch, compare_instants, filtered_relations, without_filter
 from ..query.batch.window_range import Overwriting, StreamExtent, TimesRunner, reads_windows
 from ..query.errors import QueryError
 from ..query.planner import plan_query
@@ -94,7 +94,7 @@ def _check_lists(config: Mapping[str, Any]) -> None:
             raise QueryError(f"config '{key}' is {value!r}; write {instead}, or leave it out.")
 
 
-def unknown(strategy: str) -> QueryError:
+def unknown_strategy(strategy: str) -> QueryError:
     """Returns the error for an unknown strategy."""
     listed = ", ".join(f"'{name}'" for name in STRATEGIES)
     macro = f"get_incremental_{strategy.replace('+', '_')}_sql"
@@ -155,15 +155,15 @@ def overwrite(
         sql = without_filter(sql, (sample.start, sample.end), plan_query.stream_relations(sql))
     overwriting = Overwriting(sql, ask)
     if asked is not None:
-        ends = overwriting.touched(checked(asked))
+        ends = overwriting.touched(nonempty_range(asked))
     elif table is not None:
-        ends = _newest(node["name"], overwriting, table, node["config"].get("lookback"), ask)
+        ends = _newest_windows(node["name"], overwriting, table, node["config"].get("lookback"), ask)
     else:
         ends = WindowRange()
     if table is not None:
-        ends = overwriting.settled(ends, table)
+        ends = overwriting.extended_over_sessions(ends, table)
         check_history(overwriting, ends, table, ask)
-    return _made(overwriting, ends, node, table)
+    return _incremental(overwriting, ends, node, table)
 
 
 def microbatch(
@@ -182,22 +182,22 @@ def microbatch(
     Raises:
         QueryError: a window would span two batches.
     """
-    start, end = (_moment(node["batch"][key]) for key in ("event_time_start", "event_time_end"))
+    start, end = (_parse_time(node["batch"][key]) for key in ("event_time_start", "event_time_end"))
     if node.get("language") == "python":
-        return Incremental(sql, event_time.condition(_time(node), start, end))
+        return Incremental(sql, event_time.condition(_event_time_sql(node), start, end))
     if not reads_windows(sql):
         return _rows_of_batch(node, sql, (start, end), types)
     batch = TimeRange(ranges.micros(start), ranges.micros(end))
     if whole:
         sql = without_filter(sql, (start, end), plan_query.stream_relations(sql))
     # Windows are computed on instants.
-    overwriting = Overwriting(by_instants(sql, (start, end)), ask)
+    overwriting = Overwriting(compare_instants(sql, (start, end)), ask)
     size = node["config"]["batch_size"]
     ends = overwriting.check_batch(batch, getattr(size, "value", size))
-    since = _on_clock(start, overwriting, ask, types) if whole and _is_first(node, batch) else None
+    since = _first_batch_start(start, overwriting, ask, types) if whole and _is_first(node, batch) else None
     if since is not None and since < ranges.micros(start):
         ends = ends.hull(overwriting.touched(TimeRange(since, ranges.micros(start))))
-    return _made(overwriting, ends, node, table)
+    return _incremental(overwriting, ends, node, table)
 
 
 def _is_first(node: Mapping[str, Any], batch: TimeRange) -> bool:
@@ -205,10 +205,12 @@ def _is_first(node: Mapping[str, Any], batch: TimeRange) -> bool:
     begin = node["config"].get("begin")
     if begin is None or batch.since is None or batch.until is None:
         return False
-    return batch.since <= ranges.micros(_moment(begin)) < batch.until
+    return batch.since <= ranges.micros(_parse_time(begin)) < batch.until
 
 
-def _on_clock(start: datetime, overwriting: Overwriting, ask: TimesRunner, types: TypesRunner) -> int:
+def _first_batch_start(
+    start: datetime, overwriting: Overwriting, ask: TimesRunner, types: TypesRunner
+) -> int:
     """Returns the start of the first batch, in microseconds. If a stream's event time is a local time, that is when
     the session's clock shows the start, which is earlier east of UTC."""
     for stream in overwriting.plan.streams:
@@ -224,9 +226,9 @@ def _on_clock(start: datetime, overwriting: Overwriting, ask: TimesRunner, types
 
 def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: TypesRunner) -> Incremental:
     """Plans a batch of a model without windows. Its query raises an error for a row outside the batch."""
-    column, time = node["config"]["event_time"], _time(node)
+    column, time = node["config"]["event_time"], _event_time_sql(node)
     try:
-        found = filtered(sql, batch)
+        found = filtered_relations(sql, batch)
     except QueryError:
         found = []  # Spark may parse what this parser can't
     listed = {name.lower(): kind for name, kind in types(sql).items()}
@@ -242,7 +244,7 @@ def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: Types
         kinds.update(types(f"select {name} from {relation}").values())
     if "timestamp" in kinds and len(kinds) > 1:
         # Some times are instants and some are local times: the session's time zone converts them.
-        sql, instant = by_instants(sql, batch), f"cast({time} as timestamp)"
+        sql, instant = compare_instants(sql, batch), f"cast({time} as timestamp)"
     else:
         instant = time
     condition = event_time.condition(instant, *batch)
@@ -262,7 +264,7 @@ def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: Types
     return Incremental(f"select * from (\n{rewritten}\n)\nwhere {kept}", condition)
 
 
-def checked(span: TimeRange) -> TimeRange:
+def nonempty_range(span: TimeRange) -> TimeRange:
     """Returns the range if it isn't empty.
 
     Raises:
@@ -291,7 +293,7 @@ def check_history(overwriting: Overwriting, ends: WindowRange, table: str, ask: 
         return
     (first,) = ask(query)
     if first is not None and first < oldest:
-        _check_whole(overwriting, oldest, table, ask)
+        _check_complete(overwriting, oldest, table, ask)
         return
     streams = " and ".join(stream.relation.replace("`", "") for stream in overwriting.plan.streams)
     begins = "no row" if first is None else f"no row before {ranges.text(first)}"
@@ -301,7 +303,7 @@ def check_history(overwriting: Overwriting, ends: WindowRange, table: str, ask: 
     )
 
 
-def _check_whole(overwriting: Overwriting, oldest: int, table: str, ask: TimesRunner) -> None:
+def _check_complete(overwriting: Overwriting, oldest: int, table: str, ask: TimesRunner) -> None:
     """Raises if a stream may have lost a part of these windows' rows. A stream without such early rows may never have
     had any."""
     for stream, since in overwriting.reaches_back(oldest).items():
@@ -310,7 +312,7 @@ def _check_whole(overwriting: Overwriting, oldest: int, table: str, ask: TimesRu
             continue
         begins = "no rows" if first is None else f"no row before {ranges.text(first)}"
         advice = _rebuild_advice(None if first is None else stream.after(first))
-        lost = _has_lost(stream, ask)
+        lost = _has_lost_rows(stream, ask)
         if lost:
             raise QueryError(
                 f"{stream.name} has {begins}, and its snapshots show that it has lost rows; but the table has "
@@ -331,7 +333,7 @@ def _rebuild_advice(since: int | None) -> str:
     return f"{later} the table with --full-refresh."
 
 
-def _has_lost(stream: StreamExtent, ask: TimesRunner) -> bool | None:
+def _has_lost_rows(stream: StreamExtent, ask: TimesRunner) -> bool | None:
     """Whether a stream has lost rows; None if unknown, as for a folder, a view or a topic."""
     from pyspark.errors import PySparkException
 
@@ -349,10 +351,10 @@ def _window_before(overwriting: Overwriting, first: int | None, table: str, ask:
     return oldest if oldest is not None and (first is None or oldest <= first) else None
 
 
-def _made(
+def _incremental(
     overwriting: Overwriting, ends: WindowRange, node: Mapping[str, Any], table: str | None
 ) -> Incremental:
-    for name in rewrite_configs.asked_for(node["config"]):
+    for name in rewrite_configs.requested_rewrites(node["config"]):
         raise QueryError(
             f"config '{name}' is for a text that is computed as written, and ranges of windows are planned; leave it out."
         )
@@ -361,7 +363,7 @@ def _made(
     return Incremental(found.sql, found.condition, overwriting.divided(str(table), ends) if iceberg else None)
 
 
-def _newest(
+def _newest_windows(
     name: str, overwriting: Overwriting, table: str, lookback: int | None, ask: TimesRunner
 ) -> WindowRange:
     (newest,) = ask(overwriting.newest(table))
@@ -376,10 +378,10 @@ def _newest(
     return overwriting.touched(overwriting.since(newest, 1 if lookback is None else lookback))
 
 
-def _time(node: Mapping[str, Any]) -> str:
+def _event_time_sql(node: Mapping[str, Any]) -> str:
     """Returns SQL of a model's config event_time."""
     return quote_time(time_name(node["config"]["event_time"]))
 
 
-def _moment(value: Any) -> datetime:
+def _parse_time(value: Any) -> datetime:
     return value if isinstance(value, datetime) else datetime.fromisoformat(str(value))

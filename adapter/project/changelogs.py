@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def with_feeds(
+def with_changelogs(
     spark: SparkSession, known: Mapping[str, Known], tables: Mapping[str, str]
 ) -> Mapping[str, Known]:
     """Adds changelogs, keys and columns with possibly reserved names to what the project declares of relations.
@@ -41,11 +41,14 @@ def with_feeds(
             _check_followed(load(spark, table), relation)
             said = found.get(relation, Known())
             found[relation] = replace(
-                said, key=tuple(json.loads(key)), changes=True, columns=_as_ours(feed.column_names)
+                said,
+                key=tuple(json.loads(key)),
+                changes=True,
+                columns=_reserved_looking_names(feed.column_names),
             )
             continue
         of_table = _load(spark, relation, table)
-        _note_columns(found, relation, of_table)
+        _add_columns(found, relation, of_table)
         if of_table is not None and of_table.property(REPLACED_PROPERTY) is not None:
             if feed is not None:
                 _check_followed(of_table, relation)
@@ -90,22 +93,22 @@ def with_columns(
     spark: SparkSession, known: Mapping[str, Known], tables: Mapping[str, str]
 ) -> Mapping[str, Known]:
     """Adds columns with possibly reserved names to what the project declares of relations. Arguments are those of
-    `with_feeds`."""
+    `with_changelogs`."""
     found = dict(known)
     for relation, table in tables.items():
-        _note_columns(found, relation, load(spark, table))
+        _add_columns(found, relation, load(spark, table))
     return found
 
 
-def _note_columns(found: dict[str, Known], relation: str, table: IcebergTable | None) -> None:
-    if table is not None and (columns := _as_ours(table.column_names)):
+def _add_columns(found: dict[str, Known], relation: str, table: IcebergTable | None) -> None:
+    if table is not None and (columns := _reserved_looking_names(table.column_names)):
         found[relation] = replace(found.get(relation, Known()), columns=columns)
 
 
-def _as_ours(columns: Iterable[str]) -> tuple[str, ...]:
+def _reserved_looking_names(columns: Iterable[str]) -> tuple[str, ...]:
     """Columns whose names could be mistaken for reserved names of generated SQL.
 
-    >>> _as_ours(["id", "window_start", "__row_time", "part"])
+    >>> _reserved_looking_names(["id", "window_start", "__row_time", "part"])
     ('__row_time',)
     """
     return tuple(filter(own_names.may_be_ours, columns))

@@ -18,31 +18,31 @@ def constraints(node: Mapping[str, Any]) -> tuple[Constraint, ...]:
     contract = (node.get("config") or {}).get("contract") or {}
     if not (contract.get("enforced") if isinstance(contract, Mapping) else contract.enforced):
         return ()
-    return tuple(_of_columns(node)) + tuple(_of_model(node))
+    return tuple(_column_constraints(node)) + tuple(_model_constraints(node))
 
 
-def _of_columns(node: Mapping[str, Any]) -> Iterator[Constraint]:
+def _column_constraints(node: Mapping[str, Any]) -> Iterator[Constraint]:
     for name, column in (node.get("columns") or {}).items():
         for each in column.get("constraints") or ():
             if each["type"] == "not_null":
-                yield _not_null(name, bool(column.get("quote")))
+                yield _not_null_constraint(name, bool(column.get("quote")))
             elif each["type"] == "check":
-                yield _check(each)
+                yield _check_constraint(each)
 
 
-def _of_model(node: Mapping[str, Any]) -> Iterator[Constraint]:
+def _model_constraints(node: Mapping[str, Any]) -> Iterator[Constraint]:
     for each in node.get("constraints") or ():
         if each["type"] == "check":
-            yield _check(each)
+            yield _check_constraint(each)
         elif each["type"] == "not_null":
-            yield from map(_not_null, each.get("columns") or ())
+            yield from map(_not_null_constraint, each.get("columns") or ())
 
 
-def _not_null(name: str, reserved: bool = False) -> Constraint:
+def _not_null_constraint(name: str, reserved: bool = False) -> Constraint:
     return Constraint(f"{quote_name(name, reserved)} is null", f"Column {name} must not be null")
 
 
-def _check(constraint: Mapping[str, Any]) -> Constraint:
+def _check_constraint(constraint: Mapping[str, Any]) -> Constraint:
     name = f"{constraint['name']} " if constraint.get("name") else ""
     expression = constraint["expression"]
     return Constraint(f"not ({expression})", f"Constraint {name}is broken: {expression}")

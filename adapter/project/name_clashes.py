@@ -33,7 +33,7 @@ def check(nodes: Iterable[Any]) -> None:
             if other is not None and other is not node:
                 kept = joined([*parts(node.relation_name)[:-1], parts(node.relation_name)[-1] + suffix])
                 raise DbtRuntimeError(
-                    f"{_called(other)} would be built as {other.relation_name}, and Model {node.name} keeps its "
+                    f"{_describe(other)} would be built as {other.relation_name}, and Model {node.name} keeps its "
                     f"{_KEPT[suffix]} in {kept}. Give one of the two another name, or another 'alias' or 'schema'."
                 )
 
@@ -52,5 +52,5 @@ def _name(node: Any) -> tuple[str, ...]:
     return tuple(part.lower() for part in parts(node.relation_name))
 
 
-def _called(node: Any) -> str:
+def _describe(node: Any) -> str:
     return f"{str(node.resource_type).capitalize()} {node.name}"

@@ -11,7 +11,7 @@ from ..util.quoting import shown_time, time_name
 
 
 @dataclass(frozen=True)
-class Said:
+class Declaration:
     """A node's or source's declarations of its table."""
 
     id: str
@@ -21,9 +21,9 @@ class Said:
     known: Known
 
 
-def said(graph: Any) -> dict[str, list[Said]]:
+def declarations(graph: Any) -> dict[str, list[Declaration]]:
     """Returns the declarations of all nodes and sources in dbt's graph, by relation."""
-    found: dict[str, list[Said]] = {}
+    found: dict[str, list[Declaration]] = {}
     for group in ("nodes", "sources"):
         for id, node in (graph or {}).get(group, {}).items():
             relation, config = node.get("relation_name"), node.get("config") or {}
@@ -38,25 +38,25 @@ def said(graph: Any) -> dict[str, list[Said]]:
             time = config.get("event_time")
             says = Known(event_time=time and time_name(time), key=columns, lookup="lookup" in meta)
             name = f"{node.get('source_name')}.{node.get('name')}" if is_source else str(node.get("name"))
-            found.setdefault(relation, []).append(Said(id, name, is_source, says))
+            found.setdefault(relation, []).append(Declaration(id, name, is_source, says))
     return found
 
 
 def known(
-    said: Mapping[str, Sequence[Said]], graph: Any, node: Mapping[str, Any] | None = None
+    said: Mapping[str, Sequence[Declaration]], graph: Any, node: Mapping[str, Any] | None = None
 ) -> dict[str, Known]:
     """Returns the agreed properties of each relation.
 
     Args:
-        said: the result of `said`.
+        said: the result of `declarations`.
         graph: dbt's graph.
         node: the model that reads the relations. If several sources are one table, those that it names count.
     """
-    reads = _reads(graph, node)
+    reads = _ids_read(graph, node)
     return {relation: _agreed(relation, entries, reads) for relation, entries in said.items()}
 
 
-def _agreed(relation: str, entries: Sequence[Said], reads: set[str]) -> Known:
+def _agreed(relation: str, entries: Sequence[Declaration], reads: set[str]) -> Known:
     entries = [each for each in entries if each.id in reads] or entries
     if not all(each.is_source for each in entries):
         # A source may exist only to declare what a model doesn't, or vice versa.
@@ -64,7 +64,7 @@ def _agreed(relation: str, entries: Sequence[Said], reads: set[str]) -> Known:
     first = entries[0]
     for other in entries:
         differ = [
-            f"{what} {_shown(one)} and {_shown(two)}"
+            f"{what} {_value_text(one)} and {_value_text(two)}"
             for what, one, two in (
                 (
                     "event_time",
@@ -82,11 +82,11 @@ def _agreed(relation: str, entries: Sequence[Said], reads: set[str]) -> Known:
     return first.known
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     return "none" if not value else ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _reads(graph: Any, node: Mapping[str, Any] | None) -> set[str]:
+def _ids_read(graph: Any, node: Mapping[str, Any] | None) -> set[str]:
     """Ids of the nodes and sources that a model reads, also through ephemeral models."""
     nodes = (graph or {}).get("nodes", {})
     found: set[str] = set()

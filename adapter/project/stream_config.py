@@ -178,7 +178,7 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         trigger,
         results,
         upsert=results.changes or config.get("output_mode") == "upsert",
-        changelog=_said(config, "changelog", False),
+        changelog=_configured_value(config, "changelog", False),
         changelog_retention=_changelog_retention(config.get("changelog_retention")),
         idle_timeout=_positive(
             config,
@@ -191,14 +191,14 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
             "state_ttl",
             "longer than nothing; write after how long without rows a key may be forgotten, as in '7 days'",
         ),
-        constant_domains=tuple(_said(config, "constant_domains", ())),
+        constant_domains=tuple(_configured_value(config, "constant_domains", ())),
         output_mode=config.get("output_mode"),
         unique_key=(unique,) if isinstance(unique, str) else tuple(unique or ()),
         retention=_retention(config),
-        allow_recompute=_said(config, "allow_recompute", True),
-        on_state_change=_said(config, "on_state_change", MIGRATE),
-        on_new_metric=_said(config, "on_new_metric", FROM_NOW),
-        on_running=_said(config, "on_running", SKIP),
+        allow_recompute=_configured_value(config, "allow_recompute", True),
+        on_state_change=_configured_value(config, "on_state_change", MIGRATE),
+        on_new_metric=_configured_value(config, "on_new_metric", FROM_NOW),
+        on_running=_configured_value(config, "on_running", SKIP),
     )
 
 
@@ -228,7 +228,7 @@ def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
 
 def _watermark(config: Mapping[str, Any]) -> int:
     """Returns the delay of the watermark, in microseconds."""
-    found = intervals.parse(_said(config, "watermark", "0 seconds"), "config 'watermark':")
+    found = intervals.parse(_configured_value(config, "watermark", "0 seconds"), "config 'watermark':")
     if found < 0:
         raise QueryError(
             f"config 'watermark' '{config['watermark']}' is negative; write how far rows may be out of order."
@@ -238,7 +238,7 @@ def _watermark(config: Mapping[str, Any]) -> int:
 
 def _trigger(config: Mapping[str, Any]) -> str | None:
     """Returns the interval between micro-batches; None to read the available input once."""
-    found = _said(config, "trigger", "available_now")
+    found = _configured_value(config, "trigger", "available_now")
     if found == "available_now":
         return None
     if intervals.parse(found, "config 'trigger' (other than 'available_now'):") <= 0:
@@ -272,12 +272,12 @@ def _retention(config: Mapping[str, Any]) -> Retention:
     )
     return Retention(
         max_snapshot_age=defaults.max_snapshot_age if age is None else age,
-        max_snapshots=_said(config, "max_snapshots", defaults.max_snapshots),
+        max_snapshots=_configured_value(config, "max_snapshots", defaults.max_snapshots),
         target_file_size=size(config.get("target_file_size")) or defaults.target_file_size,
     )
 
 
-def _said(config: Mapping[str, Any], key: str, default: Any) -> Any:
+def _configured_value(config: Mapping[str, Any], key: str, default: Any) -> Any:
     """Returns the value of a config, or its default if it is None. An empty value counts as given."""
     value = config.get(key)
     return default if value is None else value

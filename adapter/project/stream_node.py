@@ -22,7 +22,7 @@ from .model_names import label
 
 
 @contextmanager
-def named(node: Mapping[str, Any]) -> Iterator[None]:
+def errors_with_model_name(node: Mapping[str, Any]) -> Iterator[None]:
     """Prefixes query errors with the model's name."""
     try:
         yield
@@ -38,7 +38,7 @@ def config(node: Mapping[str, Any]) -> stream_config.StreamConfig:
     """
     from dbt.artifacts.resources.v1.model import ModelConfig
 
-    with named(node):
+    with errors_with_model_name(node):
         return stream_config.read(
             node["config"], frozenset(field.name for field in fields(ModelConfig)) | {"pre-hook", "post-hook"}
         )

@@ -35,7 +35,7 @@ from ..query.sql.functions import QueryRunner
 from ..query.sql.names import digest, unmarked
 from ..query.windows import emission, expansion, ranges
 from ..query.windows.emission import FINAL, NO_WINDOWS, PASSED_ON
-from ..sources.messages import said
+from ..sources.messages import exception_text
 from ..sources.stream_source import as_written, stream_source
 from ..stream.common.errors import StreamError
 from ..stream.progress import unreadable_rows
@@ -43,7 +43,7 @@ from ..util.macro_stack import AuthorsMacros
 from ..util.redaction import cause_of, without_secrets
 from ..util.text import agreeing, counted, listed
 from . import changelogs, project_relations, stream_config
-from .stream_node import config, in_catalog, named
+from .stream_node import config, errors_with_model_name, in_catalog
 
 if TYPE_CHECKING:
     # Running streams needs PySpark; planning doesn't.
@@ -121,7 +121,7 @@ def sentences() -> Iterator[None]:
         raise DbtRuntimeError(readable(problem)) from cause_of(problem)
     except Exception as problem:
         # If the JVM has already ended, Python reports an error of its socket.
-        if (ended := out_of_memory(said(problem))) is None:
+        if (ended := out_of_memory(exception_text(problem))) is None:
             raise
         raise DbtRuntimeError(ended) from cause_of(problem)
 
@@ -144,7 +144,7 @@ def plan(
         QueryError: it can't be planned, or doesn't match its materialization. The message names the model.
     """
     settings = config(node)
-    with named(node):
+    with errors_with_model_name(node):
         text = rewriting.by_config(sql, node["config"], streaming=True)
         found = plan_query.plan(
             text, known, settings.state_ttl, settings.constant_domains, ask, settings.emission
@@ -155,13 +155,13 @@ def plan(
         materialized = node["config"]["materialized"]
         if not found.shape.get(materialized, True):
             raise QueryError(
-                f"materialized='{materialized}' asks for {_TITLES[materialized]}, found {_found(found)}; "
-                f"{_instead(materialized, sql)}use materialized='streaming_table'."
+                f"materialized='{materialized}' asks for {_TITLES[materialized]}, found {_describe_result(found)}; "
+                f"{_materialization_advice(materialized, sql)}use materialized='streaming_table'."
             )
         return replace(found, text=_digest(sql, node["config"]))
 
 
-def _instead(materialized: str, sql: str) -> str:
+def _materialization_advice(materialized: str, sql: str) -> str:
     """Returns advice to make a query match its materialization; empty if there is none."""
     if materialized != "topn" or not plan_query.ranks_rows(sql):
         return ""
@@ -183,8 +183,10 @@ def plan_in_run(
     Raises:
         QueryError: as in `plan`, or rows of a table are updated and it has no changelog.
     """
-    with named(node):
-        read = changelogs.with_feeds(environment.session(), known(graph, node=node), tables(sql, environment))
+    with errors_with_model_name(node):
+        read = changelogs.with_changelogs(
+            environment.session(), known(graph, node=node), tables(sql, environment)
+        )
     return plan(node, sql, read, asks(environment, project_root))
 
 
@@ -200,7 +202,7 @@ def plan_as_in_run(
     Raises:
         QueryError: it can't be planned, as in `plan`.
     """
-    with named(node):
+    with errors_with_model_name(node):
         read = changelogs.with_columns(environment.session(), known, tables(sql, environment))
     return plan(node, sql, read, asks(environment, project_root))
 
@@ -226,9 +228,9 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
         QueryError: a config is wrong, or requires what the query can't give. The message names the model.
     """
     settings = config(node)
-    with named(node):
+    with errors_with_model_name(node):
         interval(settings, found)
-        found = _keyed(found, settings)
+        found = _with_unique_key(found, settings)
         made = generate.program(found, settings.emission, settings.upsert, settings.state_ttl)
         if not needs_time(made):
             made = replace(made, inputs=tuple(replace(each, needs_time=False) for each in made.inputs))
@@ -252,7 +254,7 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
         return replace(made, upsert=replace(made.upsert, key=settings.unique_key, certain=False))
 
 
-def _keyed(found: Plan, settings: stream_config.StreamConfig) -> Plan:
+def _with_unique_key(found: Plan, settings: stream_config.StreamConfig) -> Plan:
     """Returns the plan with the key of config unique_key, if its result is updating."""
     if not settings.unique_key or not found.dataflow.root.relation.changes:
         return found
@@ -272,7 +274,7 @@ def operator_tree(
         watermark=settings.watermark,
         changelog=settings.changelog,
     )
-    tree = build.tree(_keyed(found, settings), made, asked)
+    tree = build.tree(_with_unique_key(found, settings), made, asked)
     shown: Explanation = with_texts(tree, lambda text: as_written(unmarked(text)))
     return shown
 
@@ -400,7 +402,7 @@ def known(
     Raises:
         QueryError: an upstream model can't be planned.
     """
-    said = project_relations.said(graph)
+    said = project_relations.declarations(graph)
     changing: dict[str, Known] = {}
 
     def read_by(node: Mapping[str, Any] | None) -> dict[str, Known]:
@@ -438,10 +440,10 @@ def known_in_batch(
     if not versioned:
         return found
     read = {relation: table for relation, table in tables(sql, environment).items() if relation in versioned}
-    return changelogs.with_feeds(environment.session(), found, read)
+    return changelogs.with_changelogs(environment.session(), found, read)
 
 
-def _found(plan: Plan) -> str:
+def _describe_result(plan: Plan) -> str:
     kinds = [
         f"{'a GROUP BY over ' if hasattr(s, 'metrics') else 'rows of '}{s.window.kind}()"
         for s in plan.dataflow.windowed

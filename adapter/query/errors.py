@@ -15,7 +15,7 @@ class QueryError(Exception):
         return as_written(super().__str__())
 
 
-class NotMeant(QueryError):
+class UnintendedQueryError(QueryError):
     """Raised for a query that is valid, but hardly does what its author intended."""
 
 
@@ -24,9 +24,9 @@ class NotInStages(QueryError):
     refusal is the one that is reported."""
 
 
-class Unkeyed(QueryError):
+class MissingKeyError(QueryError):
     """Raised if the columns that identify a row aren't all in the select list."""
 
 
-class Unbounded(QueryError):
+class UnboundedStateError(QueryError):
     """Raised if nothing bounds the state of a query."""

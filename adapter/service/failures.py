@@ -97,7 +97,7 @@ def classify(problem: BaseException) -> Failure:
     links = list(chain(problem, with_hidden=False))
     if any(isinstance(link, TransientError) or is_held_elsewhere(_text_of(link)) for link in links):
         return Failure.TRANSIENT
-    foreign = [link for link in links if not _is_ours(link)]
+    foreign = [link for link in links if not _is_own_message(link)]
     found = classify_text("\n".join(map(_text_of, foreign)))
     if found is not None:
         return found
@@ -107,7 +107,7 @@ def classify(problem: BaseException) -> Failure:
     return Failure.PERMANENT if explained or not foreign else Failure.TRANSIENT
 
 
-def _is_ours(link: BaseException) -> bool:
+def _is_own_message(link: BaseException) -> bool:
     """Returns whether the text of an exception was written by this package.
 
     A `PreparationError` quotes dbt; it counts as ours if the exception that dbt caught is known, as then that one decides.

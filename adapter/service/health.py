@@ -68,7 +68,7 @@ class Health:
         if not self.is_alive:
             return self
         here = self.host == socket.gethostname()
-        if (not here or _is_there(self.pid)) and now - self.heartbeat <= _MISSED * self.every:
+        if (not here or _process_exists(self.pid)) and now - self.heartbeat <= _MISSED * self.every:
             return self
         ended = f"Process {self.pid} on {self.host}, which ran it, ended without a word; it was {self.state} then."
         error = f"{ended} The error before that: {self.last_error}" if self.last_error else ended
@@ -112,7 +112,7 @@ def read_health(model: StreamModel, now: float | None = None) -> Health | None:
         return None  # written by another version; health is only displayed
 
 
-def kept_elsewhere(model: StreamModel) -> Health | None:
+def running_elsewhere(model: StreamModel) -> Health | None:
     """Returns the health of a model that ``dbt-stream run`` in another process supervises, else None."""
     found = None if owner.problem(model) else read_health(model)
     if found is None or not found.is_alive or found.by != SERVICE:
@@ -193,9 +193,9 @@ def write_health(storage: Storage, path: str, health: Health, beat: float) -> No
 
 
 @contextmanager
-def noted(model: StreamModel) -> Iterator[None]:
+def publishing_health(model: StreamModel) -> Iterator[None]:
     """Publishes the health of a model while ``dbt run`` catches up with its sources, and the outcome afterwards."""
-    if _is_kept(model):
+    if _is_running(model):
         # Another run is in progress; this one is about to be refused.
         yield
         return
@@ -214,14 +214,14 @@ def noted(model: StreamModel) -> Iterator[None]:
 
 
 @contextmanager
-def noted_if_it_fails(model: StreamModel) -> Iterator[None]:
+def publishing_failure(model: StreamModel) -> Iterator[None]:
     """Publishes a failure of ``dbt run`` before it starts a model's stream."""
     try:
         yield
     except Exception as problem:
         with suppress(Exception):
             health = _failed(model, problem)
-            if health is not None and owner.problem(model) is None and not _is_kept(model):
+            if health is not None and owner.problem(model) is None and not _is_running(model):
                 writer = publisher(model.storage)
                 writer.publish(model.health, health)
                 writer.settle(5)
@@ -233,13 +233,13 @@ def _failed(model: StreamModel, problem: Exception) -> Health | None:
     return None if error == CANCELLED else Health(model.name, FAILED, time.time(), error, by=ONCE)
 
 
-def _is_kept(model: StreamModel) -> bool:
+def _is_running(model: StreamModel) -> bool:
     """Returns whether another run of a model is in progress, in this process or another one."""
     found = read_health(model)
     return found is not None and found.is_alive
 
 
-def _is_there(pid: int) -> bool:
+def _process_exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

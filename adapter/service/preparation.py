@@ -141,7 +141,7 @@ class Preparer:
             if outcome.name not in left:
                 return
             left.discard(outcome.name)
-            self._put(outcome.name, outcome.prepared or _error(outcome))
+            self._set_result(outcome.name, outcome.prepared or _error(outcome))
 
         try:
             self._run(names, note)
@@ -149,9 +149,9 @@ class Preparer:
         except Exception as raised:
             problem = raised
         for name in left:
-            self._put(name, problem)
+            self._set_result(name, problem)
 
-    def _put(self, name: str, found: Prepared | BaseException) -> None:
+    def _set_result(self, name: str, found: Prepared | BaseException) -> None:
         with self._changed:
             self._found[name] = found
             self._changed.notify_all()

@@ -99,7 +99,7 @@ class RunningModels:
         except PreparationError as problem:
             missing = sorted(name for name in stream.upstream if self._streams[name].model is None)
             if isinstance(problem, SkippedError) or (missing and "TABLE_OR_VIEW_NOT_FOUND" in str(problem)):
-                raise NotReady(_waits_for(missing)) from problem
+                raise NotReady(_waiting_reason(missing)) from problem
             raise
         if prepared is None:
             return None
@@ -166,10 +166,10 @@ def _batch(stream: RunningModel) -> object:
     return None if found is None else (found["batch"], found["flush"])
 
 
-def _waits_for(missing: Sequence[str]) -> str:
+def _waiting_reason(missing: Sequence[str]) -> str:
     """Returns the reason why a model can't start, given the models it reads that have no table.
 
-    >>> _waits_for(["orders", "clicks"])
+    >>> _waiting_reason(["orders", "clicks"])
     'It reads orders and clicks: no table yet.'
     """
     if not missing:

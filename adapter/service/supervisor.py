@@ -149,7 +149,7 @@ class Supervisor:
             if not each.is_over:
                 each.attempt = None
                 each.last_error = error
-                self._become(each, FAILED)
+                self._set_state(each, FAILED)
 
     def health(self, name: str) -> Health:
         """Returns the health of a model."""
@@ -183,7 +183,7 @@ class Supervisor:
             each.lacks_table = False
             # A restarted model stays `RESTARTING` until it has committed or caught up: it may fail again.
             if each.in_a_row == 0 or attempt.has_committed or attempt.phase == RUNNING:
-                self._become(each, attempt.phase)
+                self._set_state(each, attempt.phase)
         if attempt.phase == RUNNING and self.policy.is_reset(self.clock.elapsed() - each.started):
             each.in_a_row, each.last_error = 0, None
         if not is_over:
@@ -204,7 +204,7 @@ class Supervisor:
             each.lacks_table = True
             each.due = self.clock.elapsed() + (RestartPolicy(longest=30).pause(each.in_a_row) or 0.0)
             each.in_a_row += 1
-            self._become(each, WAITING)
+            self._set_state(each, WAITING)
             if is_news:
                 self.say(f"{each.name}: waiting. {error}")
             return
@@ -213,7 +213,7 @@ class Supervisor:
         pause = self.policy.pause(each.in_a_row) if is_transient else None
         if pause is None:
             given_up = each.in_a_row if is_transient else 0
-            self._become(each, FAILED)
+            self._set_state(each, FAILED)
             after = f" Given up after {counted(given_up, 'restart')}." if given_up else ""
             self.say(f"{each.name}: failed. {error}{after}")
             if self.fail_fast:
@@ -223,7 +223,7 @@ class Supervisor:
         each.in_a_row += 1
         each.restarts += 1
         each.due = self.clock.elapsed() + pause
-        self._become(each, RESTARTING)
+        self._set_state(each, RESTARTING)
         self.say(
             f"{each.name}: restarts in {pause:.0f} s ({counted(each.in_a_row, 'time')} in a row). {error}"
         )
@@ -233,16 +233,16 @@ class Supervisor:
         left = [each for each in self.models.values() if not each.is_over]
         if left and all(each.lacks_table and each.attempt is None for each in left):
             for each in left:
-                self._become(each, FAILED)
+                self._set_state(each, FAILED)
                 self.say(f"{each.name}: failed. {each.last_error}")
 
     def _end(self, each: Supervised) -> None:
         """Marks a model as stopped, or as failed if it hasn't recovered from its last error."""
         is_failing = each.state == RESTARTING or each.lacks_table
-        self._become(each, FAILED if is_failing else STOPPED)
+        self._set_state(each, FAILED if is_failing else STOPPED)
         self.say(f"{each.name}: stopped{', before it had recovered' if is_failing else ''}")
 
-    def _become(self, each: Supervised, state: str) -> None:
+    def _set_state(self, each: Supervised, state: str) -> None:
         if each.state != state:
             each.state, each.since = state, self.clock.now()
 

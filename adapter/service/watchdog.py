@@ -49,22 +49,22 @@ class Watchdog:
             executors: the number of executors, or None if Spark runs in local mode.
         """
         for name, activity in activities.items():
-            lasted = self._lasted(name, activity, now)
+            lasted = self._seconds_unchanged(name, activity, now)
             if activity is None or lasted < self.stalled:
                 if self.notes.pop(name, None):
                     self.say(f"{name}: makes progress again.")
                 continue
-            self.notes[name] = f"no progress for {_span(lasted)}: {activity[0]}"
+            self.notes[name] = f"no progress for {_duration_text(lasted)}: {activity[0]}"
             if self._is_due(name, lasted, self.stalled):
                 self.say(f"{name}: {self.notes[name]}.")
         is_lacking = executors == 0 and any(activities.values())
-        lasted = self._lasted("", ("", 0) if is_lacking else None, now)
+        lasted = self._seconds_unchanged("", ("", 0) if is_lacking else None, now)
         if is_lacking and lasted >= NO_EXECUTORS and self._is_due("", lasted, NO_EXECUTORS):
             self.say(
-                f"The cluster has had no executors for {_span(lasted)}; models with rows to read wait for them."
+                f"The cluster has had no executors for {_duration_text(lasted)}; models with rows to read wait for them."
             )
 
-    def _lasted(self, name: str, what: object, now: float) -> float:
+    def _seconds_unchanged(self, name: str, what: object, now: float) -> float:
         spell = self._spells.get(name)
         if spell is None or spell.what != what:
             spell = self._spells[name] = _Spell(what, now, 0.0)
@@ -78,5 +78,5 @@ class Watchdog:
         return True
 
 
-def _span(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"

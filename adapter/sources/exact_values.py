@@ -189,7 +189,7 @@ class ExactValues:
                 for name, part in kind.parts.items()
             ]
             return f"({' or '.join(each for each in found if each != 'false') or 'false'})"
-        found = [_each(kind, kind, value=value, text=text, depth=depth, of_one=self._is_misread)]
+        found = [_replace_elements(kind, kind, value=value, text=text, depth=depth, of_one=self._is_misread)]
         values = found[0] if kind.name == "array" else f"map_values({found[0]})"
         return f"coalesce(exists({values}, __q -> __q), false)"
 
@@ -222,7 +222,8 @@ class ExactValues:
                 (part,) = kind.parts.values()
                 return self._corrected(part, checked, value, text, depth)
 
-            return f"coalesce({_each(kind, checked, value=value, text=text, depth=depth, of_one=inner)}, {value})"
+            replaced = _replace_elements(kind, checked, value=value, text=text, depth=depth, of_one=inner)
+            return f"coalesce({replaced}, {value})"
         if kind.name == _TEXT:
             return f"if({_is_whole(value)} or {text} is null, {value}, {text})"
         return f"if({self._is_misread(kind, value, text, depth)}, null, {value})"
@@ -236,7 +237,7 @@ def _is_whole(value: str) -> str:
     return f"startswith({value}, '{{') or startswith({value}, '[')"
 
 
-def _each(
+def _replace_elements(
     kind: ColumnType,
     checked: ColumnType,
     value: str,

@@ -74,10 +74,10 @@ _OF = {
 }
 
 
-def misspelt(format: str, options: Iterable[str]) -> Mapping[str, str]:
+def misspelt_options(format: str, options: Iterable[str]) -> Mapping[str, str]:
     """Returns option → known option with the most similar name, for options that the format doesn't have.
 
-    >>> misspelt("csv", ["Header", "maxFilesPerTriger", "seperator", "fs.s3a.access.key", "vendorsOwn", "rowTag"])
+    >>> misspelt_options("csv", ["Header", "maxFilesPerTriger", "seperator", "fs.s3a.access.key", "vendorsOwn", "rowTag"])
     {'maxFilesPerTriger': 'maxFilesPerTrigger'}
     """
     texts = "" if format in ("parquet", "orc", "avro") else _OF_TEXTS
@@ -101,13 +101,13 @@ groupIdPrefix includeHeaders"""
 _READ_BY = {"iceberg": _OF_TABLES, "kafka": _OF_KAFKA}
 
 
-def unread(format: str, options: Iterable[str]) -> Mapping[str, Sequence[str]]:
+def unread_options(format: str, options: Iterable[str]) -> Mapping[str, Sequence[str]]:
     """Returns option → the options that a stream of the format reads, the most similar first, for those that it
     doesn't read. Empty for file formats: what Spark reads there depends on more than the format.
 
-    >>> sorted(unread("iceberg", ["branch", "Streaming-Max-Rows-Per-Micro-Batch"]))
+    >>> sorted(unread_options("iceberg", ["branch", "Streaming-Max-Rows-Per-Micro-Batch"]))
     ['branch']
-    >>> unread("kafka", ["kafka.group.id", "maxOffsetPerTrigger"])["maxOffsetPerTrigger"][0]
+    >>> unread_options("kafka", ["kafka.group.id", "maxOffsetPerTrigger"])["maxOffsetPerTrigger"][0]
     'maxOffsetsPerTrigger'
     """
     known = {name.lower(): name for name in _READ_BY.get(format, "").split()}

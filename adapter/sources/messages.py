@@ -72,7 +72,7 @@ def without_internal_names(text: str) -> str:
     return _INTERNAL.sub("", text)
 
 
-def said(problem: BaseException) -> str:
+def exception_text(problem: BaseException) -> str:
     """Returns the text of an exception. A Java exception queries the JVM for it; if that has ended, the text says so."""
     try:
         return str(problem)
@@ -98,7 +98,7 @@ def is_lost(text: str) -> bool:
     return _LOST.search(text) is not None
 
 
-def problem(options: Mapping[str, str], value_format: str | None, schema: str | None) -> str | None:
+def options_problem(options: Mapping[str, str], value_format: str | None, schema: str | None) -> str | None:
     """Returns what is wrong with the options of a Kafka source; None if they are valid."""
     given = {name.lower() for name in options}
     if "kafka.bootstrap.servers" not in given or not given.intersection(_WHERE):

@@ -33,7 +33,7 @@ def schema_name(source: str, identity: str, reads: object) -> str:
     >>> schema_name("raw", "shop.raw.orders", {"path": "/eu"})
     'dbt_source_raw_b46e9032_b3e110bc'
     """
-    return f"{PREFIX}{_plain(source)}_{_digest(identity)}_{_digest(json.dumps(reads, sort_keys=True))}"
+    return f"{PREFIX}{_catalog_safe(source)}_{_digest(identity)}_{_digest(json.dumps(reads, sort_keys=True))}"
 
 
 def table_name(schema: str, table: str) -> str:
@@ -42,7 +42,7 @@ def table_name(schema: str, table: str) -> str:
     >>> table_name("dbt_source_raw_e86b3f81_78ae1ed6", "my orders")
     '`spark_catalog`.`dbt_source_raw_e86b3f81_78ae1ed6`.`my_orders`'
     """
-    return f"`{CATALOG}`.`{schema}`.`{_plain(table, 100)}`"
+    return f"`{CATALOG}`.`{schema}`.`{_catalog_safe(table, 100)}`"
 
 
 def schemas_in(text: str) -> Iterable[str]:
@@ -77,7 +77,7 @@ def renamed(text: str, name_of: Callable[[str], str | None]) -> str:
     return _TABLE.sub(lambda found: name_of(found["source"]) or found[0], text) if PREFIX in text else text
 
 
-def _plain(name: str, longest: int = _LONGEST) -> str:
+def _catalog_safe(name: str, longest: int = _LONGEST) -> str:
     """A name in characters that any catalog accepts."""
     return re.sub(r"\W", "_", name, flags=re.ASCII).lower()[:longest]
 

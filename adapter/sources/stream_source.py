@@ -116,7 +116,7 @@ class DeclaredSource:
             schema=schema,
             event_time=event_time,
             value_format=value_format,
-            unique_key=_names(name, config.get("unique_key")),
+            unique_key=_key_columns(name, config.get("unique_key")),
             on_error=_on_error(name, kind, config.get("on_error"), options),
         )
 
@@ -141,7 +141,7 @@ def _format(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise DbtRuntimeError(f"Source {name}: 'format' must be a name such as parquet, not {value!r}.")
     if value.lower() not in (ICEBERG, KAFKA, *FILE_FORMATS):
-        raise DbtRuntimeError(f"Source {name}: {_unknown(value)}")
+        raise DbtRuntimeError(f"Source {name}: {_unknown_format(value)}")
     return value.lower()
 
 
@@ -155,7 +155,7 @@ def _options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str
     profile_connections.warn_of_secrets(name, given)
     found = profile_connections.below(
         profile_connections.options_of(name, config.get("connection")),
-        {str(key): _text(value) for key, value in given.items() if value is not None},
+        {str(key): _option_text(value) for key, value in given.items() if value is not None},
     )
     if (path := config.get("path")) is not None:
         found["path"] = str(path)
@@ -165,12 +165,12 @@ def _options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str
             raise DbtRuntimeError(
                 f"Source {name}: the format {shown} needs a 'path' under 'options': the folder of its files."
             )
-        for option, like in file_options.misspelt(format, found).items():
+        for option, like in file_options.misspelt_options(format, found).items():
             raise DbtRuntimeError(
                 f"Source {name}: '{option}' under 'options' is no option of the format {shown}; did you mean '{like}'?"
             )
-    for option, known in file_options.unread(format, found).items():
-        raise DbtRuntimeError(f"Source {name}: {_unread(format, option, known)}")
+    for option, known in file_options.unread_options(format, found).items():
+        raise DbtRuntimeError(f"Source {name}: {_unread_option(format, option, known)}")
     # Spark's other XML parser returns the whole file for an unreadable record.
     return {"useLegacyXMLParser": "true", **found} if format == "xml" else found
 
@@ -180,7 +180,7 @@ def _check_columns(
 ) -> None:
     """Raises if columns are declared that a source of this format can't have."""
     if format == KAFKA:
-        if problem := messages.problem(options, value_format, schema):
+        if problem := messages.options_problem(options, value_format, schema):
             raise DbtRuntimeError(f"Source {name}: {problem}")
     elif value_format is not None:
         raise DbtRuntimeError(f"Source {name}: 'value_format' is for Kafka's messages; leave it out.")
@@ -224,7 +224,7 @@ def _on_error(name: str, format: str | None, value: Any, options: Mapping[str, s
 _TABLES = {"delta": "Delta", "hudi": "Hudi"}
 
 
-def _unknown(format: str) -> str:
+def _unknown_format(format: str) -> str:
     """Returns why streams can't have a format, and what to write instead."""
     formats = (ICEBERG, KAFKA, *FILE_FORMATS)
     known = f"Formats are {', '.join(formats)}."
@@ -245,7 +245,7 @@ _OF_BATCH = {
 }
 
 
-def _unread(format: str, option: str, known: Sequence[str]) -> str:
+def _unread_option(format: str, option: str, known: Sequence[str]) -> str:
     """Returns why a stream of a format doesn't read an option, and what to write instead."""
     what = "an Iceberg table" if format == "iceberg" else "Kafka"
     why = _OF_BATCH.get(option.lower()) if format == "iceberg" else None
@@ -285,7 +285,7 @@ def _without_lengths(schema: str) -> str:
     return _OF_LENGTH.sub(lambda found: "STRING" if found[1] else found[0], schema)
 
 
-def _names(name: str, value: Any) -> tuple[str, ...]:
+def _key_columns(name: str, value: Any) -> tuple[str, ...]:
     """Returns the key columns of a source; empty if it declares none."""
     if value is None:
         return ()
@@ -301,7 +301,7 @@ def _names(name: str, value: Any) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _text(value: Any) -> str:
+def _option_text(value: Any) -> str:
     """A value in the form of Spark's options."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 

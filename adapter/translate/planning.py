@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment
 
 from ..project import as_of, streaming
-from ..query.errors import QueryError, Unbounded
+from ..query.errors import QueryError, UnboundedStateError
 from ..query.frontend.streams import Known
 from ..query.windows import expansion, window_arguments, windows
 from .errors import Note
@@ -148,7 +148,7 @@ class _Planned:
         if refused is None:
             config |= given
             return found
-        if not isinstance(refused.__cause__, Unbounded):
+        if not isinstance(refused.__cause__, UnboundedStateError):
             raise refused
         lasting = given or {"state_ttl": _TTL}
         for fixed in ({}, given) if given else ({},):

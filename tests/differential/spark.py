@@ -166,7 +166,7 @@ class Laboratory:
         known = {**planning.KNOWN, UPSTREAM: Known(event_time=time_column)}
         if first.program.upsert is not None and not first.has_changes():
             return None
-        found = dict(changelogs.with_feeds(self.spark, known, {UPSTREAM: first.model.target}))
+        found = dict(changelogs.with_changelogs(self.spark, known, {UPSTREAM: first.model.target}))
         program = planning.planned(case.model, known=found, ask=asks(self.spark))
         return Streamed(self, case.model, program, first.model.target)
 

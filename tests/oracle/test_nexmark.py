@@ -137,7 +137,7 @@ def test_a_stream_has_the_rows_of_batch(laboratory: Laboratory, name: str) -> No
     ttl = None
     try:
         program = generate.program(plan_query.plan(text, known))
-    except plan_query.Unbounded:
+    except plan_query.UnboundedStateError:
         ttl = DAY
         program = generate.program(plan_query.plan(text, known, ttl), ttl=ttl)
     listed = [item.alias_or_name for item in plan_query.parse(text).expressions]

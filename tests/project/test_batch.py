@@ -47,7 +47,7 @@ def sentence(call: Any) -> str:
 
 
 def test_a_strategy_that_doesnt_exist() -> None:
-    assert str(batch.unknown("window+overwrit")) == (
+    assert str(batch.unknown_strategy("window+overwrit")) == (
         "incremental_strategy 'window+overwrit' is unknown. Built in are 'append', 'merge', 'delete+insert', "
         "'insert_overwrite', 'window_overwrite', 'microbatch'; one of your own needs a macro "
         "get_incremental_window_overwrit_sql."
@@ -114,7 +114,7 @@ def test_rewrites_are_for_a_text_as_it_stands() -> None:
 @pytest.mark.parametrize(("end", "what"), [(HOUR, "empty"), (0, "the wrong way round")])
 def test_a_range_that_holds_nothing(end: int, what: str) -> None:
     start, until = "1970-01-01 01:00:00", f"1970-01-01 0{end // HOUR}:00:00"
-    assert sentence(lambda: batch.checked(TimeRange(HOUR, end))) == (
+    assert sentence(lambda: batch.nonempty_range(TimeRange(HOUR, end))) == (
         f"The range from {start} to {until} is {what}; its end must be after its start."
     )
 

@@ -9,7 +9,13 @@ import pytest
 from dbt_common.exceptions import CompilationError, DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment.storage import Storage, StorageError
-from dbt.adapters.spark_streaming.query.errors import NotInStages, NotMeant, QueryError, Unbounded, Unkeyed
+from dbt.adapters.spark_streaming.query.errors import (
+    MissingKeyError,
+    NotInStages,
+    QueryError,
+    UnboundedStateError,
+    UnintendedQueryError,
+)
 from dbt.adapters.spark_streaming.service.failures import Failure, classify
 from dbt.adapters.spark_streaming.service.preparation import PreparationError
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError, TransientError, explain
@@ -124,17 +130,17 @@ OUTAGES = (
 SENTENCES = (
     StreamError,
     QueryError,
-    NotMeant,
+    UnintendedQueryError,
     NotInStages,
-    Unbounded,
-    Unkeyed,
+    UnboundedStateError,
+    MissingKeyError,
     CompilationError,
     DbtRuntimeError,
     StorageError,
 )
 # Exceptions that no user gets, for a caller handles them; ProjectError ends a command, NotReady waits.
-HANDLED = "Unclear ProjectError NotMergeable ValueError TwoTypesError RuntimeError AttributeError AssertionError Widened"
-HANDLED += " SharedFolder NotReady Moved FailPointError Untranslatable"
+HANDLED = "UnknownLineage ProjectError NotMergeable ValueError TwoTypesError RuntimeError AttributeError AssertionError"
+HANDLED += " Widened SharedFolder NotReady Moved FailPointError Untranslatable"
 TRANSIENT = "SchemaChanged TransientError _Overtaken _Beyond DbtDatabaseError"
 
 

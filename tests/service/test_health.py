@@ -18,10 +18,10 @@ from dbt.adapters.spark_streaming.service.health import (
     ALIVE,
     Health,
     Publisher,
-    kept_elsewhere,
-    noted,
-    noted_if_it_fails,
+    publishing_failure,
+    publishing_health,
     read_health,
+    running_elsewhere,
     write_health,
 )
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
@@ -89,26 +89,26 @@ def test_a_file_that_is_not_ours_says_nothing(model: StreamModel) -> None:
 
 
 def test_a_plain_run_notes_how_it_went(model: StreamModel) -> None:
-    with noted(model):
+    with publishing_health(model):
         time.sleep(0.2)
         assert (read_health(model) or pytest.fail()).state == "catching_up"
     assert (read_health(model) or pytest.fail()).state == "stopped"
-    with pytest.raises(RuntimeError), noted(model):
+    with pytest.raises(RuntimeError), publishing_health(model):
         raise RuntimeError("bad row; password=geheim1")
     failed = read_health(model) or pytest.fail()
     assert (failed.state, failed.last_error) == ("failed", "bad row; password=***")
-    with noted(model):
+    with publishing_health(model):
         pass
     cleared = read_health(model) or pytest.fail()
     assert (cleared.state, cleared.last_error, cleared.by) == ("stopped", None, "dbt run")
-    with pytest.raises(RuntimeError), noted_if_it_fails(model):
+    with pytest.raises(RuntimeError), publishing_failure(model):
         raise RuntimeError("it doesn't compile")
     assert (read_health(model) or pytest.fail()).state == "failed"
 
 
 def test_a_run_that_somebody_cancels_has_not_failed(model: StreamModel) -> None:
     for problem in (RuntimeError("Cancelled."), KeyboardInterrupt()):
-        with pytest.raises(type(problem)), noted(model):
+        with pytest.raises(type(problem)), publishing_health(model):
             raise problem
         assert (read_health(model) or pytest.fail()).state == "stopped"
 
@@ -116,7 +116,7 @@ def test_a_run_that_somebody_cancels_has_not_failed(model: StreamModel) -> None:
 def test_a_run_that_is_refused_leaves_what_the_other_one_says(model: StreamModel) -> None:
     going = Health("views", "running", 100.0)
     write_health(model.storage, model.health, going, 15.0)
-    for block in (noted(model), noted_if_it_fails(model)):
+    for block in (publishing_health(model), publishing_failure(model)):
         with pytest.raises(RuntimeError), block:
             raise RuntimeError("another run of it is in progress")
     assert (read_health(model) or pytest.fail()).state == "running"
@@ -133,7 +133,7 @@ def test_who_keeps_a_model(model: StreamModel) -> None:
         (replace(other, pid=dead_pid()), False),
     ):
         write_health(model.storage, model.health, found, 15.0)
-        assert (kept_elsewhere(model) is not None) == kept, found
+        assert (running_elsewhere(model) is not None) == kept, found
 
 
 def test_health_is_written_again_while_a_model_is_alive(model: StreamModel) -> None:

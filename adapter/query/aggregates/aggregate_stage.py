@@ -87,17 +87,17 @@ RESERVED = (
 _KEY = "key"
 
 
-def hidden(name: str) -> str:
+def hidden_name(name: str) -> str:
     """Name of a slice column in queries below the stage. It is reserved: no user writes it."""
     return f"__{name}"
 
 
 def session_keys(window: Window) -> list[str]:
     """State columns with the values that sessions are partitioned by."""
-    return [f"session_by_{_written_plainly(name.lower())}" for name in window.partition_by]
+    return [f"session_by_{_unquoted_name(name.lower())}" for name in window.partition_by]
 
 
-def _written_plainly(name: str) -> str:
+def _unquoted_name(name: str) -> str:
     """Returns a column's name, or a name made from it if it needs quotes."""
     return (
         name if re.fullmatch(r"\w+", name) else "_".join([*re.findall(r"\w+", name), digest(name, length=8)])
@@ -142,7 +142,7 @@ def sliced_input(select: exp.Select, window: Window) -> exp.Select:
     """Returns the input rows of a windowing TVF with their slices, and the window columns that a row has before its
     windows close."""
     ts = window.micros(f"input.{window.time}")
-    items = {hidden(name): text for name, text in slice_columns(window).items()}
+    items = {hidden_name(name): text for name, text in slice_columns(window).items()}
     known = known_before_closing(window)
     if WINDOW_START in known:
         items[WINDOW_START] = window.instant(window.start(ts))
@@ -229,7 +229,7 @@ class StageBuilder:
             query, also = _with_slices(query, self.window), slice_names(self.window)
         for clause in ("group", "having", "order", "distinct", "hint", "limit"):
             query.set(clause, None)
-        items = [f"{hidden(name)} as {quote(name)}" for name in also]
+        items = [f"{hidden_name(name)} as {quote(name)}" for name in also]
         items += [f"{text} as {quote(name)}" for text, name in self.row_columns.values()]
         query.set("expressions", [])
         # A SELECT needs a column even if COUNT(*) reads none.
@@ -531,7 +531,7 @@ def _pass_slice_columns(select: exp.Select, window: Window, rows: str) -> None:
     ]
     # A star over this relation includes the hidden columns.
     if not any(item.is_star and (isinstance(item, exp.Star) or item.table.lower() == rows) for item in kept):
-        kept += [exp.column(hidden(name), quoted=True) for name in slice_names(window)]
+        kept += [exp.column(hidden_name(name), quoted=True) for name in slice_names(window)]
     select.set("expressions", kept)
 
 

@@ -267,7 +267,7 @@ PLAIN_WHEN_DISTINCT = frozenset(
 """Functions for which DISTINCT changes nothing."""
 
 
-def kept_as(function: str, types: Types | None, retracts: bool) -> Aggregate:
+def incremental_aggregate(function: str, types: Types | None, retracts: bool) -> Aggregate:
     """Returns the state and SQL of an aggregate function.
 
     Args:

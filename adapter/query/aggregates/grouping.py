@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..sql.clauses import relations
-from ..sql.dialect import canonical, function_name, read_alone, sql
+from ..sql.dialect import canonical, function_name, sql, without_items
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
 from ..windows.expansion import WINDOW_COLUMNS
@@ -175,7 +175,7 @@ def find_columns(select: exp.Select, ask: QueryRunner) -> None:
             or (isinstance(made, exp.Column) and made.name.lower() == node.name.lower())
         ):
             continue
-        asked = read_alone(select).select(node.copy(), copy=False).where("false")
+        asked = without_items(select).select(node.copy(), copy=False).where("false")
         answer = str(ask(f"explain extended {sql(asked)}")[0])
         if "UNRESOLVED_COLUMN" not in answer and "AnalysisException" not in answer:
             node.meta[_IS_COLUMN] = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...util.quoting import quote
-from .aggregates import Aggregate, kept_as
+from .aggregates import Aggregate, incremental_aggregate
 from .model import Metric
 
 CENTER = "center"
@@ -26,7 +26,7 @@ class MetricColumns:
         # Distinct values are inserted and retracted like rows. A metric computed from counted values has no state to
         # retract.
         retracts = metric.distinct or (metric.signed and metric.distinct_set is None)
-        self.aggregate: Aggregate = kept_as(metric.function, metric.types, retracts)
+        self.aggregate: Aggregate = incremental_aggregate(metric.function, metric.types, retracts)
 
     def column(self, suffix: str) -> str:
         """Returns the state column of a suffix; ``value`` is the metric's own name."""

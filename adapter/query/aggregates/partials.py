@@ -106,7 +106,7 @@ class Partials:
 
     def _in_order(self, made: Mapping[str, str]) -> list[str]:
         """Returns select items for all state columns of a slice, NULL for those not in `made`."""
-        return [f"{made.get(name, 'null')} as {quote(name)}" for name in self._kept_columns()]
+        return [f"{made.get(name, 'null')} as {quote(name)}" for name in self._stored_columns()]
 
     def _distinct_metrics(self) -> list[MetricColumns]:
         return [metric for metric in self.metrics if metric.metric.distinct_set is not None]
@@ -127,7 +127,7 @@ class Partials:
             return self._group_by(fixed)
         return "group by " + ", ".join([*fixed, *self._set_keys()])
 
-    def _of_kept_set(self, fixed: Sequence[str]) -> tuple[list[str], str]:
+    def _stored_set_keys(self, fixed: Sequence[str]) -> tuple[list[str], str]:
         """Returns the keys to select and the GROUP BY for reading a distinct set from the state."""
         if self.kept_for_finest:
             return self._selected_keys(), self._group_by(fixed)
@@ -201,7 +201,7 @@ class Partials:
             return found
         return f"{found}\nwhere {' or '.join(self._flags(members)[: len(members.filters)])}"
 
-    def _seen(self, members: DistinctSet, within: Sequence[str]) -> str:
+    def _distinct_inputs(self, members: DistinctSet, within: Sequence[str]) -> str:
         """Returns a query for the distinct values in the input rows, grouped also by `within`, and the FILTERs that
         each passes."""
         flags = [
@@ -222,7 +222,7 @@ class Partials:
     def _all_columns(self) -> list[str]:
         return [name for metric in self.metrics for name in metric.columns()]
 
-    def _kept_columns(self) -> list[str]:
+    def _stored_columns(self) -> list[str]:
         """State columns of a slice. Metrics over distinct values that are counted when a window closes have none."""
         return [name for metric in self.kept_metrics for name in metric.columns()]
 

@@ -12,7 +12,7 @@ from ..frontend import hints
 from ..frontend.select_kind import is_grouped
 from ..sql import tie_breaking
 from ..sql.clauses import is_over
-from ..sql.dialect import arguments, function_name, of_around, read_alone, sql, walk_same_query
+from ..sql.dialect import arguments, correlated_columns, function_name, sql, walk_same_query, without_items
 from ..sql.functions import QueryRunner, makes_rows
 from ..sql.maps import has_map
 from ..sql.nodes import every
@@ -42,7 +42,7 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
             continue
         find_columns(select, ask)
         # A correlated column has no type when the SELECT is analyzed alone.
-        asked = {id(column) for column in of_around(select)}
+        asked = {id(column) for column in correlated_columns(select)}
         calls = [
             call
             for call in _calls(select)
@@ -50,7 +50,7 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
         ]
         if calls:
             try:
-                found = ask(_question(select, calls))
+                found = ask(_types_query_of_calls(select, calls))
             except QueryError:
                 if asked:
                     continue  # its relations are correlated, too
@@ -77,19 +77,19 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
         kinds = _RANKS if split else (exp.RowNumber,)
         if not hints.reads_stream(select) or not _ranks_rows(select, kinds):
             continue
-        row = _row_of(select, ask)
+        row = _row_type(select, ask)
         if row is None or not has_map(row):
             continue
         if split:
             raise QueryError(
                 f"split_topn puts rows into buckets by a hash of them, and Spark has none of a MAP, which "
-                f"{_with_map(row)} is or holds; select it as map_entries(…), or leave split_topn out."
+                f"{_field_with_map(row)} is or holds; select it as map_entries(…), or leave split_topn out."
             )
         if is_grouped(select):
             raise QueryError(
-                f"ROW_NUMBER() and GROUP BY are in one SELECT. Its column {_with_map(row)} is or holds a MAP, which can't "
-                "be ordered to break ties; put the GROUP BY into a query below the ranking, where the entries of the MAP "
-                "break ties."
+                f"ROW_NUMBER() and GROUP BY are in one SELECT. Its column {_field_with_map(row)} is or holds a MAP, "
+                "which can't be ordered to break ties; put the GROUP BY into a query below the ranking, where the entries "
+                "of the MAP break ties."
             )
         tie_breaking.note_types(select, row)
 
@@ -99,7 +99,7 @@ def _find_order_of_extremes(select: exp.Select, ask: QueryRunner) -> None:
         if call.find_ancestor(exp.Select) is not select:
             continue
         try:
-            (kind,) = ask(question(read_alone(select), [f"ANY_VALUE({sql(call.this)})"]))
+            (kind,) = ask(types_query(without_items(select), [f"ANY_VALUE({sql(call.this)})"]))
         except QueryError:
             continue  # correlated, or Spark rejects the query itself
         tie_breaking.note_order(call, str(kind))
@@ -115,7 +115,7 @@ def _is_split(select: exp.Select) -> bool:
     return False
 
 
-def _with_map(row: str) -> str:
+def _field_with_map(row: str) -> str:
     """Name of a struct's first field that is or holds a MAP."""
     return next((name for name, kind in fields_of(row) or () if has_map(kind)), "a column")
 
@@ -136,11 +136,11 @@ def _calls(select: exp.Select) -> Iterator[exp.Expr]:
     for clause in (*select.expressions, select.args.get("having"), select.args.get("order")):
         for node in walk_same_query(clause) if clause is not None else ():
             if isinstance(node, exp.AggFunc) and function_name(node) in TYPED and len(arguments(node)) == 1:
-                if not is_over(node) or _is_of_rows(node, select):
+                if not is_over(node) or _is_over_input_rows(node, select):
                     yield node
 
 
-def _is_of_rows(call: exp.Expr, select: exp.Select) -> bool:
+def _is_over_input_rows(call: exp.Expr, select: exp.Select) -> bool:
     """Whether the function of an OVER is applied to input columns (not to other select items) and written by the
     author (not printed by a windowing macro)."""
     around: exp.Expr | None = select
@@ -154,30 +154,30 @@ def _is_of_rows(call: exp.Expr, select: exp.Select) -> bool:
     return not names & aliases and argument.find(exp.AggFunc) is None
 
 
-def _question(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
+def _types_query_of_calls(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
     values: list[str] = []
     for call in calls:
         argument = sql(arguments(call)[0])
         total = f"SUM({argument})"
         values += (sql(call), total, f"{total} / COUNT({argument})", f"ANY_VALUE({argument})")
-    return question(read_alone(select), values)
+    return types_query(without_items(select), values)
 
 
-def _row_of(select: exp.Select, ask: QueryRunner) -> str | None:
+def _row_type(select: exp.Select, ask: QueryRunner) -> str | None:
     """Returns the type of the select list without ranks, as a struct. None if Spark rejects the query."""
     items = [item.copy() for item in tie_breaking.listed(select)]
-    listed = read_alone(select).select(*items, copy=False)
+    listed = without_items(select).select(*items, copy=False)
     for clause in ("group", "having") if is_grouped(select) else ():
         if (value := select.args.get(clause)) is not None:
             listed.set(clause, value.copy())
     try:
-        (found,) = ask(question(exp.select().from_(listed.subquery("listed")), ["struct(*)"]))
+        (found,) = ask(types_query(exp.select().from_(listed.subquery("listed")), ["struct(*)"]))
     except QueryError:
         return None  # Spark reports the error for the query itself
     return str(found)
 
 
-def question(read: exp.Select, values: Sequence[str]) -> str:
+def types_query(read: exp.Select, values: Sequence[str]) -> str:
     """Returns a query of one row with the types of values over the input of a SELECT.
 
     Spark answers it while planning, without a job: types are constants, and the left join on FALSE reads no rows. An
@@ -187,7 +187,7 @@ def question(read: exp.Select, values: Sequence[str]) -> str:
         read: a SELECT without items. It is changed.
         values: SQL of aggregates, or of values of its rows.
 
-    >>> for part in question(exp.select().from_("orders"), ["SUM(v)"]).split(" LEFT JOIN "):
+    >>> for part in types_query(exp.select().from_("orders"), ["SUM(v)"]).split(" LEFT JOIN "):
     ...     print(part)
     SELECT TYPEOF(__value_0) FROM VALUES (1) AS one(row)
     (SELECT SUM(v) AS __value_0 FROM orders WHERE FALSE) AS asked ON FALSE

@@ -11,9 +11,9 @@ dbt writes ``(select * from relation where time >= 'start' and time < 'end')`` f
 'SELECT * FROM (SELECT * FROM shop.bid)'
 >>> without_filter(text, batch, ["shop.ask"]) == text
 True
->>> filtered(text, batch)
+>>> filtered_relations(text, batch)
 [('shop.bid', 'ts')]
->>> by_instants(text, batch).partition(" WHERE ")[2].partition(" AND ")[0]
+>>> compare_instants(text, batch).partition(" WHERE ")[2].partition(" AND ")[0]
 "CAST(ts AS TIMESTAMP) >= '2024-03-04 00:00:00+00:00'"
 """
 
@@ -47,30 +47,32 @@ def without_filter(text: str, batch: Batch, streams: Collection[str]) -> str:
     tree = parse(text)
     wanted = {name.lower() for name in streams}
     found = [
-        select for select, table in _filtered(tree, batch) if hints.relation_name(table).lower() in wanted
+        select
+        for select, table in _filtered_selects(tree, batch)
+        if hints.relation_name(table).lower() in wanted
     ]
     for select in found:
         select.set("where", None)
     return sql(tree) if found else text
 
 
-def filtered(text: str, batch: Batch) -> list[tuple[str, str]]:
+def filtered_relations(text: str, batch: Batch) -> list[tuple[str, str]]:
     """Returns the relations that dbt filtered, each with its filter column."""
-    found = _filtered(parse(text), batch)
+    found = _filtered_selects(parse(text), batch)
     return [(sql(table), sql(select.args["where"].this.left.this)) for select, table in found]
 
 
-def by_instants(text: str, batch: Batch) -> str:
+def compare_instants(text: str, batch: Batch) -> str:
     """Makes the filters compare instants: times are cast to TIMESTAMP in the session's time zone."""
     tree = parse(text)
-    found = [select.args["where"].this for select, _ in _filtered(tree, batch)]
+    found = [select.args["where"].this for select, _ in _filtered_selects(tree, batch)]
     for both in found:
         for side in (both.left, both.right):
             side.set("this", exp.cast(side.this, exp.DataType.Type.TIMESTAMPTZ))
     return sql(tree) if found else text
 
 
-def _filtered(tree: exp.Query, batch: Batch) -> Iterator[tuple[exp.Select, exp.Table]]:
+def _filtered_selects(tree: exp.Query, batch: Batch) -> Iterator[tuple[exp.Select, exp.Table]]:
     """The SELECTs that consist of a relation and dbt's filter, each with the relation's table."""
     wanted = [(_COMPARISONS[each.comparison], each.text) for each in bounds(*batch)]
     for select in every(tree, exp.Select):

@@ -44,7 +44,7 @@ def replace_where(
         condition: over the table's columns.
         predicates: more conditions, from the user.
     """
-    spread = ", ".join(quote(name) for name in _spread(columns)) or "1"
+    spread = ", ".join(quote(name) for name in _hashable_columns(columns)) or "1"
     missing = ", ".join(f"null as {_new(name)}" for name in columns)
     rows = ", ".join(f"{quote(name)} as {_new(name)}" for name in columns)
     conditions = [f"{NEW}.{_MARK} = pmod(hash({spread}), {_PIECES})", condition, *predicates]
@@ -107,7 +107,7 @@ def _merge(
     )
 
 
-def _spread(columns: Mapping[str, str]) -> list[str]:
+def _hashable_columns(columns: Mapping[str, str]) -> list[str]:
     """Returns up to six columns that can be hashed."""
     found = [name for name, kind in columns.items() if not any(t in kind for t in ("map", "variant"))]
     return found[:6]

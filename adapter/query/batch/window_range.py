@@ -94,12 +94,12 @@ class Overwriting:
         if not _windows_in(text):
             raise QueryError(_NO_WINDOWS)
         self.plan = plan_query.plan_windows(text, batch, ask)
-        self._ask = lambda query: ask(own_names.apart(query, self.plan.taken))
+        self._ask = lambda query: ask(own_names.separate_names(query, self.plan.taken))
         results = self.plan.dataflow.windows
         assert results is not None
         self._results = results
         self._windows = _windows(results, text)
-        self._column, self._shift = _column(results)
+        self._column, self._shift = _end_column(results)
         self._check_times()
 
     @property
@@ -116,11 +116,11 @@ class Overwriting:
         found: dict[str, WindowRange] = {}
         for stage in self._by_level():
             lower = [other for other in self._results.stages if other.level < stage.level]
-            times = [_times(stage, other, found[other.name]) for other in lower]
+            times = [_times_of_results(stage, other, found[other.name]) for other in lower]
             found[stage.name] = self._touched(stage, reduce(TimeRange.hull, times) if times else span)
         return reduce(WindowRange.hull, found.values())
 
-    def settled(self, ends: WindowRange, table: str) -> WindowRange:
+    def extended_over_sessions(self, ends: WindowRange, table: str) -> WindowRange:
         """Extends a range until no session crosses its edges that differs from the table; else part of the session
         would be replaced and the rest kept.
 
@@ -130,7 +130,7 @@ class Overwriting:
         """
         merging = [stage.window for stage in self._results.stages if stage.window.merges]
         while merging and ends != WindowRange():
-            first, last = self._sessions_across(ends, table, max(merging, key=_reach))
+            first, last = self._sessions_across(ends, table, max(merging, key=_max_unread_distance))
             if first is None or last is None:
                 break
             # The range excludes its lower bound.
@@ -146,8 +146,8 @@ class Overwriting:
         end = f"unix_micros({quote(self._column)}) + {self._shift}"
         bounds = f"{f'unix_micros({quote(start)})' if start else end} as first_micros, {end} as last_micros"
         found: tuple[int | None, ...] = (None, None)
-        for reach in _widening(window):
-            look = WindowRange(_plus(ends.after, -reach), _plus(ends.until, reach))
+        for reach in _search_distances(window):
+            look = WindowRange(_add_micros(ends.after, -reach), _add_micros(ends.until, reach))
             inputs = self._inputs(look)
             rows = f"select {', '.join([*keys, bounds])} from"
             since = self._condition(quote(self._column), WindowRange(look.after, None))
@@ -161,14 +161,14 @@ class Overwriting:
                     f"from (select * from {new} as n left anti join {old} as o on {exactly}) as n\n"
                     f"join (select * from {old} as o left anti join {new} as n on {exactly}) as o\n"
                     f"on o.last_micros >= n.first_micros and o.last_micros <= n.last_micros{same}\n"
-                    f"where {_over(ends)}",
+                    f"where {_crosses_edge(ends)}",
                 )
             )
             first, last = found
             if first is None or last is None:
                 break
-            before = look.after is None or first - _reach(window) >= look.after
-            if before and (look.until is None or last + _slack(window) < look.until):
+            before = look.after is None or first - _max_unread_distance(window) >= look.after
+            if before and (look.until is None or last + _max_clock_shift(window) < look.until):
                 break
         return found
 
@@ -200,10 +200,10 @@ class Overwriting:
     def overwrite(self, ends: WindowRange) -> Overwrite:
         """Returns the query for windows with these ends, and the predicate for the rows it replaces."""
         condition = self._condition(quote(self._column), ends)
-        output = f"select * from (\n{self._results.sql}\n)\nwhere {self._kept(ends)}"
+        output = f"select * from (\n{self._results.sql}\n)\nwhere {self._rows_in_range(ends)}"
         if not self._results.stages:
             span = reduce(TimeRange.hull, (ranges.needed(window, ends) for window in self._windows))
-            streams = tuple(_cut(stream, span) for stream in self.plan.streams)
+            streams = tuple(_limit_stream(stream, span) for stream in self.plan.streams)
             text = generate.windows_in_batch(replace(self.plan, streams=streams), (), output)
         else:
             text = self._text(self._inputs(ends), output)
@@ -275,7 +275,7 @@ class Overwriting:
         # window_time is one microsecond less.
         return TimeRange(ends.after, ends.until).condition(column)
 
-    def _kept(self, ends: WindowRange) -> str:
+    def _rows_in_range(self, ends: WindowRange) -> str:
         """SQL predicate for the query's rows in the range. Fails at run time on a row without a window."""
         column = quote(self._column)
         condition = self._condition(column, ends)
@@ -306,16 +306,16 @@ class Overwriting:
         if not stage.window.merges:
             return ranges.needed(stage.window, ends)
         # A row at the very end of a session belongs to it.
-        until = None if ends.until is None else ends.until + 1 + _slack(stage.window)
+        until = None if ends.until is None else ends.until + 1 + _max_clock_shift(stage.window)
         if ends.after is None:
             return TimeRange(None, until)
         start, end = _session_bounds(stage.window)
         of_ends = f"{end} > {ranges.literal(ends.after)}"
         query = f"select unix_micros(min({start})) from {stage.name}_rows where {of_ends}"
-        for reach in _widening(stage.window):
+        for reach in _search_distances(stage.window):
             look = TimeRange(ends.after - reach, until)
             (since,) = self._query_rows(stage, look, query)
-            if since is None or since - _reach(stage.window) >= ends.after - reach:
+            if since is None or since - _max_unread_distance(stage.window) >= ends.after - reach:
                 break
         return TimeRange(ends.after if since is None else min(since, ends.after), until)
 
@@ -330,14 +330,14 @@ class Overwriting:
             f"where {span.condition(EVENT_TIME)}"
         )
         found = WindowRange(span.since, span.until)
-        for reach in _widening(stage.window):
-            look = TimeRange(_plus(span.since, -reach), _plus(span.until, reach))
+        for reach in _search_distances(stage.window):
+            look = TimeRange(_add_micros(span.since, -reach), _add_micros(span.until, reach))
             first, last = self._query_rows(stage, look, query)
             if first is None or last is None:
                 break
             found = WindowRange(span.since, span.until).hull(WindowRange(first, last))
-            before = look.since is None or first - _reach(stage.window) >= look.since
-            if before and (look.until is None or last + _slack(stage.window) < look.until):
+            before = look.since is None or first - _max_unread_distance(stage.window) >= look.since
+            if before and (look.until is None or last + _max_clock_shift(stage.window) < look.until):
                 break
         return found
 
@@ -356,7 +356,7 @@ class Overwriting:
         streams = []
         for stream in self.plan.streams:
             spans = [inputs[stage.name] for stage in stages if stream.view in stage.streams]
-            streams.append(_cut(stream, reduce(TimeRange.hull, spans)) if spans else stream)
+            streams.append(_limit_stream(stream, reduce(TimeRange.hull, spans)) if spans else stream)
         cut = [_where_in(each, inputs[each.name]) for each in self._results.windows if each.name in inputs]
         return generate.windows_in_batch(replace(self.plan, streams=tuple(streams)), cut, output)
 
@@ -391,7 +391,7 @@ def reads_windows(text: str) -> bool:
     return plan_query.reads_streams(text) and bool(_windows_in(text))
 
 
-def _column(results: WindowResults) -> tuple[str, int]:
+def _end_column(results: WindowResults) -> tuple[str, int]:
     """Returns the column that identifies a row's window, and the number to add for the window's end in microseconds."""
     carried = {kind: column for column, kind in reversed(list(results.carried.items()))}
     # Prefer the column of that name: an outer join leaves others NULL.
@@ -403,7 +403,7 @@ def _column(results: WindowResults) -> tuple[str, int]:
     )
 
 
-def _cut(stream: Stream, span: TimeRange) -> Stream:
+def _limit_stream(stream: Stream, span: TimeRange) -> Stream:
     """Filters a stream to a time range."""
     if stream.event_time is None or span == TimeRange():
         return stream
@@ -413,23 +413,25 @@ def _cut(stream: Stream, span: TimeRange) -> Stream:
 
 def _where_in(windows: WindowOperator, span: TimeRange) -> WindowOperator:
     """Filters the rows of windows to a time range."""
-    stage = replace(windows.stage, rows=_where(windows.stage.rows, span.condition(EVENT_TIME)))
+    stage = replace(windows.stage, rows=_filtered_rows(windows.stage.rows, span.condition(EVENT_TIME)))
     return replace(windows, stage=stage)
 
 
-def _where(rows: str, condition: str) -> str:
+def _filtered_rows(rows: str, condition: str) -> str:
     return rows if condition == "true" else f"select * from (\n{rows}\n)\nwhere {condition}"
 
 
 # -- windows over windows -----------------------------------------------------------------------------------
 
 
-def _times(stage: Stage, lower: Stage, ends: WindowRange) -> TimeRange:
+def _times_of_results(stage: Stage, lower: Stage, ends: WindowRange) -> TimeRange:
     """Returns the times at which an upper stage reads results of a lower stage with these ends."""
     if stage.time_carries == WINDOW_END:
-        return TimeRange(_plus(ends.after, 1), _plus(ends.until, 1))
+        return TimeRange(_add_micros(ends.after, 1), _add_micros(ends.until, 1))
     if stage.time_carries == WINDOW_START and not lower.window.merges:
-        return TimeRange(_plus(ends.after, -lower.window.size - _slack(lower.window)), ends.until)
+        return TimeRange(
+            _add_micros(ends.after, -lower.window.size - _max_clock_shift(lower.window)), ends.until
+        )
     # For sessions, `after` isn't after their first row.
     return TimeRange(ends.after, ends.until)
 
@@ -437,13 +439,13 @@ def _times(stage: Stage, lower: Stage, ends: WindowRange) -> TimeRange:
 def _ends_at(stage: Stage, lower: Stage, span: TimeRange) -> WindowRange:
     """Returns the ends of a lower stage's results that an upper stage reads in a time range."""
     if stage.time_carries == WINDOW_START:
-        longest = lower.window.size + _slack(lower.window)
-        return WindowRange(span.since, None if lower.window.merges else _plus(span.until, longest))
+        longest = lower.window.size + _max_clock_shift(lower.window)
+        return WindowRange(span.since, None if lower.window.merges else _add_micros(span.until, longest))
     just = -1 if stage.time_carries == WINDOW_END else 0
-    return WindowRange(_plus(span.since, just), _plus(span.until, just))
+    return WindowRange(_add_micros(span.since, just), _add_micros(span.until, just))
 
 
-def _plus(instant: int | None, more: int) -> int | None:
+def _add_micros(instant: int | None, more: int) -> int | None:
     return None if instant is None else instant + more
 
 
@@ -458,19 +460,19 @@ def _session_bounds(window: Window) -> tuple[str, str]:
     )
 
 
-def _slack(window: Window) -> int:
+def _max_clock_shift(window: Window) -> int:
     """Maximum difference between a zone's local times and instants."""
     return DAY if window.time_zone else 0
 
 
-def _reach(window: Window) -> int:
+def _max_unread_distance(window: Window) -> int:
     """Maximum distance of an unread row of a session before the first one that was read."""
-    return window.size + _slack(window)
+    return window.size + _max_clock_shift(window)
 
 
-def _widening(window: Window) -> Iterable[int]:
+def _search_distances(window: Window) -> Iterable[int]:
     """Yields distances to search beyond a range, each longer than the last."""
-    reach = 4 * max(window.size, window.step, _slack(window))
+    reach = 4 * max(window.size, window.step, _max_clock_shift(window))
     while True:
         yield reach
         reach *= 4
@@ -481,7 +483,7 @@ def _is_key(carries: str) -> bool:
     return "." in carries and not carries.startswith("rank.")
 
 
-def _over(ends: WindowRange) -> str:
+def _crosses_edge(ends: WindowRange) -> str:
     """SQL predicate: a recomputed session (n) and the table's version (o) end on different sides of an edge."""
     found = []
     if ends.after is not None:

@@ -30,7 +30,7 @@ _SOME_TIME = "event_time"
 _MARK = "bounded"
 
 
-def by_time(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
+def propose_time_filter(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
     """Returns the end of a sentence that proposes a query bounded by time. None if none is found.
 
     Args:
@@ -43,7 +43,7 @@ def by_time(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
         return None  # next to windows, such a filter is applied only when a row arrives
     if (found := _bounded(text, known, fits)) is not None:
         return f"; or bound it by time{found}"
-    untimed = _untimed(tree, known)
+    untimed = _without_event_time(tree, known)
     told = {name: replace(known.get(name, Known()), event_time=_SOME_TIME) for name in untimed}
     if untimed and (found := _bounded(text, {**known, **told}, fits)) is not None:
         listed = " and ".join(untimed)
@@ -53,19 +53,19 @@ def by_time(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
 
 def _bounded(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
     """Returns the bounded query after a colon. None if a filter helps nowhere."""
-    reads = len(_reads(parse(text)))
+    reads = len(_stream_reads(parse(text)))
     alone = [(number,) for number in range(reads)] if 1 < reads <= _TRIED_ALONE else []
     for chosen in (*alone, tuple(range(reads))):
         for below in (False, True):
             tree = parse(text)
-            marked = _reads(tree)
+            marked = _stream_reads(tree)
             changed = [_with_predicate(tree, marked[each], known, below) for each in chosen]
             if any(changed) and fits(sql(tree), known):
-                return _shown(tree)
+                return _query_text(tree)
     return None
 
 
-def _reads(tree: exp.Expr) -> list[exp.Subquery]:
+def _stream_reads(tree: exp.Expr) -> list[exp.Subquery]:
     """Where streams are read without a window (expansions of `stream()`), in the order of the text."""
     return [
         select.parent
@@ -83,7 +83,7 @@ def _with_predicate(tree: exp.Query, read: exp.Subquery, known: Mapping[str, Kno
     Returns:
         Whether it was added; not for a stream without one plain event time.
     """
-    times = {*_times(tree, next(every(read, exp.Table)), known)}
+    times = {*_event_times(tree, next(every(read, exp.Table)), known)}
     if len(times) != 1 or any(map(is_path, times)):
         return False
     around = read.find_ancestor(exp.Select)
@@ -129,7 +129,7 @@ def _can_filter(select: exp.Select, read: exp.Subquery) -> bool:
     )
 
 
-def _times(tree: exp.Query, table: exp.Table, known: Mapping[str, Known]) -> Iterator[str]:
+def _event_times(tree: exp.Query, table: exp.Table, known: Mapping[str, Known]) -> Iterator[str]:
     """The event time columns of a relation, or of the relations that a CTE reads."""
     by_name = {name.lower(): what for name, what in known.items()}
     queries = {each.alias.lower(): each.this for each in every(tree, exp.CTE)}
@@ -142,14 +142,16 @@ def _times(tree: exp.Query, table: exp.Table, known: Mapping[str, Known]) -> Ite
             yield time
 
 
-def _untimed(tree: exp.Query, known: Mapping[str, Known]) -> tuple[str, ...]:
+def _without_event_time(tree: exp.Query, known: Mapping[str, Known]) -> tuple[str, ...]:
     """Names of the streams without a declared event time."""
-    tables = [next(every(read, exp.Table)) for read in _reads(tree)]
-    names = dict.fromkeys(hints.relation_name(each) for each in tables if not any(_times(tree, each, known)))
+    tables = [next(every(read, exp.Table)) for read in _stream_reads(tree)]
+    names = dict.fromkeys(
+        hints.relation_name(each) for each in tables if not any(_event_times(tree, each, known))
+    )
     return tuple(names)
 
 
-def _shown(tree: exp.Query) -> str:
+def _query_text(tree: exp.Query) -> str:
     """Returns a query after a colon. If it is long, only the SELECTs that read the streams."""
     written = _as_written(tree)
     text = sql(written)
@@ -171,7 +173,7 @@ def _outline(select: exp.Select) -> str:
 def _as_written(tree: exp.Query) -> exp.Expr:
     """Returns a copy of the tree with macro calls instead of their expansion."""
     holder = exp.Paren(this=tree.copy())
-    hints.take_hints(holder, stream_rewrites.is_asked_for)
+    hints.take_hints(holder, stream_rewrites.is_rewrite_hint)
     for node in holder.walk():
         node.comments = None
     return hints.as_quoted(holder).this

@@ -70,7 +70,7 @@ def check(text: str, tree: exp.Expr | None) -> None:
         raise QueryError(f"The hint {name} is Flink's, and isn't read here: write {_OF_HINTS[name]}.")
     if tree is None:
         if (found := _OF_A_TABLE.search(code)) is not None:
-            raise _macro(found[1].lower())
+            raise _macro_error(found[1].lower())
         if _SETTING.search(text):
             raise QueryError(_SETTINGS)
         for pattern, sentence in _WORDS:
@@ -90,10 +90,10 @@ def check(text: str, tree: exp.Expr | None) -> None:
                 "column with the time of the event. A lookup join needs none."
             )
         if (kind := _CALLS.get(call.name.lower())) is not None:
-            raise _macro(kind)
+            raise _macro_error(kind)
 
 
-def _macro(kind: str) -> QueryError:
+def _macro_error(kind: str) -> QueryError:
     lengths = "'10 minutes'" if kind in ("tumble", "session") else "'10 minutes', '1 hour'"
     return QueryError(
         f"{kind}() is a macro here: write FROM {{{{ {kind}(relation, 'time_column', {lengths}) }}}}, with GROUP BY "

@@ -212,7 +212,7 @@ def input_of(select: exp.Select) -> exp.Query:
     return query
 
 
-def close_printed(tree: exp.Expr) -> None:
+def freeze_printed_columns(tree: exp.Expr) -> None:
     """Replaces the trees of printed window columns by their text. Nothing reads them as trees, and with a time zone
     they are most of a query, which would be copied and walked with it. Changes the tree."""
     for select in windows_under(tree):
@@ -235,7 +235,7 @@ def mark_streams(tree: exp.Query) -> None:
                     f"stream() marks one table, found {_listed(tables) or 'none'} under it; put it around the one that is "
                     "the stream, where the query reads it: FROM {{ stream(ref('…')) }}."
                 )
-            mark(tables[0])
+            mark_stream(tables[0])
     for select in every(tree, exp.Select):
         if window := window_of(select):
             below = input_of(select)
@@ -244,16 +244,16 @@ def mark_streams(tree: exp.Query) -> None:
             tables = list(every(below, exp.Table))
             if any(is_stream(table) for table in tables):
                 continue
-            if len({sql(_bare(table)).lower() for table in tables}) != 1:
+            if len({sql(_without_alias(table)).lower() for table in tables}) != 1:
                 raise QueryError(
                     f"{window.kind}() has {_listed(tables) or 'no table'} under it; mark the one that is the "
                     "stream: {{ stream(ref('…')) }}."
                 )
             for table in tables:
-                mark(table)
+                mark_stream(table)
 
 
-def _bare(table: exp.Table) -> exp.Table:
+def _without_alias(table: exp.Table) -> exp.Table:
     copy = table.copy()
     copy.set("alias", None)
     for node in copy.walk():
@@ -262,10 +262,10 @@ def _bare(table: exp.Table) -> exp.Table:
 
 
 def _listed(tables: list[exp.Table]) -> str:
-    return ", ".join(dict.fromkeys(sql(_bare(table)) for table in tables))
+    return ", ".join(dict.fromkeys(sql(_without_alias(table)) for table in tables))
 
 
-def mark(table: exp.Expr) -> None:
+def mark_stream(table: exp.Expr) -> None:
     """Marks a table as a stream."""
     table.meta[_STREAM] = True
     if isinstance(table, exp.Table):
@@ -277,12 +277,12 @@ def is_stream(table: exp.Expr) -> bool:
     return bool(table.meta_get(_STREAM))
 
 
-def place(table: exp.Expr, operator: str) -> None:
+def mark_placeholder(table: exp.Expr, operator: str) -> None:
     """Marks a table as the placeholder of a planned operator."""
     table.meta[_OPERATOR] = operator
 
 
-def placed(node: exp.Expr) -> str | None:
+def placeholder_of(node: exp.Expr) -> str | None:
     """Returns the operator that a table is the placeholder of. None if it isn't one."""
     name: str | None = node.meta_get(_OPERATOR)
     return name
@@ -290,7 +290,7 @@ def placed(node: exp.Expr) -> str | None:
 
 def is_streamed(table: exp.Expr) -> bool:
     """Whether a table is a stream or the placeholder of an operator."""
-    return is_stream(table) or placed(table) is not None
+    return is_stream(table) or placeholder_of(table) is not None
 
 
 def reads_stream(node: exp.Expr) -> bool:
@@ -300,7 +300,7 @@ def reads_stream(node: exp.Expr) -> bool:
 
 def relation_name(table: exp.Table) -> str:
     """Returns the name of a table in the compiled text."""
-    return sql(_bare(table))
+    return sql(_without_alias(table))
 
 
 @dataclass(frozen=True)
@@ -330,19 +330,19 @@ def keep_original(node: exp.Expr, wrote: exp.Expr) -> None:
     node.meta[_WROTE] = wrote.copy()
 
 
-def is_stand_in(node: exp.Expr) -> bool:
+def is_replacement(node: exp.Expr) -> bool:
     """Whether an expression replaces one that the author wrote."""
     return node.meta_get(_WROTE) is not None
 
 
-def stand_ins(tree: exp.Expr) -> Iterator[exp.Expr]:
+def replacements(tree: exp.Expr) -> Iterator[exp.Expr]:
     """The generated expressions that replace the author's."""
-    return filter(is_stand_in, every(tree, exp.Expr))
+    return filter(is_replacement, every(tree, exp.Expr))
 
 
 def as_written(tree: exp.Expr) -> exp.Expr:
     """Restores the author's expressions. Changes the tree."""
-    for node in list(stand_ins(tree)):
+    for node in list(replacements(tree)):
         node.replace(node.meta[_WROTE].copy())
     return tree
 

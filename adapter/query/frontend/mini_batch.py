@@ -6,7 +6,7 @@ the hint is present or not. Spark ignores it.
 >>> from ..sql.dialect import parse, sql
 >>> text = "select /*+ MINI_BATCH('5 seconds', 10000) */ a from b"
 >>> tree = parse(text)
->>> take(tree, text)
+>>> take_hint(tree, text)
 MiniBatch(latency=5000000, rows=10000)
 >>> sql(tree)
 'SELECT a FROM b'
@@ -26,27 +26,27 @@ NAME = "MINI_BATCH"
 _INSTEAD = "Write how long, how many rows, or both: /*+ MINI_BATCH('5 seconds', 10000) */"
 
 
-def take(tree: exp.Expr, text: str) -> MiniBatch | None:
+def take_hint(tree: exp.Expr, text: str) -> MiniBatch | None:
     """Removes the hint from a tree and returns it. None if there is none. Must run before WITH is inlined.
 
     Raises:
         QueryError: the hint occurs twice, can't be read, or is where it has no effect.
     """
-    found = [hint for _, hint in hints.take_hints(tree, _is_one)]
+    found = [hint for _, hint in hints.take_hints(tree, _is_mini_batch)]
     if len(found) > 1:
-        listed = " and ".join(map(_text, found))
+        listed = " and ".join(map(_hint_text, found))
         raise QueryError(
             f"The query has {len(found)} hints {NAME}, {listed}; it is one stream, so write one."
         )
     hints.check_places(NAME, f"{NAME}('5 seconds', 10000)", len(found), text)
-    return _read(found[0]) if found else None
+    return _parse_hint(found[0]) if found else None
 
 
 def check(text: str) -> None:
     """Raises if a text has a hint that can't be read.
 
     Raises:
-        QueryError: as `take`.
+        QueryError: as `take_hint`.
     """
     if NAME not in text.upper():
         return
@@ -54,20 +54,20 @@ def check(text: str) -> None:
         tree = parse(text)
     except QueryError:
         return  # Spark reports it
-    take(tree, text)
+    take_hint(tree, text)
 
 
-def _is_one(hint: exp.Expr | str) -> bool:
+def _is_mini_batch(hint: exp.Expr | str) -> bool:
     name = hint.name if isinstance(hint, exp.Anonymous | exp.Var) else str(hint).partition("(")[0]
     return name.strip().upper() == NAME
 
 
-def _text(hint: exp.Expr | str) -> str:
+def _hint_text(hint: exp.Expr | str) -> str:
     return hint if isinstance(hint, str) else sql(hint)
 
 
-def _read(hint: exp.Expr | str) -> MiniBatch:
-    shown = _text(hint)
+def _parse_hint(hint: exp.Expr | str) -> MiniBatch:
+    shown = _hint_text(hint)
     arguments = hint.expressions if isinstance(hint, exp.Anonymous) else []
     if isinstance(hint, str) or len(arguments) > 2:
         raise QueryError(f"The hint {shown} can't be read. {_INSTEAD}.")

@@ -22,20 +22,20 @@ _SLACK = "zone_slack"
 _FIXED = re.compile(r"(UTC|GMT|Z|Etc/.*|UT)?([+-]\d{1,2}(:?\d{2}){0,2})?")
 
 
-def mark(tree: exp.Expr, ask: QueryRunner) -> None:
+def mark_slack(tree: exp.Expr, ask: QueryRunner) -> None:
     """Notes the possible excess at each interval that joins relations or moves a time. Changes the tree.
 
     Args:
         tree: a query.
         ask: runs a query in the session.
     """
-    found = [each for each in every(tree, exp.Interval) if _joins(each) or _moves(each)]
-    if found and changes(str(ask("select current_timezone()")[0])):
+    found = [each for each in every(tree, exp.Interval) if _is_in_join(each) or _moves_time(each)]
+    if found and has_clock_changes(str(ask("select current_timezone()")[0])):
         for each in found:
             each.meta[_SLACK] = _LONGEST_CHANGE
 
 
-def _joins(interval: exp.Interval) -> bool:
+def _is_in_join(interval: exp.Interval) -> bool:
     """Whether the interval is in a join condition."""
     clause = interval.find_ancestor(exp.Join, exp.Where, exp.Select)
     if isinstance(clause, exp.Where) and isinstance(clause.parent, exp.Select):
@@ -43,7 +43,7 @@ def _joins(interval: exp.Interval) -> bool:
     return isinstance(clause, exp.Join)
 
 
-def _moves(interval: exp.Interval) -> bool:
+def _moves_time(interval: exp.Interval) -> bool:
     """Whether the interval is added to a column's time in a select list."""
     of = interval.parent
     return (
@@ -59,11 +59,11 @@ def slack(node: exp.Expr) -> int:
 
 
 @cache
-def changes(zone: str) -> bool:
+def has_clock_changes(zone: str) -> bool:
     """Whether a zone's clock is changed regularly, or was since 1970.
 
-    >>> changes("Europe/Berlin"), changes("UTC"), changes("+02:00"), changes("Africa/Lagos")
-    (True, False, False, False)
+    >>> [has_clock_changes(zone) for zone in ("Europe/Berlin", "UTC", "+02:00", "Africa/Lagos")]
+    [True, False, False, False]
     """
     if _FIXED.fullmatch(zone):
         return False

@@ -167,8 +167,8 @@ def _select(select: exp.Select, wanted: frozenset[str] | None, outer: Mapping[st
         names is None or any(select.args.get(clause) for clause in _WHOLE) or aggregate(select) is not None
     )
     if wanted is not _ALL and not whole:
-        select.set("expressions", _asked_for(select, wanted) or [exp.Literal.number(1)])
-    below = _asked_below(select, _ALL if whole and _has_star(select) else wanted)
+        select.set("expressions", _wanted_items(select, wanted) or [exp.Literal.number(1)])
+    below = _columns_read(select, _ALL if whole and _has_star(select) else wanted)
     if names is None:
         below = _ALL
     read = relations(select)
@@ -209,18 +209,18 @@ def _collapse(node: exp.Expr) -> None:
         node.set("this", inner.this)
 
 
-def _asked_for(select: exp.Select, wanted: frozenset[str] | None) -> list[exp.Expr]:
+def _wanted_items(select: exp.Select, wanted: frozenset[str] | None) -> list[exp.Expr]:
     """Returns the items of the wanted columns, and those that they refer to by alias (lateral column aliases)."""
     asked = wanted
     while True:
-        items = [item for item in select.expressions if _is_asked_for(item, asked)]
+        items = [item for item in select.expressions if _is_wanted(item, asked)]
         named = frozenset(each.name.lower() for item in items for each in every(item, exp.Identifier))
         if asked is _ALL or named <= asked:
             return items
         asked |= named
 
 
-def _is_asked_for(item: exp.Expr, wanted: frozenset[str] | None) -> bool:
+def _is_wanted(item: exp.Expr, wanted: frozenset[str] | None) -> bool:
     name = item.output_name.lower()
     return (
         wanted is _ALL
@@ -235,7 +235,7 @@ def _has_star(select: exp.Select) -> bool:
     return any(item.is_star for item in select.expressions)
 
 
-def _asked_below(select: exp.Select, wanted: frozenset[str] | None) -> frozenset[str] | None:
+def _columns_read(select: exp.Select, wanted: frozenset[str] | None) -> frozenset[str] | None:
     """Columns that a SELECT reads from its relations."""
     if any(join.method == "NATURAL" for join in select.args.get("joins") or ()):
         return _ALL

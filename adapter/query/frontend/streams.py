@@ -98,7 +98,7 @@ class Streams:
         """Returns the relation of the stream with this view; an empty text if there is none."""
         return next((stream.relation for stream in self.streams.values() if stream.view == view), "")
 
-    def passes_no_time(self, window: exp.Select) -> None:
+    def ignore_time_of(self, window: exp.Select) -> None:
         """Ignores a windowing TVF for event times: its time column isn't a measure of its streams' progress."""
         for times in self._times.values():
             times.pop(window.meta_get(_NUMBER, -1), None)
@@ -116,14 +116,14 @@ class Streams:
         return tuple(
             replace(
                 stream,
-                columns=self._with_own(stream, columns),
+                columns=self._with_needed_columns(stream, columns),
                 event_time=self._event_time(stream),
                 feed=self.known(stream.view).changes,
             )
             for stream in self.streams.values()
         )
 
-    def _with_own(self, stream: Stream, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    def _with_needed_columns(self, stream: Stream, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """Adds columns that are needed although the query may not name them."""
         if columns is None:
             return None
@@ -241,7 +241,7 @@ def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = Non
             branch = _branch_with(node, table)
             if branch is None:
                 return None
-            column = _at_same_place(column, node, branch) or ""
+            column = _at_same_position(column, node, branch) or ""
             node = branch
             continue
         if isinstance(node, exp.Table):
@@ -301,7 +301,7 @@ def _branch_with(node: exp.SetOperation, table: exp.Table | None) -> exp.Expr | 
     )
 
 
-def _at_same_place(column: str, node: exp.SetOperation, branch: exp.Expr) -> str | None:
+def _at_same_position(column: str, node: exp.SetOperation, branch: exp.Expr) -> str | None:
     """Returns a branch's name for a column of a UNION ALL. None if it can't be resolved. With stars, columns of the
     same name are assumed to be at the same position."""
     if branch is node.this:

@@ -39,7 +39,7 @@ def written_clauses(tree: exp.Query) -> list[tuple[str, str]]:
             kind = type(query).__name__.upper()
             found.append(("SET", kind if query.args.get("distinct") is not False else f"{kind} ALL"))
         elif isinstance(query, exp.Select):
-            found += [(kind, unmarked(text)) for kind, text in _of_select(query)]
+            found += [(kind, unmarked(text)) for kind, text in _select_clauses(query)]
         if limit := query.args.get("limit"):
             found.append(("LIMIT", sql(limit.expression or limit.args["count"])))
     for window in _outermost(tree):
@@ -58,14 +58,14 @@ def _outermost(tree: exp.Query) -> Iterator[exp.Select]:
             todo += node.iter_expressions()
 
 
-def _of_select(select: exp.Select) -> Iterator[tuple[str, str]]:
+def _select_clauses(select: exp.Select) -> Iterator[tuple[str, str]]:
     if select.args.get("distinct"):
         yield "SELECT", "DISTINCT"
     for item in select.expressions:
         yield "SELECT", _outline(item)
     for node, join in joined(select):
         if join is not None:
-            yield from _of_join(join)
+            yield from _join_clauses(join)
         elif not isinstance(node, exp.Subquery):
             yield "FROM", _outline(node)
     for lateral in select.args.get("laterals") or ():
@@ -79,7 +79,7 @@ def _of_select(select: exp.Select) -> Iterator[tuple[str, str]]:
             yield kind, _outline(clause).removeprefix(kind).strip()
 
 
-def _of_join(join: exp.Join) -> Iterator[tuple[str, str]]:
+def _join_clauses(join: exp.Join) -> Iterator[tuple[str, str]]:
     alone = join.copy()
     alone.set("on", None)
     text = _outline(alone)

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from ...util.quoting import quote, shown_time
-from ..identity.alike import alike
+from ..identity.alike import fingerprints
 from ..normalize.event_clock import READS_CLOCK
 from ..normalize.names import own_names
 from ..plan import lookup_keys
@@ -52,7 +52,7 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
         QueryError: results would change, but nothing identifies their rows.
     """
     with own_names.as_written():
-        return own_names.apart(_program(plan, emission, upsert, ttl), plan.taken)
+        return own_names.separate_names(_program(plan, emission, upsert, ttl), plan.taken)
 
 
 def _program(plan: Plan, emission: Emission, upsert: bool, ttl: int | None) -> Program:
@@ -108,7 +108,7 @@ def _stateful(
         puts_out_all=replayed is not None,
         has_rows_of_nothing=any(each.has_rows_of_nothing for each in flow.operators),
         signature=signed,
-        alike=None if are_result else cache(partial(alike, flow, made.keeps)),
+        alike=None if are_result else cache(partial(fingerprints, flow, made.keeps)),
         again=result.again,
         only_with=None if replayed is not None else result.only_with,
         flushes_from_state=are_result,
@@ -133,11 +133,11 @@ def _stateless(plan: Plan, signed: Signature) -> Program:
             texts[each.name] = over(each.sql, inputs)
             asked += [
                 (view, f"select * from (\n{over(query, inputs)}\n)")
-                for view, query in lookup_keys.queries(each.sql, plan.lookups)
+                for view, query in lookup_keys.key_queries(each.sql, plan.lookups)
             ]
         elif isinstance(each, WindowResults):
             texts[each.name] = each.sql
-            asked += lookup_keys.queries(each.sql, plan.lookups)
+            asked += lookup_keys.key_queries(each.sql, plan.lookups)
     output = texts[plan.dataflow.root.name]
     return Program(
         **_common(plan),
@@ -176,7 +176,7 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
     items: list[Item] = []
     for level, listed in groupby(made.window_steps, key=lambda each: each.stage.level):
         windows = [(each, each.parts()) for each in listed]
-        lookups = lookup_keys.asked([each.stage.rows for each, _ in windows], made.tables)
+        lookups = lookup_keys.required_lookups([each.stage.rows for each, _ in windows], made.tables)
         reads = Counter(view for each, _ in windows for view in each.stage.streams)
         items += [step for each, own in windows for step in reading(each.known(), own)]
         items += lookups
@@ -232,7 +232,7 @@ def batch(plan: Plan) -> str:
     windows = plan.dataflow.windows
     if windows is not None and plan.batch is None:
         return windows_in_batch(plan, windows.windows, windows.sql)
-    return own_names.apart(_in_batch(plan), plan.taken)
+    return own_names.separate_names(_in_batch(plan), plan.taken)
 
 
 def _in_batch(plan: Plan) -> str:
@@ -263,7 +263,7 @@ def windows_in_batch(plan: Plan, windows: Sequence[WindowOperator], output: str)
         )
         steps += own.batch()
     names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
-    return own_names.apart(f"with {names}\n{output}", plan.taken)
+    return own_names.separate_names(f"with {names}\n{output}", plan.taken)
 
 
 def times(plan: Plan) -> str | None:
@@ -280,7 +280,7 @@ def times(plan: Plan) -> str | None:
         for stage in windows.stages
         if stage.level == 0
     )
-    return own_names.apart(f"with {names}\nselect {columns}", plan.taken)
+    return own_names.separate_names(f"with {names}\nselect {columns}", plan.taken)
 
 
 def pretty(text: str) -> str:

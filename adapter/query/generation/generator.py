@@ -21,7 +21,7 @@ from ..plan.state.buffered_rows import BufferedRows
 from ..plan.state.group_state import Groups
 from ..plan.state.ranked_groups import members_part
 from ..plan.state.window_steps import WindowSteps
-from ..plan.upserts import replaced, takes_back
+from ..plan.upserts import needs_retractions, replaced
 from ..program import Lookup, Rows, StatePart, Step, reading
 from ..windows.emission import FINAL, Emission
 
@@ -178,7 +178,7 @@ class Generator(Wiring):
         text = operator.lookup_sql
         if not self.tables or text is None:
             return ()
-        found = lookup_keys.asked([text], self.tables)
+        found = lookup_keys.required_lookups([text], self.tables)
         return tuple(replace(each, keys=over(each.keys, inputs)) for each in found) if inputs else found
 
     def is_result(self, operator: Operator) -> bool:
@@ -196,7 +196,7 @@ class Generator(Wiring):
     def retracts(self, operator: Operator) -> bool:
         """See `Wiring.retracts`."""
         assert isinstance(operator, GroupAggregate)
-        return takes_back(self.flow, operator)
+        return needs_retractions(self.flow, operator)
 
     def is_only_reader(self, operator: Operator) -> bool:
         """See `Wiring.is_only_reader`."""

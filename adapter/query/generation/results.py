@@ -144,7 +144,7 @@ def windows_result(made: Generator, root: WindowResults, emitted: Iterable[Step]
         replacing(root, made.window_steps, made.emission) if replaces else None,
         # The number of windows that close decides how their output is computed.
         tuple(replace(step, sees_changes=False, materialize=step.persist) for step in emitted),
-        lookups=lookup_keys.asked([root.sql], made.tables),
+        lookups=lookup_keys.required_lookups([root.sql], made.tables),
         boundaries=None if None in boundaries else tuple(at for each in boundaries for at in each or ()),
     )
 

@@ -26,7 +26,7 @@ from ..plan.state.groups import GroupChanges
 from ..plan.state.ranked_groups import members_part
 from ..plan.state.row_columns import row_name
 from ..plan.state.top_n_fields import BY, ORDER
-from ..plan.upserts import kept_root, replaced, takes_back
+from ..plan.upserts import needs_retractions, replaced, state_root
 from ..plan.window_operator import WindowOperator
 from ..program import with_texts
 from ..sql.dialect import DIALECT, parse, sql
@@ -130,7 +130,7 @@ def _lookups(plan: Plan, stages: str) -> dict[str, tuple[str, ...]]:
     views doesn't say which table it reads.
     """
     texts = [stages, *(stage.rows for stage in plan.dataflow.windowed)]
-    for each in in_order(kept_root(plan.dataflow)) if plan.dataflow.windows is None else ():
+    for each in in_order(state_root(plan.dataflow)) if plan.dataflow.windows is None else ():
         texts.append(getattr(each, "sql", ""))
     text = "\n".join(texts)
     return {
@@ -142,7 +142,7 @@ def _lookups(plan: Plan, stages: str) -> dict[str, tuple[str, ...]]:
 
 def _tree(flow: Dataflow, ttl: int | None, emission: Emission) -> TreeState:
     """Returns the tree of operators, and the state tables of each."""
-    root, top = replaced(flow), kept_root(flow)
+    root, top = replaced(flow), state_root(flow)
     # Windows are identified by their stages.
     operators = [each for each in in_order(top) if not isinstance(each, WindowOperator)]
     rankings = [each for each in operators if isinstance(each, TopN)]
@@ -175,7 +175,7 @@ def _group(flow: Dataflow, name: str, ttl: int | None) -> GroupState:
         replace(group.stage, name=name),
         group.expires_after(ttl),
         group.name,
-        takes_back=takes_back(flow, group),
+        takes_back=needs_retractions(flow, group),
     )
     return GroupState(
         operator=group.name,

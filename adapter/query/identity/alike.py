@@ -17,16 +17,16 @@ from ..plan.operator import Operator
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.top_n import TopN
 from ..plan.operators.window_results import WindowResults, stage_rows
-from ..plan.query_lineage import placed
+from ..plan.query_lineage import canonical_text
 from ..plan.state.buffered_rows import BufferedRows
-from ..plan.upserts import kept_root
+from ..plan.upserts import state_root
 from ..sql.names import digest
 from ..state_signature import Fingerprints
 from .lineage import lineages
 from .lineage import of as lineage_of
 
 
-def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> Fingerprints:
+def fingerprints(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> Fingerprints:
     """Returns the lineage of a dataflow and of each of its state tables.
 
     Args:
@@ -34,10 +34,12 @@ def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> Finge
         keeps: by state table, the buffered rows or the operator that it belongs to.
     """
     known = lineages(flow)
-    root = known[kept_root(flow).name]
+    root = known[state_root(flow).name]
     names = {group.name: name for name, group in flow.groups.items()}
     parts = {
-        part: _of_part(of, known, flow) for part, of in keeps.items() if not isinstance(of, GroupAggregate)
+        part: _part_fingerprint(of, known, flow)
+        for part, of in keeps.items()
+        if not isinstance(of, GroupAggregate)
     }
     rows = Counter(known[each].rows for each in names)
     groups = {}
@@ -68,7 +70,7 @@ def alike(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> Finge
     )
 
 
-def _of_part(of: BufferedRows | Operator, known: Mapping[str, Lineage], flow: Dataflow) -> str:
+def _part_fingerprint(of: BufferedRows | Operator, known: Mapping[str, Lineage], flow: Dataflow) -> str:
     if isinstance(of, TopN) and not of.inputs[0].relation.changes:
         # The digest leaves out N: a ranking with a smaller N finds its rows in the state.
         all_rows = lineage_of(replace(of, top=replace(of.top, rows=0)), known)
@@ -93,8 +95,8 @@ def _of_part(of: BufferedRows | Operator, known: Mapping[str, Lineage], flow: Da
         # Identity of the partitions that expire together.
         owner = next((each for each in flow.operators if each.name == of.partitions.owner), None)
         said += [known[owner.name].rows if owner is not None else "each row"]
-        said += [placed(key, (of.alias,)) for key in of.keys]
+        said += [canonical_text(key, (of.alias,)) for key in of.keys]
     if of.top is not None:
-        where = of.top.where and placed(of.top.where, (of.alias,))
-        said += ["top", placed(of.top.place, (of.alias,)), of.top.rows, where]
+        where = of.top.where and canonical_text(of.top.where, (of.alias,))
+        said += ["top", canonical_text(of.top.place, (of.alias,)), of.top.rows, where]
     return digest("rows", *said)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..errors import QueryError
 from ..plan.dataflow import Dataflow
-from ..plan.lineage import Lineage, Unclear, opaque
+from ..plan.lineage import Lineage, UnknownLineage, opaque
 from ..plan.operator import Operator
 
 
@@ -27,6 +27,6 @@ def of(operator: Operator, known: Mapping[str, Lineage]) -> Lineage:
     """
     try:
         return operator.lineage([known[each.name] for each in operator.inputs])
-    except (Unclear, QueryError):
+    except (UnknownLineage, QueryError):
         # The name is a digest of the operator's text and everything below it.
         return opaque("as written", operator.name)

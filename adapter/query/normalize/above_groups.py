@@ -1,7 +1,8 @@
 """Moves stream subqueries and OVER from a GROUP BY's select list and HAVING to a SELECT above it.
 
 >>> from ..sql.dialect import parse, sql
->>> print(sql(lifted(parse("select upper(k) as k, sum(v) / (select max(v) from t) as s from t group by 1 having s > 2"))))
+>>> tree = parse("select upper(k) as k, sum(v) / (select max(v) from t) as s from t group by 1 having s > 2")
+>>> print(sql(select_over_groups(tree)))
 SELECT `__key_0` AS k, `__aggregate_1` / (SELECT MAX(v) FROM t) AS s FROM (SELECT UPPER(k) AS `__key_0`, \
 SUM(v) AS `__aggregate_1` FROM t GROUP BY UPPER(k)) AS __groups WHERE (`__aggregate_1` / (SELECT MAX(v) FROM t)) > 2
 """
@@ -16,13 +17,13 @@ from ..aggregates.grouping import grouping
 from ..errors import QueryError
 from ..frontend import hints
 from ..sql.clauses import is_over, relations
-from ..sql.dialect import canonical, of_around, relation_of, unqualified
+from ..sql.dialect import canonical, correlated_columns, relation_of, unqualified
 from ..sql.nodes import every
 
 _ALIAS = "__groups"
 
 
-def lifted(select: exp.Select) -> exp.Select:
+def select_over_groups(select: exp.Select) -> exp.Select:
     """Returns a SELECT with GROUP BY as a plain SELECT over the groups. The tree isn't changed.
 
     Raises:
@@ -96,7 +97,7 @@ class _Lifting:
         if (name := self.columns.get(self._text(node))) is not None:
             return exp.column(name, quoted=True)
         if isinstance(node, exp.Query):
-            return self._over_keys(node, {id(column) for column in of_around(node)})
+            return self._over_keys(node, {id(column) for column in correlated_columns(node)})
         if isinstance(_unwrapped(node), exp.AggFunc) and not is_over(node):
             if node.find(exp.Query):
                 raise QueryError(f"A subquery is inside '{hints.quoted(node)}'; join it in a query below.")

@@ -3,7 +3,7 @@ to date like other relations in FROM, and looked up by the compared values.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select e.v from e where e.k in (select o.k from o group by o.k having sum(o.v) > 3)")
->>> put_in_from(tree.find(exp.In).args["query"].this)
+>>> move_to_from(tree.find(exp.In).args["query"].this)
 True
 >>> print(sql(tree))
 SELECT e.v FROM e WHERE e.k IN (SELECT __asked.`k` FROM (SELECT o.k FROM o GROUP BY o.k HAVING SUM(o.v) > 3) AS __asked)
@@ -17,14 +17,14 @@ from sqlglot import exp
 
 from ..frontend.select_kind import is_grouped
 from ..sql.clauses import conjuncts, filters
-from ..sql.dialect import is_of
+from ..sql.dialect import is_read_within
 from ..sql.nodes import every, with_notes_of
 from . import conditions
 
 _ALIAS, _COLUMN = "__asked", "__asked_column_"
 
 
-def put_in_from(query: exp.Query) -> bool:
+def move_to_from(query: exp.Query) -> bool:
     """Moves an uncorrelated query to the FROM of a row-by-row query that replaces it. Changes the tree.
 
     Returns:
@@ -39,7 +39,7 @@ def put_in_from(query: exp.Query) -> bool:
             or any(conditions.inner_queries(query))
         )
     )
-    if not several or conditions.is_one_row(query) or _asks_around(query):
+    if not several or conditions.is_one_row(query) or _may_be_correlated(query):
         return False
     items = query.selects
     if any(item.is_star for item in items):
@@ -70,7 +70,7 @@ def count_rows(query: exp.Query) -> None:
     '((SELECT COUNT(*) AS `__asked_column_0` FROM o WHERE o.v > 3) > 0) AS e'
     """
     place = query.parent
-    if not isinstance(place, exp.Exists) or _asks_around(query):
+    if not isinstance(place, exp.Exists) or _may_be_correlated(query):
         return
     if any(query.args.get(clause) for clause in ("limit", "offset", "fetch")):
         return
@@ -92,19 +92,21 @@ def count_rows(query: exp.Query) -> None:
     )
 
 
-def _asks_around(query: exp.Query) -> bool:
+def _may_be_correlated(query: exp.Query) -> bool:
     """Whether a query may be correlated. An unqualified name counts as correlated if it is compared with another."""
     # A qualifier that no relation in here has may be an outer struct column.
-    if any(len(column.parts) > 1 and not is_of(query, column) for column in every(query, exp.Column)):
+    if any(
+        len(column.parts) > 1 and not is_read_within(query, column) for column in every(query, exp.Column)
+    ):
         return True
-    for test in (test for select in every(query, exp.Select) for test in _tests(select)):
+    for test in (test for select in every(query, exp.Select) for test in _conditions_with_queries(select)):
         names = {column.name.lower() for column in every(test, exp.Column)}
         if len(names) > 1 and not all(column.table for column in every(test, exp.Column)):
             return True
     return False
 
 
-def _tests(select: exp.Select) -> Iterator[exp.Expr]:
+def _conditions_with_queries(select: exp.Select) -> Iterator[exp.Expr]:
     for clause in ("where", "having"):
         if (found := select.args.get(clause)) is not None:
             yield from conjuncts(found.this)

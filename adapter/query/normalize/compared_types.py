@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Iterator
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ..aggregates.types import question
+from ..aggregates.types import types_query
 from ..errors import QueryError
 from ..sql.clauses import aggregate, conjuncts, filters, joined
-from ..sql.dialect import DIALECT, read_alone, relation_names, relation_of, sql
+from ..sql.dialect import DIALECT, relation_names, relation_of, sql, without_items
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
-from .names.qualified import asking
+from .names.qualified import select_around
 from .names.stars import types_of
 
 _TYPE, _MIXED = "type_of_compared", "of_mixed_types"
@@ -38,12 +38,14 @@ def note(selects: Iterable[exp.Select], ask: QueryRunner | None) -> tuple[str, .
         for node, scope in _compared(select):
             if session is not None:
                 note_type(node, session.type_of(node, scope))
-            elif asking(select) is not None and (aggregate(select) is not None or select.args.get("limit")):
+            elif select_around(select) is not None and (
+                aggregate(select) is not None or select.args.get("limit")
+            ):
                 unknown |= dict.fromkeys(column.name for column in every(node, exp.Column))
         for asked in every(select, exp.In) if session is not None else ():
             _note_set_operation(asked)
         if session is not None:
-            for name, sides in _used(select):
+            for name, sides in _using_names(select):
                 kinds = [session.kind(side, name.name) for side in sides]
                 name.meta[_MIXED] = len({_is_text(kind) for kind in kinds if kind is not None}) > 1
     return tuple(unknown)
@@ -55,7 +57,7 @@ def note_type(node: exp.Expr, kind: str | None) -> None:
         each.meta[_TYPE] = kind
 
 
-def are_of_one_type(one: exp.Expr, other: exp.Expr, unasked: bool = False) -> bool:
+def have_same_type(one: exp.Expr, other: exp.Expr, unasked: bool = False) -> bool:
     """Whether two expressions have one type, so that equal values are the same key. Exact numbers are one type.
 
     Args:
@@ -66,10 +68,10 @@ def are_of_one_type(one: exp.Expr, other: exp.Expr, unasked: bool = False) -> bo
     >>> one, other = exp.column("a"), exp.column("b")
     >>> note_type(one, "INT")
     >>> note_type(other, "BIGINT")
-    >>> are_of_one_type(one, other)
+    >>> have_same_type(one, other)
     True
     >>> note_type(other, "DOUBLE")
-    >>> are_of_one_type(one, other)
+    >>> have_same_type(one, other)
     False
     """
     if _TYPE not in one.meta and _TYPE not in other.meta:
@@ -88,7 +90,7 @@ def equated(test: exp.Expr, around: Collection[int]) -> tuple[exp.Expr, exp.Expr
         test: the test.
         around: identities of the outer row's columns.
     """
-    if not isinstance(test, exp.EQ) or not are_of_one_type(test.this, test.expression, unasked=True):
+    if not isinstance(test, exp.EQ) or not have_same_type(test.this, test.expression, unasked=True):
         return None
     for own, other in ((test.this, test.expression), (test.expression, test.this)):
         columns = [{id(column) in around for column in every(side, exp.Column)} for side in (own, other)]
@@ -162,12 +164,12 @@ class _Session:
         names = {relation_of(column) for column in every(node, exp.Column)}
         scope: exp.Select | None = select
         while scope is not None and not names <= relation_names(scope):
-            scope = asking(scope)
-        return None if scope is None or node.find(exp.Query) else self._value(node, read_alone(scope))
+            scope = select_around(scope)
+        return None if scope is None or node.find(exp.Query) else self._value(node, without_items(scope))
 
     def _value(self, node: exp.Expr, rows: exp.Select) -> str | None:
         try:
-            (kind,) = self._ask(question(rows, [f"any_value({sql(node)})"]))
+            (kind,) = self._ask(types_query(rows, [f"any_value({sql(node)})"]))
             made: str = exp.DataType.build(str(kind), dialect=DIALECT).sql(dialect=DIALECT)
         except (QueryError, SqlglotError):
             return None  # a NULL's type doesn't exist in sqlglot
@@ -219,7 +221,7 @@ def _branches(query: exp.Expr) -> list[exp.Select]:
     return [query] if isinstance(query, exp.Select) else []
 
 
-def _used(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]]:
+def _using_names(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]]:
     """Yields the names in USING, each with the relations up to that join."""
     sides = joined(select)
     for place, (node, join) in enumerate(sides):
@@ -241,5 +243,5 @@ def _relation(node: exp.Expr, select: exp.Select) -> exp.Expr | None:
         for each in sides:
             if each.alias_or_name.lower() == name:
                 return each
-        scope = asking(scope)
+        scope = select_around(scope)
     return None

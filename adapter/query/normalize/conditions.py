@@ -9,16 +9,16 @@ from sqlglot import exp
 
 from ..aggregates.aggregates import TYPED
 from ..aggregates.types import types_of
-from ..errors import NotMeant, QueryError
+from ..errors import QueryError, UnintendedQueryError
 from ..frontend import hints
-from ..sql.clauses import aggregate, conjuncts, filters, joined, only_asks, relations
+from ..sql.clauses import aggregate, conjuncts, filters, is_semi_or_anti, joined, relations
 from ..sql.dialect import (
     DIALECT,
     arguments,
     canonical,
+    correlated_columns,
     function_name,
     is_distinct,
-    of_around,
     sql,
     walk_same_query,
 )
@@ -79,18 +79,20 @@ _CLAUSES = ("expressions", "where", "having", "group", "qualify")
 
 def is_repeatable(select: exp.Expr) -> bool:
     """Whether a query over equal rows returns equal rows each time."""
-    return select.find(exp.TableSample) is None and not any(map(_is_another, every(select, exp.Func)))
+    return select.find(exp.TableSample) is None and not any(
+        map(_is_nondeterministic, every(select, exp.Func))
+    )
 
 
-def _is_another(node: exp.Func) -> bool:
+def _is_nondeterministic(node: exp.Func) -> bool:
     """Whether a function or cast may have another value each time, or later."""
     if isinstance(node, exp.Connector | exp.Cast | exp.Case):
-        return event_clock.is_word(node)
+        return event_clock.is_time_keyword(node)
     is_clock = function_name(node) in _CLOCKS and not event_clock.is_watermark(node)
-    return is_random(node) or is_clock or event_clock.is_word(node)
+    return is_random(node) or is_clock or event_clock.is_time_keyword(node)
 
 
-def why_not_again(select: exp.Query, to_the_digit: bool) -> str | None:
+def why_nondeterministic(select: exp.Query, to_the_digit: bool) -> str | None:
     """Returns the reason why an aggregating query over equal rows may have another value when computed again, so that
     the old value can't be retracted. None if it is deterministic.
 
@@ -98,18 +100,20 @@ def why_not_again(select: exp.Query, to_the_digit: bool) -> str | None:
         select: the query.
         to_the_digit: whether the last digit counts. It doesn't where old rows are found by their key.
     """
-    reasons = (_why_not_again(node, to_the_digit) for node in every(select, exp.AggFunc))
+    reasons = (_why_node_nondeterministic(node, to_the_digit) for node in every(select, exp.AggFunc))
     return next((reason for reason in reasons if reason is not None), None)
 
 
-def why_not_over_again(select: exp.Select, keys: Sequence[frozenset[str]], to_the_digit: bool) -> str | None:
+def why_over_nondeterministic(
+    select: exp.Select, keys: Sequence[frozenset[str]], to_the_digit: bool
+) -> str | None:
     """Returns the reason why an OVER may have another value when computed again. None if all are deterministic. Run
     `order_all` before.
 
     Args:
         select: the SELECT with OVER.
         keys: sets of columns that identify an input row.
-        to_the_digit: see `why_not_again`.
+        to_the_digit: see `why_nondeterministic`.
     """
     for window in windows_of(select):
         order = window.args.get("order")
@@ -123,14 +127,14 @@ def why_not_over_again(select: exp.Select, keys: Sequence[frozenset[str]], to_th
         columns = {each.name.lower() for each in by if isinstance(each, exp.Column)}
         if any(key <= columns for key in keys):
             continue  # the order has no ties
-        if (reason := _why_not_again(node, to_the_digit)) is not None:
+        if (reason := _why_node_nondeterministic(node, to_the_digit)) is not None:
             return f"{reason}, or give the window ROWS BETWEEN …, in which tied rows have a fixed order"
     return None
 
 
-def _why_not_again(node: exp.Expr, to_the_digit: bool) -> str | None:
+def _why_node_nondeterministic(node: exp.Expr, to_the_digit: bool) -> str | None:
     name = function_name(node)
-    if name in _BY_ORDER and not _is_sorted(node):
+    if name in _BY_ORDER and not _is_order_fixed(node):
         return (
             "its value depends on the order of rows, which may differ each time; sort it: array_sort(collect_list(…)), or "
             "LISTAGG(…) WITHIN GROUP (ORDER BY …)"
@@ -184,7 +188,7 @@ def _is_ordered(within: exp.WithinGroup) -> bool:
     return any(each.this == value for each in within.expression.expressions)
 
 
-def _is_sorted(node: exp.Expr) -> bool:
+def _is_order_fixed(node: exp.Expr) -> bool:
     """Whether the order of an aggregate's rows is fixed, or has no effect."""
     over = node.parent
     if isinstance(over, exp.WithinGroup):
@@ -262,7 +266,9 @@ def order_all(select: exp.Select, *aliases: str) -> None:
         aliases: of the relations that it reads.
     """
     for window in windows_of(select):
-        if not window.args.get("order") and _why_not_again(_function_of(window), to_the_digit=True):
+        if not window.args.get("order") and _why_node_nondeterministic(
+            _function_of(window), to_the_digit=True
+        ):
             whole = exp.WindowSpec(
                 kind="ROWS",
                 start="UNBOUNDED",
@@ -281,8 +287,8 @@ def order_all(select: exp.Select, *aliases: str) -> None:
         )
         if order is None or order.meta_get("by_row") or not (by_row or _is_by_row(window.this)):
             continue
-        if not by_row and _asks_frame(window.this, spec):
-            raise NotMeant(
+        if not by_row and _depends_on_frame_ties(window.this, spec):
+            raise UnintendedQueryError(
                 f"'{sql(window)}' depends on the order of rows that are equal by its ORDER BY; say which rows of them it "
                 "sees, as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW."
             )
@@ -293,7 +299,7 @@ def order_all(select: exp.Select, *aliases: str) -> None:
             order.append("expressions", exp.Ordered(this=row, nulls_first=True))
 
 
-def _asks_frame(node: exp.Expr, spec: exp.Expr | None) -> bool:
+def _depends_on_frame_ties(node: exp.Expr, spec: exp.Expr | None) -> bool:
     """Whether a function returns a row of its frame other than the partition's first one, so that ties at the frame's
     edges matter."""
     if isinstance(node, exp.RespectNulls):
@@ -358,7 +364,7 @@ def reads_input(node: exp.Expr) -> bool:
 def reads_tables(template: exp.Expr) -> bool:
     """Whether a query over inputs also reads tables, in expressions or in FROM."""
     # The replacement of a clock reads the watermark.
-    clocks = {id(table) for each in hints.stand_ins(template) for table in every(each, exp.Table)}
+    clocks = {id(table) for each in hints.replacements(template) for table in every(each, exp.Table)}
     return any(not _is_streaming(table) and id(table) not in clocks for table in every(template, exp.Table))
 
 
@@ -367,16 +373,17 @@ def is_inner(join: exp.Join | None) -> bool:
     return join is None or (not join.side and (join.kind or "").upper() in ("", "INNER", "CROSS"))
 
 
-def always_there(select: exp.Select) -> list[str]:
+def aliases_in_every_row(select: exp.Select) -> list[str]:
     """Aliases of the relations that have a row in each row of the join.
 
     >>> from ..sql.dialect import parse
-    >>> [always_there(parse(f"select 1 from a {each}")) for each in (", b", "left join b", "semi join b", "right join b")]
+    >>> joins = (", b", "left join b", "semi join b", "right join b")
+    >>> [aliases_in_every_row(parse(f"select 1 from a {join}")) for join in joins]
     [['a', 'b'], ['a'], ['a'], ['b']]
     """
     found: list[str] = []
     for node, join in joined(select):
-        if join is not None and only_asks(join):
+        if join is not None and is_semi_or_anti(join):
             continue
         side = "" if join is None else (join.side or "").upper()
         if side in ("RIGHT", "FULL"):
@@ -469,7 +476,7 @@ def as_inner(template: exp.Select) -> exp.Select:
     return made
 
 
-def rows_alone(template: exp.Select, place: int) -> exp.Select:
+def unmatched_rows(template: exp.Select, place: int) -> exp.Select:
     """Returns the rows of one of two joined relations that have no match in the other.
 
     Args:
@@ -479,8 +486,8 @@ def rows_alone(template: exp.Select, place: int) -> exp.Select:
     return _rows_of(template, place, "ANTI")
 
 
-def rows_that_meet(template: exp.Select, place: int) -> exp.Select:
-    """Returns the rows of one of two joined relations that have a match in the other. Arguments as for `rows_alone`."""
+def matched_rows(template: exp.Select, place: int) -> exp.Select:
+    """Returns the rows of one of two joined relations that have a match in the other. Arguments as for `unmatched_rows`."""
     return _rows_of(template, place, "SEMI")
 
 
@@ -504,7 +511,7 @@ def _rows_of(template: exp.Select, place: int, kind: str) -> exp.Select:
 
 def has_outer(select: exp.Select) -> bool:
     """Whether a join may fill a relation's columns with NULLs."""
-    return any(not is_inner(join) and not only_asks(join) for join in select.args.get("joins") or ())
+    return any(not is_inner(join) and not is_semi_or_anti(join) for join in select.args.get("joins") or ())
 
 
 def _is_column(node: exp.Expr) -> bool:
@@ -596,7 +603,7 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
     if over.find_ancestor(exp.Not, exp.Or, exp.Case) is not None:
         return None  # its value depends on NULLs among all rows
     if over.find_ancestor(exp.Where) is not None:
-        found |= _listed_as(over, query, alias, names)
+        found |= _equality_of_in(over, query, alias, names)
     return found or None
 
 
@@ -618,7 +625,7 @@ def _equated(tests: Sequence[exp.Expr], alias: str, names: Sequence[str]) -> dic
     return found
 
 
-def _listed_as(over: exp.In, query: exp.Select, alias: str, names: Sequence[str]) -> dict[str, str]:
+def _equality_of_in(over: exp.In, query: exp.Select, alias: str, names: Sequence[str]) -> dict[str, str]:
     """Maps the expression before IN to the only column of the query behind it; empty if either isn't of one row."""
     outer = _outer_side(over.this, names)
     item = query.expressions[0].unalias() if len(query.expressions) == 1 else None
@@ -645,7 +652,7 @@ def is_one_row(query: exp.Query) -> bool:
     ):
         return False
     nodes = (*query.expressions, *filters(query))
-    if any(node.find(exp.Query) for node in nodes) or of_around(query):
+    if any(node.find(exp.Query) for node in nodes) or correlated_columns(query):
         return False
     own = {each.alias_or_name.lower() for each in relations(query)}
     columns = [list(every(node, exp.Column)) for node in nodes]

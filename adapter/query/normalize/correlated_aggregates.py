@@ -9,13 +9,13 @@ correlated subquery would be recomputed from its rows.
 ...         note_type(column, "bigint")
 ...     return tree
 >>> tree = told("select e.k from e where e.v > (select 2 * avg(o.v) from o where o.k = e.k and o.w > 1)")
->>> put_in_joins(tree, list(tree.find_all(exp.Select))[1:])
+>>> rewrite_as_joins(tree, list(tree.find_all(exp.Select))[1:])
 True
 >>> print(sql(tree))
 SELECT e.k FROM e JOIN (SELECT o.k AS `k_2`, AVG(o.v) AS `avg_v` FROM o WHERE o.w > 1 GROUP BY o.k) AS groups_of_o \
 ON groups_of_o.`k_2` = e.k WHERE e.v > (2 * groups_of_o.`avg_v`)
 >>> tree = told("select e.k, (select count(*) from o where o.k = e.k) as n from e")
->>> put_in_joins(tree, list(tree.find_all(exp.Select))[1:])
+>>> rewrite_as_joins(tree, list(tree.find_all(exp.Select))[1:])
 True
 >>> print(sql(tree))
 SELECT e.k, (COALESCE(groups_of_o.`count`, 0)) AS n FROM e LEFT JOIN (SELECT o.k AS `k_2`, COUNT(*) AS `count` FROM o \
@@ -30,10 +30,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ..sql.clauses import filters, joined, only_asks, set_filters
-from ..sql.dialect import of_around, relation_of, sql, walk_same_query
+from ..sql.clauses import filters, is_semi_or_anti, joined, set_filters
+from ..sql.dialect import correlated_columns, relation_of, sql, walk_same_query
 from ..sql.nodes import every
-from .compared_types import are_of_one_type
+from .compared_types import have_same_type
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
 AGGREGATES = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)
@@ -67,7 +67,7 @@ class _Correlated:
     aggregates: Sequence[exp.Expr]
 
 
-def put_in_joins(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
+def rewrite_as_joins(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
     """Rewrites correlated scalar aggregates as joins. Changes the tree.
 
     Args:
@@ -82,7 +82,7 @@ def put_in_joins(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
     found = [
         (query, parts)
         for query in inner
-        if not _is_in_join(query, select) and (parts := _taken_apart(query, around)) is not None
+        if not _is_in_join(query, select) and (parts := _split(query, around)) is not None
     ]
     if not found or not _qualify_stars(select):
         return False
@@ -108,7 +108,7 @@ def _qualify_stars(select: exp.Select) -> bool:
     merges = any(
         join is not None and (join.args.get("using") or join.args.get("method")) for _, join in sides
     )
-    names = [node.alias_or_name for node, join in sides if join is None or not only_asks(join)]
+    names = [node.alias_or_name for node, join in sides if join is None or not is_semi_or_anti(join)]
     hides = len(names) > 1 and any(star != exp.Star() for star in stars)
     if inside or merges or hides or not all(names) or select.args.get("laterals"):
         return False
@@ -120,7 +120,7 @@ def _qualify_stars(select: exp.Select) -> bool:
     return True
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _new_name(name: str, taken: set[str]) -> str:
     """Returns a name that isn't taken, and adds it to the taken ones."""
     names = (name, *(f"{name}_{number}" for number in range(2, 1000)))
     found = next(each for each in names if each.lower() not in taken)
@@ -133,7 +133,7 @@ def _is_in_join(query: exp.Query, select: exp.Select) -> bool:
     return join is not None and join.find_ancestor(exp.Select) is select
 
 
-def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
+def _split(query: exp.Query, around: set[str]) -> _Correlated | None:
     """Splits a correlated scalar aggregate. Returns None if it has another form, or an unqualified column."""
     place = query.parent
     if not isinstance(query, exp.Select) or not isinstance(place, exp.Subquery):
@@ -147,7 +147,7 @@ def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
     if not alias or alias in around:
         return None
     below = read[0][0].unnest()
-    if isinstance(below, exp.Query) and of_around(below):
+    if isinstance(below, exp.Query) and correlated_columns(below):
         return None
     item = query.expressions[0].unalias()
     aggregates = [each for each in every(item, exp.AggFunc) if each.find_ancestor(exp.AggFunc) is None]
@@ -176,7 +176,7 @@ def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
         }
         mine = [side for side, of in sides.items() if of == {alias}]
         others_side = [side for side, of in sides.items() if of and of <= around]
-        if len(mine) != 1 or len(others_side) != 1 or not are_of_one_type(mine[0], others_side[0]):
+        if len(mine) != 1 or len(others_side) != 1 or not have_same_type(mine[0], others_side[0]):
             return None  # with different types, several groups may equal one value
         keys += mine
         equal += others_side
@@ -184,10 +184,10 @@ def _taken_apart(query: exp.Query, around: set[str]) -> _Correlated | None:
 
 
 def _join(select: exp.Select, query: exp.Select, found: _Correlated, taken: set[str]) -> None:
-    alias = _free(f"groups_of_{joined(query)[0][0].alias_or_name}", taken)
+    alias = _new_name(f"groups_of_{joined(query)[0][0].alias_or_name}", taken)
     # An unqualified name could be a select alias, or a USING column.
-    of_keys = [_free(_called(key), taken) for key in found.keys]
-    of_values = [_free(_called(each), taken) for each in found.aggregates]
+    of_keys = [_new_name(_column_name(key), taken) for key in found.keys]
+    of_values = [_new_name(_column_name(each), taken) for each in found.aggregates]
     keys = [
         exp.alias_(each.copy(), name, quoted=True) for each, name in zip(found.keys, of_keys, strict=True)
     ]
@@ -220,11 +220,11 @@ def _join(select: exp.Select, query: exp.Select, found: _Correlated, taken: set[
     select.append("joins", join)
 
 
-def _called(node: exp.Expr) -> str:
+def _column_name(node: exp.Expr) -> str:
     """Makes a column name from a key or an aggregate.
 
     >>> from ..sql.dialect import parse
-    >>> [_called(each) for each in parse("select o.k, count(*), sum(distinct o.v * 2)").expressions]
+    >>> [_column_name(each) for each in parse("select o.k, count(*), sum(distinct o.v * 2)").expressions]
     ['k', 'count', 'sum_distinct_v_2']
     """
     copy = node.copy()

@@ -62,7 +62,10 @@ def lower_bound(node: exp.Expr) -> tuple[exp.Column, exp.Expr, int, bool] | None
     if not greater or not isinstance(time, exp.Column) or not isinstance(since, exp.Sub):
         return None
     clock = since.this.unnest()
-    is_now = isinstance(clock, exp.CurrentTimestamp) or _called(clock) in ("now", "current_timestamp")
+    is_now = isinstance(clock, exp.CurrentTimestamp) or _unknown_function_name(clock) in (
+        "now",
+        "current_timestamp",
+    )
     length = interval(since.expression) if is_now else None
     return None if length is None else (time, clock, length, isinstance(node, exp.GTE | exp.LTE))
 
@@ -95,7 +98,7 @@ def bounds(select: exp.Select) -> list[exp.Expr]:
     return [
         test
         for test in filters(select)
-        if any(is_watermark(node) or hints.is_stand_in(node) for node in walk_same_query(test))
+        if any(is_watermark(node) or hints.is_replacement(node) for node in walk_same_query(test))
     ]
 
 
@@ -111,7 +114,7 @@ def written(test: exp.Expr) -> str:
     return sql(hints.as_written(exp.Paren(this=test.copy())).this)
 
 
-def mark(tree: exp.Query, known: Mapping[str, Known]) -> None:
+def mark_watermarks(tree: exp.Query, known: Mapping[str, Known]) -> None:
     """Marks the clocks of a tree that are the watermark.
 
     Args:
@@ -139,7 +142,7 @@ class _Marker:
             window = hints.window_of(select)
             assert window is not None
             path = path_of(window.time)
-            found = self._of(hints.input_of(select), path[0])
+            found = self._origin(hints.input_of(select), path[0])
             base |= found.base
             if len(path) == 1:
                 self.times |= found.same
@@ -164,7 +167,7 @@ class _Marker:
                     f"'{sql(bounds[0])}' and '{sql(bounds[1])}' both bound event time from below; keep the narrower one."
                 )
             for node in self._predicates(select):
-                if node not in bounds and (clock := self._compares(node, select)):
+                if node not in bounds and (clock := self._compared_clock(node, select)):
                     self._refuse(node, clock, select)
 
     def _bounds(self, test: exp.Expr, select: exp.Select) -> bool:
@@ -193,14 +196,14 @@ class _Marker:
                 if isinstance(node, exp.Predicate):
                     yield node
 
-    def _compares(self, node: exp.Expr, select: exp.Select) -> exp.Expr | None:
+    def _compared_clock(self, node: exp.Expr, select: exp.Select) -> exp.Expr | None:
         """Returns the clock that a condition compares event time with. None if it doesn't."""
         clock = next((each for each in walk_same_query(node) if is_clock(each)), None)
-        base = self._under(node, select)
+        base = self._stream_columns_under(node, select)
         of_untold = any(relation in self.untold for relation, _ in base)
         return clock if clock is not None and (base & self.base or of_untold) else None
 
-    def _under(self, node: exp.Expr, select: exp.Select) -> frozenset[tuple[str, str]]:
+    def _stream_columns_under(self, node: exp.Expr, select: exp.Select) -> frozenset[tuple[str, str]]:
         """Stream columns that a condition is computed from, including those behind select aliases."""
         columns = [each for each in walk_same_query(node) if isinstance(each, exp.Column)]
         names = {column.name.lower() for column in columns if not column.table}
@@ -210,7 +213,7 @@ class _Marker:
         return frozenset().union(*(self._column(each, select).base for each in columns if not is_clock(each)))
 
     def _refuse(self, node: exp.Expr, clock: exp.Expr, select: exp.Select) -> None:
-        base = self._under(node, select)
+        base = self._stream_columns_under(node, select)
         if not base & self.base:
             relation = next(relation for relation, _ in base if relation in self.untold)
             raise QueryError(
@@ -221,7 +224,7 @@ class _Marker:
         told = self.known.get(relation, Known()).event_time
         if told is not None and is_path(told) and path_of(told)[0].lower() == time:
             raise QueryError(
-                f"'{sql(node)}' compares event time with {sql(clock)}: {as_a_column(relation, told)}."
+                f"'{sql(node)}' compares event time with {sql(clock)}: {column_advice(relation, told)}."
             )
         raise QueryError(
             f"'{sql(node)}' compares event time with {sql(clock)}. In a streaming model that clock is the watermark, so "
@@ -241,64 +244,64 @@ class _Marker:
         elif fields and any(each.alias_or_name.lower() == column.table.lower() for each in sources):
             sources = [each for each in sources if each.alias_or_name.lower() == column.table.lower()]
             first, fields = column.name, []
-        found = self._of_any(sources, first)
+        found = self._origin_in_any(sources, first)
         # A field isn't the column.
         return ColumnOrigin(found.base) if fields else found
 
-    def _of_any(self, sources: Sequence[exp.Expr], name: str) -> ColumnOrigin:
-        found = [lineage for each in sources if (lineage := self._of(each, name)).base]
+    def _origin_in_any(self, sources: Sequence[exp.Expr], name: str) -> ColumnOrigin:
+        found = [lineage for each in sources if (lineage := self._origin(each, name)).base]
         if len(found) == 1:
             return found[0]
         return ColumnOrigin(frozenset().union(*(each.base for each in found)))
 
-    def _of(self, node: exp.Expr, name: str) -> ColumnOrigin:
+    def _origin(self, node: exp.Expr, name: str) -> ColumnOrigin:
         """Returns the lineage of a column of a relation or query."""
         if isinstance(node, exp.Subquery):
             if node.alias_column_names:
-                return ColumnOrigin(frozenset(self._all(node.this)))
-            return self._of(node.this, name)
+                return ColumnOrigin(frozenset(self._all_columns(node.this)))
+            return self._origin(node.this, name)
         if isinstance(node, exp.Table):
             one = (hints.relation_name(node).lower(), name.lower())
             return ColumnOrigin(frozenset({one}), frozenset({one})) if hints.is_stream(node) else _NOTHING
         if isinstance(node, exp.SetOperation):
-            return self._of_branches(node, name)
-        return self._of_select(node, name) if isinstance(node, exp.Select) else _NOTHING
+            return self._origin_in_branches(node, name)
+        return self._origin_in_select(node, name) if isinstance(node, exp.Select) else _NOTHING
 
-    def _of_branches(self, node: exp.SetOperation, name: str) -> ColumnOrigin:
+    def _origin_in_branches(self, node: exp.SetOperation, name: str) -> ColumnOrigin:
         left, right = node.left, node.right
         names, there = ([each.lower() for each in output_names(side)] for side in (left, right))
         other = name
         if name.lower() in names and "*" not in (*names, *there) and len(there) == len(names):
             other = there[names.index(name.lower())]
-        one, two = self._of(left, name), self._of(right, other)
+        one, two = self._origin(left, name), self._origin(right, other)
         plain = isinstance(node, exp.Union) and not node.args.get("distinct")
         # Without windows, a bound over branches would have to keep each branch's rows.
         same = one.same | two.same if one.same and two.same and plain and self.windowed else frozenset()
         return ColumnOrigin(one.base | two.base, same)
 
-    def _of_select(self, select: exp.Select, name: str) -> ColumnOrigin:
+    def _origin_in_select(self, select: exp.Select, name: str) -> ColumnOrigin:
         if window := hints.window_of(select):
             below = hints.input_of(select)
             if name.lower() in WINDOW_COLUMNS:
-                return ColumnOrigin(self._of(below, window.time_col).base)
-            return self._of(below, name)
+                return ColumnOrigin(self._origin(below, window.time_col).base)
+            return self._origin(below, name)
         for item in select.expressions:
             if item.is_star or item.output_name.lower() != name.lower():
                 continue
             made = item.unalias()
             if isinstance(made, exp.Column):
-                return self._passed(select, self._column(made, select))
+                return self._origin_above(select, self._column(made, select))
             columns = [each for each in every(made, exp.Column) if each.find_ancestor(exp.Select) is select]
             base = frozenset().union(*(self._column(each, select).base for each in columns))
             same = frozenset({(canonical(made), base)}) if base else frozenset()
-            return self._passed(select, ColumnOrigin(base, same))
+            return self._origin_above(select, ColumnOrigin(base, same))
         stars = [item for item in select.expressions if item.is_star]
         tables = {item.table.lower() for item in stars if isinstance(item, exp.Column)}
         of_all = any(isinstance(item, exp.Star) for item in stars)
         sources = [each for each in relations(select) if of_all or each.alias_or_name.lower() in tables]
-        return self._passed(select, self._of_any(sources, name))
+        return self._origin_above(select, self._origin_in_any(sources, name))
 
-    def _passed(self, select: exp.Select, lineage: ColumnOrigin) -> ColumnOrigin:
+    def _origin_above(self, select: exp.Select, lineage: ColumnOrigin) -> ColumnOrigin:
         """Returns the lineage above a SELECT. Only row by row a column keeps its identity."""
         clauses = ("group", "distinct", "having", "limit", "offset", "qualify")
         stays = not any(select.args.get(clause) for clause in clauses)
@@ -312,14 +315,14 @@ class _Marker:
             )
         return lineage if stays else ColumnOrigin(lineage.base)
 
-    def _all(self, query: exp.Expr) -> Iterator[tuple[str, str]]:
+    def _all_columns(self, query: exp.Expr) -> Iterator[tuple[str, str]]:
         yield from self.base
         for table in every(query, exp.Table):
             if hints.is_stream(table):
                 yield hints.relation_name(table).lower(), ""
 
 
-def as_a_column(relation: str, time: str) -> str:
+def column_advice(relation: str, time: str) -> str:
     """Returns what to write if a stream's event time is a struct field and a column is needed."""
     shown = shown_time(time)
     return (
@@ -328,7 +331,7 @@ def as_a_column(relation: str, time: str) -> str:
     )
 
 
-def show_watermark(tree: exp.Expr) -> None:
+def replace_clocks(tree: exp.Expr) -> None:
     """Replaces the marked clocks by the watermark before the micro-batch. Changes the tree."""
     for node in list(filter(is_watermark, tree.walk())):
         made: exp.Expr = exp.maybe_parse(WATERMARK, dialect=DIALECT)
@@ -342,14 +345,14 @@ def check_output(query: exp.Expr) -> None:
     Raises:
         QueryError: it does.
     """
-    found = next(hints.stand_ins(query), None)
+    found = next(hints.replacements(query), None)
     if found is not None:
         test = found.find_ancestor(exp.Predicate)
         assert test is not None
-        refuse_kept(test)
+        refuse_over_buffered_rows(test)
 
 
-def refuse_kept(test: exp.Expr) -> NoReturn:
+def refuse_over_buffered_rows(test: exp.Expr) -> NoReturn:
     """Raises an error about a watermark predicate over buffered rows.
 
     Raises:
@@ -365,7 +368,7 @@ def _streams(select: exp.Select) -> list[exp.Expr]:
     return [each for each in relations(select) if hints.reads_stream(each)]
 
 
-def _called(node: exp.Expr) -> str:
+def _unknown_function_name(node: exp.Expr) -> str:
     return function_name(node) if isinstance(node, exp.Anonymous) else ""
 
 
@@ -373,10 +376,12 @@ def is_clock(node: exp.Expr) -> bool:
     """Whether a node is a clock function."""
     # Some can be written without parentheses and look like columns.
     plain = isinstance(node, exp.Column) and not node.table and node.name.lower() in _NAMES
-    return isinstance(node, _CLOCKS) or _called(node) in _NAMES or plain or is_word(node)
+    return (
+        isinstance(node, _CLOCKS) or _unknown_function_name(node) in _NAMES or plain or is_time_keyword(node)
+    )
 
 
-def is_word(node: exp.Expr) -> bool:
+def is_time_keyword(node: exp.Expr) -> bool:
     """Whether a node casts a word such as 'now' or 'today' to a date or time."""
     is_cast = isinstance(node, exp.Cast) and node.to.this in exp.DataType.TEMPORAL_TYPES
     if not is_cast and not isinstance(node, exp.TsOrDsToDate):

@@ -6,7 +6,7 @@
 ...     tree = parse(text)
 ...     for column in tree.find_all(exp.Column):
 ...         note_type(column, "bigint")
-...     return put_in_joins(tree, lambda lateral: True), sql(tree)
+...     return rewrite_as_join(tree, lambda lateral: True), sql(tree)
 >>> changed, text = joined_in("select s.k, l.v from s, lateral (select o.v from o where o.k = s.k and o.w > 1) as l")
 >>> print(text)
 SELECT s.k, l.v FROM s JOIN (SELECT o.v, o.k AS `__lateral_0` FROM o WHERE o.w > 1) AS l ON l.`__lateral_0` = s.k
@@ -28,7 +28,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..sql.clauses import aggregate, conjuncts, filters, joined, set_filters
-from ..sql.dialect import canonical, of_around, relation_of, sql
+from ..sql.dialect import canonical, correlated_columns, relation_of, sql
 from ..sql.nodes import every, with_notes_of
 from .compared_types import equated
 from .correlated_aggregates import AGGREGATES
@@ -39,7 +39,7 @@ _COLUMN = "__lateral_"
 _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "hint", "distinct", "group", "having"}
 
 
-def put_in_joins(tree: exp.Query, is_changing: Callable[[exp.Expr], bool]) -> bool:
+def rewrite_as_join(tree: exp.Query, is_changing: Callable[[exp.Expr], bool]) -> bool:
     """Rewrites the first possible LATERAL query as a join: rows of relations, their first rows, groups or aggregates.
     Changes the tree.
 
@@ -56,24 +56,24 @@ def put_in_joins(tree: exp.Query, is_changing: Callable[[exp.Expr], bool]) -> bo
                 isinstance(join.this, exp.Lateral)
                 and is_changing(join.this)
                 and hints.versions_as_of(join.this) is None
-                and _is_put_in(join, select, tree)
+                and _try_rewrite(join, select, tree)
             ):
                 return True
     return False
 
 
-def _is_put_in(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
+def _try_rewrite(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
     """Rewrites one LATERAL join if possible. Returns whether it did. Changes the tree."""
-    if not _is_of_kind(join, select) or not _rank_within_compared(join.this):
+    if not _is_rewritable(join, select) or not _rank_within_compared(join.this):
         return False
     query = join.this.this.unnest()
-    asked = {id(column) for column in of_around(query)}
-    tests = _tests_around(query, asked)
+    asked = {id(column) for column in correlated_columns(query)}
+    tests = _correlated_predicates(query, asked)
     if tests is None:
         return False
     _check_order(join, select, tests, asked)
     if tests and aggregate(query) is not None and not query.args.get("group"):
-        if not _can_be_left_out(query, join, select, tree):
+        if not _may_be_missing_group(query, join, select, tree):
             return False
         _keep_rows_without_group(query, join, select)
         query.set("group", exp.Group(expressions=[]))
@@ -82,7 +82,7 @@ def _is_put_in(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
     return True
 
 
-def _is_of_kind(join: exp.Join, select: exp.Select) -> bool:
+def _is_rewritable(join: exp.Join, select: exp.Select) -> bool:
     """Whether a join, and the SELECT it is in, allow the rewrite."""
     side, kind = (join.side or "").upper(), (join.kind or "").upper()
     if join.args.get("using") or join.args.get("method") or side not in ("", "LEFT"):
@@ -113,20 +113,20 @@ def _rank_within_compared(lateral: exp.Lateral) -> bool:
         return False
     if not any(query.args.get(clause) for clause in orders.CUTS):
         return True
-    made = limits.within_rows_around(query)
+    made = limits.rank_within_outer_rows(query)
     if made is not None:
         query.replace(made)
     return made is not None
 
 
-def _tests_around(query: exp.Select, asked: set[int]) -> list[exp.Expr] | None:
+def _correlated_predicates(query: exp.Select, asked: set[int]) -> list[exp.Expr] | None:
     """Correlated predicates of a LATERAL query. None if it is correlated elsewhere, or if other clauses depend on
     which of them hold."""
     if {name for name, value in query.args.items() if value} - _CLAUSES:
         return None
     if any(node.find(exp.Window) for node in query.expressions):
         return None
-    tests = [test for test in filters(query) if _asks(test, asked)]
+    tests = [test for test in filters(query) if _refers_to(test, asked)]
     in_tests = sum(id(column) in asked for test in tests for column in every(test, exp.Column))
     if in_tests < len(asked) or any(test.find(exp.Query) for test in tests):
         return None
@@ -139,7 +139,7 @@ def _tests_around(query: exp.Select, asked: set[int]) -> list[exp.Expr] | None:
     return None if of_groups and not all(equated(test, asked) for test in tests) else tests
 
 
-def _asks(node: exp.Expr, asked: set[int]) -> bool:
+def _refers_to(node: exp.Expr, asked: set[int]) -> bool:
     return any(id(column) in asked for column in every(node, exp.Column))
 
 
@@ -161,7 +161,7 @@ def _check_order(join: exp.Join, select: exp.Select, tests: list[exp.Expr], aske
                 )
 
 
-def _can_be_left_out(query: exp.Select, join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
+def _may_be_missing_group(query: exp.Select, join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
     """Whether a query of one aggregated row can become groups, where a group may be missing."""
     items = [item.unalias() for item in query.expressions]
     if query.args.get("distinct") or not all(type(item) in AGGREGATES for item in items):
@@ -205,7 +205,7 @@ def _keep_rows_without_group(query: exp.Select, join: exp.Join, select: exp.Sele
             column.replace(exp.alias_(value, column.this.copy()) if is_item else value)
 
 
-def _own(test: exp.Expr, asked: set[int]) -> list[exp.Expr]:
+def _own_side(test: exp.Expr, asked: set[int]) -> list[exp.Expr]:
     """The query's own part of a test: a whole side of it, or its columns."""
     columns: list[exp.Expr] = [column for column in every(test, exp.Column) if id(column) not in asked]
     for side in (test.this, test.expression) if isinstance(test, exp.EQ) else ():
@@ -232,7 +232,7 @@ def _join(
     hidden: dict[str, str] = {}
     on = [test for test in conjuncts(join.args.get("on")) if test != exp.true()]
     for test in tests:
-        for own in _own(test, asked):
+        for own in _own_side(test, asked):
             text = canonical(own)
             if text not in hidden:
                 hidden[text] = next(free)

@@ -12,7 +12,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.select_kind import is_grouped, write_distinct_as_group
-from ..sql.clauses import aggregate, only_asks
+from ..sql.clauses import aggregate, is_semi_or_anti
 from ..sql.dialect import parse, sql
 from ..sql.nodes import every
 from ..windows.windows import OPTIONS, Window
@@ -23,7 +23,7 @@ NEW = "__new_row"
 _ROWS, _SLICE, _FIRST = "__steps", "__slice_end", "__first_end"
 
 
-def told(tree: exp.Query) -> exp.Query:
+def drop_unchanged_steps(tree: exp.Query) -> exp.Query:
     """Returns a copy of a tree in which each GROUP BY over on_change windows drops steps without new rows. CTEs are
     inlined if there are any such windows.
 
@@ -33,26 +33,26 @@ def told(tree: exp.Query) -> exp.Query:
     >>> from ..windows.expansion import expand
     >>> from ..windows.window_arguments import make
     >>> steps = expand("t", make("cumulate", "ts", "1 minute", "1 hour", emit="on_change"))
-    >>> made = told(parse(f"select window_end, k, count(*) from {steps} group by window_end, k"))
+    >>> made = drop_unchanged_steps(parse(f"select window_end, k, count(*) from {steps} group by window_end, k"))
     >>> sql(made.args["having"]).strip()
     'HAVING COUNT(CASE WHEN `__new_row` THEN 1 END) > 0'
     """
     made = exp.Subquery(this=tree.copy())
-    if any(is_silent(over) for over in hints.windows_under(made)):
+    if any(is_on_change(over) for over in hints.windows_under(made)):
         ctes.inline(made.this)
         # Innermost first, because outer ones copy inner ones.
         for over in reversed(list(hints.windows_under(made))):
-            if is_silent(over):
-                _tell(over, None)
+            if is_on_change(over):
+                _filter_unchanged(over, None)
     found: exp.Query = made.this
     return found.pop()
 
 
-def tell_of(group: exp.Select) -> bool:
+def rewrite_group(group: exp.Select) -> bool:
     """Rewrites the on_change windows that a GROUP BY reads. Returns whether there are any. Changes the tree."""
-    found = [over for over in hints.windows_under(group) if is_silent(over) and _group_of(over) is group]
+    found = [over for over in hints.windows_under(group) if is_on_change(over) and _group_of(over) is group]
     for over in reversed(found):
-        _tell(over, group)
+        _filter_unchanged(over, group)
     return bool(found)
 
 
@@ -64,7 +64,7 @@ def refusal(window: Window) -> str:
     )
 
 
-def is_told(select: exp.Select) -> bool:
+def only_adds_flag(select: exp.Select) -> bool:
     """Whether a SELECT only adds the flag for new rows."""
     return any(
         isinstance(item, exp.Alias)
@@ -74,7 +74,7 @@ def is_told(select: exp.Select) -> bool:
     )
 
 
-def is_silent(over: exp.Select) -> bool:
+def is_on_change(over: exp.Select) -> bool:
     """Whether a windowing TVF has ``emit='on_change'``."""
     window = hints.window_of(over)
     return window is not None and window.emit == EMIT
@@ -82,7 +82,7 @@ def is_silent(over: exp.Select) -> bool:
 
 def _group_of(over: exp.Expr) -> exp.Select | None:
     """Returns the GROUP BY that reads a window's rows one by one. None if there is none."""
-    for select in _above(over):
+    for select in _selects_above(over):
         if is_grouped(select):
             return None if select.args.get("distinct") and select.is_star else select
         if any(select.args.get(clause) for clause in ("limit", "qualify")) or _has_over(select):
@@ -90,7 +90,7 @@ def _group_of(over: exp.Expr) -> exp.Select | None:
     return None
 
 
-def _above(node: exp.Expr) -> list[exp.Select]:
+def _selects_above(node: exp.Expr) -> list[exp.Select]:
     """Returns the SELECTs above a query that read its rows in FROM, innermost first."""
     found = []
     while isinstance(node.parent, exp.Subquery) and isinstance(node.parent.parent, exp.From):
@@ -98,7 +98,7 @@ def _above(node: exp.Expr) -> list[exp.Select]:
         if not isinstance(select, exp.Select) or node.parent.args.get("joins"):
             break
         joins = select.args.get("joins") or ()
-        if any((join.side or "").upper() not in ("", "LEFT") and not only_asks(join) for join in joins):
+        if any((join.side or "").upper() not in ("", "LEFT") and not is_semi_or_anti(join) for join in joins):
             break
         found.append(select)
         node = select
@@ -109,7 +109,7 @@ def _has_over(select: exp.Select) -> bool:
     return any(item.find(exp.Window) for item in select.expressions)
 
 
-def _tell(over: exp.Select, group: exp.Select | None) -> None:
+def _filter_unchanged(over: exp.Select, group: exp.Select | None) -> None:
     window, group = hints.window_of(over), group or _group_of(over)
     assert window is not None
     if group is None:
@@ -121,12 +121,12 @@ def _tell(over: exp.Select, group: exp.Select | None) -> None:
         if isinstance(hint, exp.Anonymous):
             said = [each for each in hint.expressions if not each.name.startswith(OPTIONS["emit"])]
             hint.set("expressions", said)
-    told = parse(_with_new(window))
+    told = parse(_with_new_flag(window))
     next(every(told, exp.Table)).replace(
         exp.Subquery(this=rows, alias=exp.TableAlias(this=exp.to_identifier(_ROWS)))
     )
     node: exp.Expr = over
-    for select in _above(over):
+    for select in _selects_above(over):
         source = node.parent
         assert isinstance(source, exp.Subquery)
         column = exp.column(NEW, table=source.alias or None, quoted=True)
@@ -136,13 +136,13 @@ def _tell(over: exp.Select, group: exp.Select | None) -> None:
             test = exp.and_(having.this.copy(), new, copy=False) if having is not None else new
             select.set("having", exp.Having(this=test))
             break
-        if not any(_hands_on(item, source.alias) for item in select.expressions):
+        if not any(_is_relation_star(item, source.alias) for item in select.expressions):
             select.append("expressions", exp.alias_(column, NEW, quoted=True))
         node = select
     over.replace(told)
 
 
-def _with_new(window: Window) -> str:
+def _with_new_flag(window: Window) -> str:
     """SQL of a window's rows, each with a flag that says whether it is new at the step."""
     slice_end = window.slice_end(window.micros(window.time))
     if not window.time_zone:
@@ -156,7 +156,7 @@ def _with_new(window: Window) -> str:
     )
 
 
-def _hands_on(item: exp.Expr, alias: str) -> bool:
+def _is_relation_star(item: exp.Expr, alias: str) -> bool:
     """Whether a select item is a star over a relation's columns."""
     return item.is_star and (
         isinstance(item, exp.Star) or (isinstance(item, exp.Column) and item.table.lower() == alias.lower())

@@ -2,12 +2,12 @@
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select (select s.k + (select v)) as x, (select v where v > 1) as w from s where exists(select 1 where k)")
->>> write_out([tree])
+>>> inline_values([tree])
 >>> sql(tree)
 'SELECT (s.k + (v)) AS x, CASE WHEN v > 1 THEN v END AS w FROM s WHERE COALESCE(k, FALSE)'
 >>> tree = parse("select v in ((select k)) as x, (select max(v)) as y, (select k) from s, ((select 1)) group by (select 1)")
 >>> text = sql(tree)
->>> write_out([tree])
+>>> inline_values([tree])
 >>> sql(tree) == text
 True
 """
@@ -26,7 +26,7 @@ _ITEM = frozenset({"expressions", "where"})
 """Clauses of a SELECT that returns at most one row for each outer row."""
 
 
-def write_out(selects: Iterable[exp.Select]) -> None:
+def inline_values(selects: Iterable[exp.Select]) -> None:
     """Replaces SELECTs without FROM by their value. Changes the trees.
 
     The query of IN is kept: in a select list Spark returns false for it where a comparison would be NULL.
@@ -44,7 +44,7 @@ def write_out(selects: Iterable[exp.Select]) -> None:
 def _value(node: exp.Expr) -> exp.Expr | None:
     """Returns the expression that a subquery or EXISTS equals. None if it isn't one over the outer row."""
     select = node.this
-    if not isinstance(select, exp.Select) or not _is_of_the_row(select) or _names_its_column(node):
+    if not isinstance(select, exp.Select) or not _has_one_value_per_row(select) or _names_its_column(node):
         return None
     value, where = select.expressions[0].unalias(), select.args.get("where")
     condition = None if where is None else where.this
@@ -72,7 +72,7 @@ def _names_its_column(node: exp.Expr) -> bool:
     return reads and node.arg_key == "expressions" and not isinstance(node, exp.Alias)
 
 
-def _is_of_the_row(select: exp.Select) -> bool:
+def _has_one_value_per_row(select: exp.Select) -> bool:
     """Whether a SELECT returns at most one value for each outer row. (A constant in GROUP BY would be an ordinal.)"""
     if {name for name, arg in select.args.items() if arg} - _ITEM or len(select.expressions) != 1:
         return False

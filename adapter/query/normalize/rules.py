@@ -103,7 +103,7 @@ def note_rankings(query: NormalizedQuery) -> None:
 
 def mark_functions(query: NormalizedQuery) -> None:
     """Marks calls of aggregates and of non-deterministic functions that aren't built into Spark."""
-    asked = None if query.ask is None else functions.asked_by(query.ask)
+    asked = None if query.ask is None else functions.session_functions(query.ask)
     query.unknown_functions = functions.mark(query.tree, asked)
 
 
@@ -114,7 +114,7 @@ def push_down_rank_filters(query: NormalizedQuery) -> None:
     >>> applied(push_down_rank_filters, f"select a from (select * from ({ranked})) where r < 3").partition(" AS r ")[2]
     'FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `r` <= 2)) WHERE r < 3'
     """
-    query.tree = rank_filters.brought_down(query.tree)
+    query.tree = rank_filters.push_down_bounds(query.tree)
 
 
 def mark_streams(query: NormalizedQuery) -> None:
@@ -124,7 +124,7 @@ def mark_streams(query: NormalizedQuery) -> None:
 
 def rewrite_natural_joins(query: NormalizedQuery) -> None:
     """Rewrites NATURAL joins with USING, where the columns of both sides are known."""
-    natural_joins.write_out(query.selects, query.ask)
+    natural_joins.rewrite_natural_joins(query.selects, query.ask)
 
 
 def check_relations(query: NormalizedQuery) -> None:
@@ -144,7 +144,7 @@ def name_results(query: NormalizedQuery) -> None:
     >>> applied(name_results, "select upper(a) from t")
     'SELECT UPPER(a) AS `upper(a)` FROM t'
     """
-    nameless = result_names.give(query.tree)
+    nameless = result_names.name_columns(query.tree)
     query.nameless = None if nameless is None else hints.quoted(nameless)
 
 
@@ -154,7 +154,7 @@ def inline_plain_values(query: NormalizedQuery) -> None:
     >>> applied(inline_plain_values, "select (select a + 1) as b from (select /*+ STREAM */ * from t)")
     'SELECT (a + 1) AS b FROM (SELECT /*+ STREAM */ * FROM t)'
     """
-    plain_values.write_out(query.selects)
+    plain_values.inline_values(query.selects)
 
 
 def qualify_columns(query: NormalizedQuery) -> None:
@@ -167,18 +167,18 @@ def qualify_columns(query: NormalizedQuery) -> None:
 
 def rewrite_lateral_joins(query: NormalizedQuery) -> None:
     """Rewrites LATERAL queries as joins."""
-    while lateral_joins.put_in_joins(query.tree, hints.reads_stream):
+    while lateral_joins.rewrite_as_join(query.tree, hints.reads_stream):
         compared_types.note(query.selects, query.ask)
 
 
 def rename_duplicate_columns(query: NormalizedQuery) -> None:
     """Renames columns of subqueries that have the same name."""
-    query._renamed = same_names.tell_apart(query.tree, query.selects, query.ask)
+    query._renamed = same_names.rename_duplicates(query.tree, query.selects, query.ask)
 
 
 def expand_stars(query: NormalizedQuery) -> None:
     """Replaces each '*' in a call by its columns, where they are known."""
-    star = stars.write_out(query.tree, _is_of_stream, query.ask, query._renamed)
+    star = stars.expand_stars(query.tree, _is_of_stream, query.ask, query._renamed)
     # Without a session a plan is only displayed.
     query.star = None if query.ask is None else star
 
@@ -187,7 +187,7 @@ def find_types(query: NormalizedQuery) -> None:
     """Notes the types of sums and of rankings' columns, and where the session's time zone counts."""
     if query.ask is not None:
         types_of_tree(query.tree, query.ask)
-        session_zone.mark(query.tree, query.ask)
+        session_zone.mark_slack(query.tree, query.ask)
 
 
 RULES: tuple[Callable[[NormalizedQuery], None], ...] = (

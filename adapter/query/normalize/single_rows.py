@@ -39,7 +39,7 @@ def join(select: exp.Select) -> None:
     queries = conditions.inner_queries(select)
     if not queries or not all(conditions.is_one_row(query) and _is_value(query) for query in queries):
         return
-    if any(map(conditions.reads_input, relations(select))) or not _can_stand_beside(select, queries):
+    if any(map(conditions.reads_input, relations(select))) or not _can_join_single_rows(select, queries):
         return
     for item in select.expressions:
         if not isinstance(item, exp.Alias) and item.find(exp.Query):
@@ -96,7 +96,7 @@ def _is_true(condition: exp.Expr | None) -> bool:
     return condition is None or condition == exp.true()
 
 
-def _can_stand_beside(select: exp.Select, queries: Sequence[exp.Query]) -> bool:
+def _can_join_single_rows(select: exp.Select, queries: Sequence[exp.Query]) -> bool:
     """Whether the SELECT's clauses keep their meaning when single rows are joined in FROM."""
     if not relations(select):
         return not select.args.get("where")

@@ -17,10 +17,10 @@ from collections.abc import Collection, Sequence
 from sqlglot import exp
 
 from ..frontend import hints
-from ..sql.clauses import filters, joined, only_asks, set_filters
+from ..sql.clauses import filters, is_semi_or_anti, joined, set_filters
 from ..sql.dialect import canonical, relations_around
 from ..sql.nodes import every, with_notes_of
-from .names.qualified import asking
+from .names.qualified import select_around
 
 _JOINED, _COLUMN = "joined", "__c_"
 
@@ -39,7 +39,7 @@ def nest(
     Returns:
         Whether it did. Impossible with unqualified columns, or columns merged by USING or NATURAL.
     """
-    count = len(streaming) if whole else _first(select, streaming)
+    count = len(streaming) if whole else _number_to_nest(select, streaming)
     return count is not None and nest_first(select, count, around)
 
 
@@ -73,13 +73,17 @@ def nest_first(select: exp.Select, count: int, around: Collection[str] = ()) -> 
     for join in (select.args.get("joins") or [])[: count - 1]:
         below.append("joins", join.copy())
     rest = [join for _, join in sides[count:] if join is not None]
-    _push(select, below, aliases, all(_keeps_first(join) for join in rest))
+    _push_conditions(select, below, aliases, all(_keeps_first(join) for join in rest))
     for star in of_first:
         below.append("expressions", exp.Star() if everything else star.copy())
     names: dict[str, str] = {}
-    for item in [*select.expressions, *rest, *_others(select)]:
+    for item in [*select.expressions, *rest, *_other_clauses(select)]:
         for column in list(every(item, exp.Column)):
-            if column in stars or column.find_ancestor(exp.Star) or not _is_of(column, aliases, select):
+            if (
+                column in stars
+                or column.find_ancestor(exp.Star)
+                or not _is_column_of(column, aliases, select)
+            ):
                 continue
             key = canonical(column)
             if key not in names:
@@ -111,13 +115,13 @@ def nest_first(select: exp.Select, count: int, around: Collection[str] = ()) -> 
     return True
 
 
-def unclear(select: exp.Select) -> exp.Column | None:
+def unqualified_correlation(select: exp.Select) -> exp.Column | None:
     """Returns an unqualified column in a subquery that may be correlated: it isn't compared with an outer column.
     None if there is none.
 
     >>> from ..sql.dialect import parse
     >>> asks = "exists (select 1 from r where r.k = v and x > 1)"
-    >>> found = unclear(parse(f"select l.k from l join d on d.k = l.k where {asks}"))
+    >>> found = unqualified_correlation(parse(f"select l.k from l join d on d.k = l.k where {asks}"))
     >>> str(found)
     'v'
     """
@@ -129,7 +133,7 @@ def unclear(select: exp.Select) -> exp.Column | None:
             parts = [node.args.get("on")] if isinstance(node, exp.Join) else [node]
             for test in (each for part in parts if part is not None for each in every(part, exp.Predicate)):
                 inside = test.find_ancestor(exp.Query)
-                if inside is None or asking(inside) is None or test.find(exp.Query) is not None:
+                if inside is None or select_around(inside) is None or test.find(exp.Query) is not None:
                     continue
                 columns = list(every(test, exp.Column))
                 of_around = any(each.table.lower() in around for each in columns)
@@ -147,7 +151,9 @@ def _expand_star(select: exp.Select, count: int) -> bool:
     if len(plain) != 1 or select.args.get("laterals"):
         return False
     names = [sides[0][0].alias_or_name]
-    names += [node.alias_or_name for node, join in sides[count:] if join is not None and not only_asks(join)]
+    names += [
+        node.alias_or_name for node, join in sides[count:] if join is not None and not is_semi_or_anti(join)
+    ]
     if not all(names):
         return False
     stars = [exp.Column(this=exp.Star(), table=exp.to_identifier(name)) for name in names]
@@ -157,7 +163,7 @@ def _expand_star(select: exp.Select, count: int) -> bool:
     return True
 
 
-def _first(select: exp.Select, streaming: Sequence[bool]) -> int | None:
+def _number_to_nest(select: exp.Select, streaming: Sequence[bool]) -> int | None:
     """Returns the number of relations, from the first, to join on their own. None if all stay together."""
     sides = joined(select)
     if all(streaming) or len(sides) < 2:
@@ -201,7 +207,7 @@ def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
     whose = {node.alias_or_name.lower() for node, _ in joined(select)}
     whose |= {each.alias.lower() for each in laterals} | made
     joins = [(join, whose) for join in select.args.get("joins") or ()]
-    parts = [(part, whose | {*around}) for part in (*select.expressions, *_others(select))]
+    parts = [(part, whose | {*around}) for part in (*select.expressions, *_other_clauses(select))]
     return all(
         column.parts[0].name.lower() in (made if len(column.parts) == 1 else known)
         for part, known in (*joins, *parts)
@@ -210,7 +216,7 @@ def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
     )
 
 
-def _is_of(column: exp.Column, aliases: set[str], select: exp.Select) -> bool:
+def _is_column_of(column: exp.Column, aliases: set[str], select: exp.Select) -> bool:
     """Whether a column refers to one of these relations, not to one of the same alias in an inner query."""
     if len(column.parts) < 2 or column.parts[0].name.lower() not in aliases:
         return False
@@ -224,14 +230,14 @@ def _is_of(column: exp.Column, aliases: set[str], select: exp.Select) -> bool:
     return True
 
 
-def _push(select: exp.Select, below: exp.Select, aliases: set[str], may: bool) -> None:
+def _push_conditions(select: exp.Select, below: exp.Select, aliases: set[str], may: bool) -> None:
     """Moves conjuncts over the moved relations below, if later joins keep all of these rows."""
     if not may:
         return
     stay = []
     for test in filters(select):
         columns = list(every(test, exp.Column))
-        asks_below = columns and all(_is_of(each, aliases, select) for each in columns)
+        asks_below = columns and all(_is_column_of(each, aliases, select) for each in columns)
         if asks_below and not test.find(exp.Query):
             below.where(test.copy(), copy=False)
         else:
@@ -241,10 +247,10 @@ def _push(select: exp.Select, below: exp.Select, aliases: set[str], may: bool) -
 
 def _keeps_first(join: exp.Join) -> bool:
     """Whether a join adds no rows that its left side lacks."""
-    return (join.side or "").upper() in ("", "LEFT") or only_asks(join)
+    return (join.side or "").upper() in ("", "LEFT") or is_semi_or_anti(join)
 
 
-def _others(select: exp.Select) -> list[exp.Expr]:
+def _other_clauses(select: exp.Select) -> list[exp.Expr]:
     where = select.args.get("where")
     return [*([where] if where is not None else []), *(select.args.get("laterals") or ())]
 

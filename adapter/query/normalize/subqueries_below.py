@@ -3,7 +3,7 @@ rows.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select k, sum(v - (select avg(w) from t)) as s, max(v) as m from r group by k")
->>> put(tree, list(tree.find_all(exp.Query))[1:])
+>>> move_below(tree, list(tree.find_all(exp.Query))[1:])
 True
 >>> print(sql(tree))
 SELECT `k` AS `k`, SUM(`v` - `__asked_0`) AS s, MAX(`v`) AS m FROM (SELECT k AS `k`, v AS `v`, \
@@ -27,7 +27,7 @@ from . import split_joins
 _NAME = "__asked_{}"
 
 
-def put(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
+def move_below(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
     """Moves queries that are evaluated for each row to a query below. Changes the tree.
 
     Args:
@@ -38,10 +38,10 @@ def put(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
         Whether all were moved. (The columns of any that stay would be confused with the rows'.)
     """
     keys = {canonical(key) for key in grouping(select).keys}
-    nodes = [_whole(query) for query in inner]
-    if is_grouped(select) and not all(_is_of_rows(node, select, keys) for node in nodes):
+    nodes = [_expression_around(query) for query in inner]
+    if is_grouped(select) and not all(_is_evaluated_per_row(node, select, keys) for node in nodes):
         return False
-    if not all(map(_is_of_one_row, nodes)):
+    if not all(map(_depends_on_row_alone, nodes)):
         return False
     # Earlier moved queries are columns now.
     taken = {column.name for column in every(select, exp.Column)}
@@ -63,21 +63,23 @@ def put(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
     return True
 
 
-def of_tables(select: exp.Select) -> list[exp.Query]:
+def row_level_table_queries(select: exp.Select) -> list[exp.Query]:
     """Queries without streams that a GROUP BY evaluates for each row and that have to be moved: those with an
     aggregate in its aggregates and keys, and those in a key that is also selected."""
     keys = {canonical(key) for key in grouping(select).keys}
     put_out = _outermost(select, (*select.expressions, select.args.get("having")))
-    asked = keys & {canonical(each) for query in put_out for each in _around(_whole(query), select)}
+    asked = keys & {
+        canonical(each) for query in put_out for each in _ancestors(_expression_around(query), select)
+    }
     return [
         query
-        for query in in_groups(select)
-        if (query.find(exp.AggFunc) and _is_of_rows(_whole(query), select, keys))
-        or any(canonical(each) in asked for each in _around(_whole(query), select))
+        for query in queries_in_clauses(select)
+        if (query.find(exp.AggFunc) and _is_evaluated_per_row(_expression_around(query), select, keys))
+        or any(canonical(each) in asked for each in _ancestors(_expression_around(query), select))
     ]
 
 
-def in_groups(select: exp.Select) -> list[exp.Query]:
+def queries_in_clauses(select: exp.Select) -> list[exp.Query]:
     """All queries in the select list, HAVING and GROUP BY of a SELECT."""
     return _outermost(select, (*select.expressions, select.args.get("having"), select.args.get("group")))
 
@@ -93,7 +95,7 @@ def _outermost(select: exp.Select, clauses: Sequence[exp.Expr | None]) -> list[e
     ]
 
 
-def _around(node: exp.Expr, select: exp.Select) -> Iterator[exp.Expr]:
+def _ancestors(node: exp.Expr, select: exp.Select) -> Iterator[exp.Expr]:
     """Yields an expression and those around it, up to the SELECT."""
     above: exp.Expr | None = node
     while above is not None and above is not select:
@@ -101,7 +103,7 @@ def _around(node: exp.Expr, select: exp.Select) -> Iterator[exp.Expr]:
         above = above.parent
 
 
-def _whole(query: exp.Query) -> exp.Expr:
+def _expression_around(query: exp.Query) -> exp.Expr:
     """Returns the expression around a query: the scalar subquery, EXISTS, [NOT] IN."""
     node: exp.Expr = query
     while isinstance(node.parent, exp.Subquery):
@@ -116,16 +118,16 @@ def _whole(query: exp.Query) -> exp.Expr:
     return above if isinstance(above, exp.Not) and isinstance(node, exp.In) else node
 
 
-def _is_of_one_row(node: exp.Expr) -> bool:
+def _depends_on_row_alone(node: exp.Expr) -> bool:
     """Whether the left side of IN depends on the row alone: no OVER, aggregate or subquery."""
     value = node.find(exp.In) if isinstance(node, exp.Not | exp.In) else None
     return value is None or value.this.find(exp.AggFunc, exp.Window, exp.Query) is None
 
 
-def _is_of_rows(node: exp.Expr, select: exp.Select, keys: set[str]) -> bool:
+def _is_evaluated_per_row(node: exp.Expr, select: exp.Select, keys: set[str]) -> bool:
     """Whether an expression of a GROUP BY is evaluated for each row: in an aggregate, or as part of a key."""
     # FILTER is evaluated for rows, too; OVER for groups.
     return any(
         (isinstance(each, exp.AggFunc | exp.Filter) and not is_over(each)) or canonical(each) in keys
-        for each in _around(node, select)
+        for each in _ancestors(node, select)
     )

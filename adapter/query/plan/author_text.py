@@ -165,7 +165,7 @@ def clauses(select: exp.Select) -> str:
     """Returns the select list, if it has more than plain columns, with LATERAL VIEW, WHERE and HAVING."""
     listed = items(select)
     words = [] if all(map(_is_plain, listed)) else [", ".join(map(shown, listed))]
-    if on_change.is_told(select):
+    if on_change.only_adds_flag(select):
         words = ["emit on_change: which rows are new at a step"]
     words += [shown(each).strip() for each in select.args.get("laterals") or ()]
     if tests := filters(select):

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from ..aggregates.grouping import grouping
-from ..errors import QueryError, Unkeyed
-from ..sql.clauses import conjuncts, filters, only_asks, shown_as
+from ..errors import MissingKeyError, QueryError
+from ..sql.clauses import conjuncts, filters, is_semi_or_anti, output_column_of
 from ..sql.dialect import arguments, canonical, unqualified
 from ..sql.functions import makes_rows
 from ..windows.window_columns import Columns, FromRelation
@@ -32,17 +32,21 @@ def of_select(select: exp.Select, sources: Sequence[FromRelation], outputs: dict
     found: set[str] = set()
     twice: set[str] = set()
     for source in sources:
-        if source.kind == "result" and not (source.join is not None and only_asks(source.join)):
+        if source.kind == "result" and not (source.join is not None and is_semi_or_anti(source.join)):
             if source.unique is None:
                 return of_rank(select, outputs, _OF_WINDOW)
             twice |= found & source.unique
             found |= source.unique
     # A relation that is joined with itself gives each origin twice; the values are equal only if the join
     # says so.
-    return frozenset(found) if twice <= equal(select, sources) else of_rank(select, outputs, _OF_WINDOW)
+    return (
+        frozenset(found)
+        if twice <= equated_origins(select, sources)
+        else of_rank(select, outputs, _OF_WINDOW)
+    )
 
 
-def equal(select: exp.Select, sources: Sequence[FromRelation]) -> set[str]:
+def equated_origins(select: exp.Select, sources: Sequence[FromRelation]) -> set[str]:
     """Returns the origins of columns that a SELECT's join conditions equate between two relations."""
     columns = {source.alias.lower(): source.window_columns for source in sources}
     found = {
@@ -71,16 +75,16 @@ def of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
     """Returns the output columns of a grouped SELECT that identify a group: the keys and everything else that
     isn't an aggregate; all columns for DISTINCT. None if they don't identify it, for example since a key
     isn't selected."""
-    if any(item.is_star for item in select.expressions) or not _tells_groups(select):
+    if any(item.is_star for item in select.expressions) or not _identifies_groups(select):
         return None
     items = select.expressions
     if not select.args.get("distinct"):
-        items = [item for item in items if _is_set(item) or not item.find(exp.AggFunc)]
+        items = [item for item in items if _is_grouping_id(item) or not item.find(exp.AggFunc)]
     names = [item.alias_or_name.lower() for item in items]
     return frozenset(outputs.setdefault(name, f"group.{name}") for name in names)
 
 
-def _tells_groups(select: exp.Select) -> bool:
+def _identifies_groups(select: exp.Select) -> bool:
     """Whether no two rows of a grouped SELECT have the same values in their keys."""
     if select.args.get("distinct") or not select.args.get("group"):
         return True  # all columns, or one row
@@ -92,23 +96,23 @@ def _tells_groups(select: exp.Select) -> bool:
     if groups.sets is None or len(groups.sets) == 1:
         return True
     # A NULL value looks like the NULL of a key that isn't in the grouping set.
-    told = [item.unalias() for item in select.expressions if _is_set(item)]
+    told = [item.unalias() for item in select.expressions if _is_grouping_id(item)]
     if not any(len(arguments(each)) in (0, len(groups.keys)) for each in told):
         return False
     return len({frozenset(members) for members in groups.sets}) == len(groups.sets)
 
 
-def is_kept(query: exp.Query) -> bool:
+def is_row_preserving(query: exp.Query) -> bool:
     """Whether the query repeats no row that it reads, so that it inherits the unique set of its input."""
-    return query.find(exp.Join) is None and not makes_several(query)
+    return query.find(exp.Join) is None and not multiplies_rows(query)
 
 
-def makes_several(query: exp.Query) -> bool:
+def multiplies_rows(query: exp.Query) -> bool:
     """Whether the query may turn one row into several."""
     return any(isinstance(node, exp.Lateral | exp.Pivot) or makes_rows(node) for node in query.walk())
 
 
-def _is_set(item: exp.Expr) -> bool:
+def _is_grouping_id(item: exp.Expr) -> bool:
     """Whether the item is the number of a grouping set."""
     return isinstance(item.unalias(), exp.GroupingId)
 
@@ -125,7 +129,7 @@ def of_rank(select: exp.Select, outputs: dict[str, str], within: frozenset[str] 
             outputs.setdefault(item.alias_or_name.lower(), f"rank.{item.alias_or_name.lower()}"),
         }
         for key in rank.args.get("partition_by") or ():
-            if (shown := shown_as(select, key)) is None:
+            if (shown := output_column_of(select, key)) is None:
                 return None
             found.add(outputs.setdefault(shown, f"column.{shown}"))
         return frozenset(found)
@@ -141,7 +145,7 @@ def key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> tuple[str
         names: names for origins that no column has, for the message.
 
     Raises:
-        Unkeyed: an origin isn't in the select list.
+        MissingKeyError: an origin isn't in the select list.
         QueryError: nothing identifies a row.
     """
     if unique is None:
@@ -153,7 +157,7 @@ def key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> tuple[str
     missing = sorted(unique - found.keys())
     if missing:
         listed = ", ".join(names.get(name, name.partition(".")[2] or name) for name in missing)
-        raise Unkeyed(
+        raise MissingKeyError(
             f"Results that change need to find the rows they replace: put {listed} into the select list."
         )
     return tuple(found[name] for name in sorted(unique))

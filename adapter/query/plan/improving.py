@@ -12,7 +12,7 @@ from ..sql.tie_breaking import listed
 from .state.group_state import identity_columns
 
 
-def only_improves(
+def is_monotonic(
     select: exp.Select,
     function: exp.Expr,
     order: Sequence[exp.Expr],
@@ -32,7 +32,7 @@ def only_improves(
         of_star: columns of the SELECT's input, in order; None if unknown.
     """
     if isinstance(function, exp.DenseRank) or not all(
-        _improves(each, carries(each.this), group) for each in order
+        _only_moves_up(each, carries(each.this), group) for each in order
     ):
         return False
     if not isinstance(function, exp.RowNumber):
@@ -82,7 +82,7 @@ def _of_star(item: exp.Expr, below: Sequence[str] | None) -> list[str] | None:
     return [name for name in below if name.lower() not in hidden]
 
 
-def _improves(ordered: exp.Expr, what: str | None, group: GroupStage) -> bool:
+def _only_moves_up(ordered: exp.Expr, what: str | None, group: GroupStage) -> bool:
     """Whether added rows only move a group up in this order, or don't move it."""
     if what in identity_columns(group):
         return True

@@ -22,7 +22,7 @@ STAR = "*"
 """Placeholder for columns that aren't known by name; needed since set operations match columns by position."""
 
 
-class Unclear(Exception):
+class UnknownLineage(Exception):
     """Raised for a text whose meaning lineage can't determine."""
 
 
@@ -56,13 +56,13 @@ class Lineage:
         """Returns the origin of a column.
 
         Raises:
-            Unclear: no such column is known, or several are.
+            UnknownLineage: no such column is known, or several are.
         """
         found = {what for each, what in self.columns if each.lower() == name.lower()}
         if len(found) == 1 and sum(each.lower() == name.lower() for each, _ in self.columns) == 1:
             return found.pop()
         if found or not self.star or name.lower() in self.hidden:
-            raise Unclear(name)
+            raise UnknownLineage(name)
         return digest(self.star, name.lower())
 
     def names(self, name: str) -> bool:

@@ -5,7 +5,7 @@ stream's columns alone exclude from the result aren't looked up.
 
 >>> table = LookupTable("crm.customers", "lookup_customers_by_id", ("id",), None)
 >>> text = "select o.id, c.name from o left join lookup_customers_by_id as c on c.id = o.customer and o.id > 7"
->>> asked([text], [table])[0].keys
+>>> required_lookups([text], [table])[0].keys
 'SELECT DISTINCT o.customer AS key_1 FROM o WHERE NOT o.customer IS NULL AND o.id > 7'
 """
 
@@ -34,12 +34,12 @@ class LookupKey:
     value: exp.Expr
 
 
-def asked(texts: Sequence[str], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
+def required_lookups(texts: Sequence[str], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
     """Returns the look-ups that texts need which are run one after the other, in the order of `ordered`."""
-    return ordered((each for text in texts for each in queries(text, tables)), tables)
+    return ordered((each for text in texts for each in key_queries(text, tables)), tables)
 
 
-def queries(text: str, tables: Sequence[LookupTable]) -> Iterator[tuple[str, str]]:
+def key_queries(text: str, tables: Sequence[LookupTable]) -> Iterator[tuple[str, str]]:
     """Yields the views of lookup tables that a text joins, each with the query for its keys."""
     views = {table.view for table in tables}
     if any(view in text for view in views):
@@ -90,7 +90,9 @@ def _keys_query(select: exp.Select, join: exp.Join, views: Collection[str]) -> e
     alias = join.this.alias_or_name
     keys = keys_of(join, alias)
     copy = select.copy()
-    joins = _that_tell(copy.args["joins"][: len(relations_before(join)) - 1], keys, join.this.name, views)
+    joins = _joins_for_keys(
+        copy.args["joins"][: len(relations_before(join)) - 1], keys, join.this.name, views
+    )
     others = {each.this.alias_or_name.lower() for each in [from_clause(copy), *joins] if each is not None}
     query = exp.Select(
         expressions=[exp.alias_(key.value.copy(), f"key_{n}") for n, key in enumerate(keys, 1)],
@@ -106,7 +108,7 @@ def _keys_query(select: exp.Select, join: exp.Join, views: Collection[str]) -> e
     return query
 
 
-def _that_tell(
+def _joins_for_keys(
     joins: Sequence[exp.Join], keys: Sequence[LookupKey], view: str, views: Collection[str]
 ) -> list[exp.Join]:
     """Returns the joins before a lookup that its keys depend on, so that no other look-up has to run first."""
@@ -139,7 +141,7 @@ def keys_of(join: exp.Join, alias: str) -> list[LookupKey]:
         if isinstance(test, exp.EQ):
             for one, other in ((test.this, test.expression), (test.expression, test.this)):
                 column, value = one.unnest(), other.unnest()
-                if isinstance(column, exp.Column) and is_of(column, alias) and _is_value(value, alias):
+                if isinstance(column, exp.Column) and is_column_of(column, alias) and _is_value(value, alias):
                     keys.append(LookupKey(column.name, value))
                     break
     # A column that is compared twice is looked up by the first value; the join checks the other.
@@ -149,10 +151,12 @@ def keys_of(join: exp.Join, alias: str) -> list[LookupKey]:
 def _is_value(node: exp.Expr, alias: str) -> bool:
     """Whether an expression reads other relations than the table, and at least one."""
     columns = list(every(node, exp.Column))
-    return bool(columns) and not node.find(exp.Query) and not any(is_of(each, alias) for each in columns)
+    return (
+        bool(columns) and not node.find(exp.Query) and not any(is_column_of(each, alias) for each in columns)
+    )
 
 
-def is_of(column: exp.Column, alias: str) -> bool:
+def is_column_of(column: exp.Column, alias: str) -> bool:
     return column.table.lower() == alias.lower()
 
 

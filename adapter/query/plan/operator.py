@@ -132,7 +132,7 @@ class Operator(ABC):
             below: lineages of its inputs.
 
         Raises:
-            Unclear: its SQL isn't understood.
+            UnknownLineage: its SQL isn't understood.
             QueryError: its SQL can't be parsed.
         """
 

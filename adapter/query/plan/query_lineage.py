@@ -27,7 +27,7 @@ from ..sql.dialect import DIALECT, canonical, parse
 from ..sql.functions import makes_rows
 from ..sql.names import digest
 from ..sql.nodes import every
-from .lineage import UNKNOWN, Lineage, Unclear, text_lineage
+from .lineage import UNKNOWN, Lineage, UnknownLineage, text_lineage
 from .operator import input_name
 from .relation import GIVEN_BY, WEIGHT
 
@@ -46,12 +46,12 @@ def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
         known: lineages of the tables in it, by name.
 
     Raises:
-        Unclear: the query does anything else.
+        UnknownLineage: the query does anything else.
     """
     if not isinstance(query, exp.Select):
-        raise Unclear(query)
+        raise UnknownLineage(query)
     if aggregate(query) is not None:
-        raise Unclear(query)
+        raise UnknownLineage(query)
     read = read_input(query, known)
     columns: list[tuple[str, str]] = []
     star, hidden, starred = "", frozenset[str](), False
@@ -61,7 +61,7 @@ def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
             continue
         if item.is_star:
             if starred or not (isinstance(item, exp.Star) or isinstance(item, exp.Column)):
-                raise Unclear(item)
+                raise UnknownLineage(item)
             taken = read.star(item)
             columns += taken.columns
             star, hidden = taken.star, taken.hidden
@@ -69,8 +69,8 @@ def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
             continue
         name = item.alias_or_name
         if not name or isinstance(item, exp.Aliases):
-            raise Unclear(item)
-        columns.append((name, read.told(item.unalias(), defined)))
+            raise UnknownLineage(item)
+        columns.append((name, read.expression_digest(item.unalias(), defined)))
         if isinstance(item, exp.Alias):
             defined[name.lower()] = columns[-1][1]
     return Lineage(read.rows, tuple(columns), star, hidden)
@@ -79,21 +79,21 @@ def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
 def read_input(select: exp.Select, known: Mapping[str, Lineage]) -> Input:
     """Returns the input of a SELECT: its relations, joins and WHERE."""
     if more := {name for name, value in select.args.items() if value} - _CLAUSES:
-        raise Unclear(more)
+        raise UnknownLineage(more)
     scope: dict[str, Lineage] = {}
     joins: list[exp.Join] = []
     for node, join in joined(select):
         each, alias = _relation(node, known)
         if alias.lower() in scope:
-            raise Unclear(alias)
+            raise UnknownLineage(alias)
         scope[alias.lower()] = each
         if join is None:
             continue
         if {name for name, value in join.args.items() if value} - {"this", "on", "side", "kind"}:
-            raise Unclear(join)
+            raise UnknownLineage(join)
         joins.append(join)
     if not scope:
-        raise Unclear(select)
+        raise UnknownLineage(select)
     tests = filters(select)
     plain = not any(join.side or (join.kind or "").upper() not in ("", "INNER", "CROSS") for join in joins)
     rows = [each.rows for each in scope.values()]
@@ -130,13 +130,13 @@ def _with_lateral(read: Input, lateral: exp.Lateral, rows: str) -> tuple[Input, 
     it."""
     alias = lateral.args.get("alias")
     if not lateral.args.get("view") or alias is None or not alias.name or alias.name.lower() in read.scope:
-        raise Unclear(lateral)
-    made = read.told(lateral.this, makes_several=True)
+        raise UnknownLineage(lateral)
+    made = read.expression_digest(lateral.this, makes_several=True)
     # Two LATERAL VIEWs of one expression extend different rows.
     of = digest("lateral", rows, made, bool(lateral.args.get("outer")))
     columns = tuple((each.name, digest(of, place)) for place, each in enumerate(alias.columns))
     if not columns:
-        raise Unclear(lateral)
+        raise UnknownLineage(lateral)
     scope = {**read.scope, alias.name.lower(): Lineage(of, columns)}
     return replace(read, scope=scope, sides={**read.sides, alias.name.lower(): ""}), digest(
         "beside", rows, of
@@ -152,13 +152,13 @@ def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, st
     if is_static and isinstance(node, exp.Table):
         others -= {"db", "catalog"}
     if others or (alias is not None and alias.args.get("columns")):
-        raise Unclear(node)
+        raise UnknownLineage(node)
     if is_static:
         # A static table, or a query over static tables, as it is in each micro-batch.
         text = node.copy()
         text.set("alias", None)
         if not is_repeatable(text):
-            raise Unclear(node)
+            raise UnknownLineage(node)
         told = without_names(text.this) if isinstance(text, exp.Subquery) else canonical(text)
         rows = digest("table", told)
         return Lineage(rows, star=rows), node.alias_or_name
@@ -166,7 +166,7 @@ def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, st
         return of_query(node.this, known), node.alias
     if isinstance(node, exp.Table) and node.name in known and known[node.name] is not UNKNOWN:
         return known[node.name], node.alias_or_name
-    raise Unclear(node)
+    raise UnknownLineage(node)
 
 
 @dataclass(frozen=True)
@@ -188,15 +188,15 @@ class Input:
     def _condition(self, test: exp.Expr) -> str:
         """Returns a digest of a condition, independent of the order of the sides of a comparison."""
         if isinstance(test, exp.EQ | exp.NullSafeEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
-            sides = [self.told(test.this), self.told(test.expression)]
+            sides = [self.expression_digest(test.this), self.expression_digest(test.expression)]
             if isinstance(test, exp.EQ | exp.NullSafeEQ):
                 sides.sort()
             if isinstance(test, exp.GT | exp.GTE):
                 sides.reverse()
             return digest({"gt": "lt", "gte": "lte"}.get(test.key, test.key), *sides)
-        return self.told(test)
+        return self.expression_digest(test)
 
-    def told(
+    def expression_digest(
         self, node: exp.Expr, defined: Mapping[str, str] | None = None, makes_several: bool = False
     ) -> str:
         """Returns a digest of an expression over the rows.
@@ -208,30 +208,30 @@ class Input:
             makes_several: whether it may turn one row into several.
 
         Raises:
-            Unclear: it isn't computed from one row, isn't deterministic, or uses an unknown name.
+            UnknownLineage: it isn't computed from one row, isn't deterministic, or uses an unknown name.
         """
         if isinstance(node, exp.Column):
             return self._column(node, defined)
         if not is_repeatable(node):
-            raise Unclear(node)
+            raise UnknownLineage(node)
         holder = exp.Paren(this=node.copy())
         for query in [each for each in every(holder, exp.Query) if each.find_ancestor(exp.Query) is None]:
-            query.replace(exp.Var(this=f"q{self._asked(query)}"))
+            query.replace(exp.Var(this=f"q{self._subquery_digest(query)}"))
         for each in list(holder.walk()):
             if isinstance(each, exp.Query | exp.Window | exp.Lambda | exp.Star) or makes_rows(each):
                 if makes_several and each is holder.this:
                     continue
                 if not (isinstance(each, exp.Star) and isinstance(each.parent, exp.Count)):
-                    raise Unclear(each)
+                    raise UnknownLineage(each)
             elif isinstance(each, exp.Column) and not isinstance(each.parent, exp.Column):
                 each.replace(exp.column(f"c{self._column(each, defined)}"))
         return digest(canonical(holder.this))
 
-    def _asked(self, query: exp.Query) -> str:
+    def _subquery_digest(self, query: exp.Query) -> str:
         """Returns a digest of a subquery over static tables: its text, and the columns of the row that it may
         read."""
         if any(each.name in self.operators for each in every(query, exp.Table)):
-            raise Unclear(query)
+            raise UnknownLineage(query)
         named: list[str] = []
         for column in every(query, exp.Column):
             if isinstance(column.this, exp.Star) or _is_of_query(column, query):
@@ -244,7 +244,7 @@ class Input:
 
     def _column(self, column: exp.Column, defined: Mapping[str, str] | None) -> str:
         if column.args.get("db") or isinstance(column.this, exp.Star):
-            raise Unclear(column)
+            raise UnknownLineage(column)
         name, table = column.name, column.table.lower()
         if table in self.scope and table:
             return self._of(table, name)
@@ -257,7 +257,7 @@ class Input:
         # If another relation also had such a column, Spark would reject the name.
         may_be = listed or [alias for alias, each in self.scope.items() if each.star] or [*self.scope]
         if len(may_be) > 1:
-            raise Unclear(column)
+            raise UnknownLineage(column)
         (alias,) = may_be
         earlier = None if listed or defined is None else defined.get(name.lower())
         if earlier is None:
@@ -275,10 +275,10 @@ class Input:
         """Returns the columns that a star expands to."""
         star = item if isinstance(item, exp.Star) else item.this
         if not passes_columns(star):
-            raise Unclear(item)
+            raise UnknownLineage(item)
         table = item.table.lower() if isinstance(item, exp.Column) else ""
         if len(self.scope) != 1 or (table and table not in self.scope):
-            raise Unclear(item)
+            raise UnknownLineage(item)
         left_out = star.args.get("except_") or ()
         (read,) = self.scope.values()
         return read.without(*(each.name for each in left_out if not each.name.startswith(_HIDDEN)))
@@ -301,10 +301,10 @@ def _is_of_query(column: exp.Column, query: exp.Expr) -> bool:
     return False
 
 
-def placed(text: str, aliases: Sequence[str]) -> str:
+def canonical_text(text: str, aliases: Sequence[str]) -> str:
     """Returns the canonical text of an expression, with its relations named by position.
 
-    >>> placed("upper(a.k)", ("b", "a")), placed("upper(a.k)", ("a",))
+    >>> canonical_text("upper(a.k)", ("b", "a")), canonical_text("upper(a.k)", ("a",))
     ('UPPER(__1.k)', 'UPPER(k)')
     """
     places = {alias.lower(): number for number, alias in enumerate(aliases)}
@@ -331,5 +331,5 @@ def lineage_of_text(kind: str, text: str, below: Sequence[Lineage]) -> Lineage:
     """
     try:
         return of_query(parse(text), {input_name(number): each for number, each in enumerate(below)})
-    except Unclear:
+    except UnknownLineage:
         return text_lineage(kind, text, below)

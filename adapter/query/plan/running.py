@@ -116,27 +116,27 @@ def _parts_of(window: exp.Window, alias: str) -> tuple[Sequence[RunningValue], s
     name, listed = function_name(function), [sql(each) for each in arguments(function)]
     if name == "count":
         given = [f"{each} is not null" for each in listed if each != "*"] or ["true"]
-        return [RunningValue(_written(f"cast({' and '.join(given)} as bigint)"))], "{0}"
+        return [RunningValue(_canonical_sql(f"cast({' and '.join(given)} as bigint)"))], "{0}"
     if len(listed) != 1:
         return None
     (value,) = listed
     if name in ("min", "max"):
-        return [RunningValue(_written(value), f"{name}({{0}}) {{over}}")], "{0}"
-    return _summed(function, name, value) if name in ("sum", "avg", "mean") else None
+        return [RunningValue(_canonical_sql(value), f"{name}({{0}}) {{over}}")], "{0}"
+    return _sum_or_mean(function, name, value) if name in ("sum", "avg", "mean") else None
 
 
-def _summed(function: exp.Expr, name: str, value: str) -> tuple[Sequence[RunningValue], str] | None:
+def _sum_or_mean(function: exp.Expr, name: str, value: str) -> tuple[Sequence[RunningValue], str] | None:
     types = types_of(function)
     is_mean = name != "sum"
-    count = RunningValue(_written(f"cast({value} is not null as bigint)"))
+    count = RunningValue(_canonical_sql(f"cast({value} is not null as bigint)"))
     mean = "{0} / nullif({1}, 0)"
     if types is None:
         # Planned without a session: the types are unknown, and the plan is only displayed.
-        total = RunningValue(_written(f"{value} / 1" if is_mean else value))
+        total = RunningValue(_canonical_sql(f"{value} / 1" if is_mean else value))
         return ([total, count], mean) if is_mean else ([total], "{0}")
     if is_mean and types.result == "double":
-        return [RunningValue(_written(f"cast({value} as double)")), count], mean
-    of_type = _written(f"cast({value} as {types.sum})")
+        return [RunningValue(_canonical_sql(f"cast({value} as double)")), count], mean
+    of_type = _canonical_sql(f"cast({value} as {types.sum})")
     if types.sum in _PLAIN and not is_mean:
         return [RunningValue(of_type)], "{0}"
     if not types.sum.startswith("decimal"):
@@ -149,7 +149,7 @@ def _summed(function: exp.Expr, name: str, value: str) -> tuple[Sequence[Running
     return [total, count], f"cast({mean} as {types.result})" if is_mean else "{0}"
 
 
-def _written(text: str) -> str:
+def _canonical_sql(text: str) -> str:
     parsed: exp.Expr = exp.maybe_parse(text, dialect=DIALECT)
     return canonical(parsed)
 

@@ -36,7 +36,7 @@ class TimeBounds:
 
     def __init__(self, select: exp.Select, times: Mapping[str, Mapping[str, int]]) -> None:
         self._times = times
-        self._apart = _closed(_apart(select, times), times)
+        self._apart = _transitive_bounds(_bounds_of_conditions(select, times), times)
 
     def until(self) -> dict[str, Until] | None:
         """Returns by alias the watermark until which a row may find matches; None if it is unknown for some
@@ -59,14 +59,14 @@ class TimeBounds:
         until = self.until()
         if until is None or len(until) != 2:
             return None
-        found = self._until_told(until, until, preserved)
+        found = self._until_of_deciding_rows(until, until, preserved)
         if found is None or len(preserved) == 1:
             return found
         # With both sides preserved, a late row asks whether its partner was emitted without a match, so each
         # side is kept as long as the other needs it.
-        return self._until_told(found, found, preserved)
+        return self._until_of_deciding_rows(found, found, preserved)
 
-    def _until_told(
+    def _until_of_deciding_rows(
         self, found: Mapping[str, Until], until: Mapping[str, Until], preserved: Collection[str]
     ) -> dict[str, Until] | None:
         """Returns by alias the watermark until which rows are kept that decide whether rows of the other
@@ -164,7 +164,9 @@ def expires(until: Until, row: str = "own") -> str:
     return ends[0] if len(ends) == 1 else f"greatest({', '.join(ends)})"
 
 
-def _apart(select: exp.Select, aliases: Mapping[str, object]) -> dict[tuple[_Column, _Column], int]:
+def _bounds_of_conditions(
+    select: exp.Select, aliases: Mapping[str, object]
+) -> dict[tuple[_Column, _Column], int]:
     """Returns by pair of columns by how much the first may be later than the second, from single conditions."""
     found: dict[tuple[_Column, _Column], int] = {}
     for test in conditions(select):
@@ -180,7 +182,7 @@ def _apart(select: exp.Select, aliases: Mapping[str, object]) -> dict[tuple[_Col
     return found
 
 
-def _closed(
+def _transitive_bounds(
     apart: dict[tuple[_Column, _Column], int], times: Mapping[str, Mapping[str, int]]
 ) -> dict[tuple[_Column, _Column], int]:
     """Adds bounds that follow from several conditions (shortest paths, Floyd and Warshall). Intermediate

@@ -26,7 +26,7 @@ def names_of(key: Key, select: exp.Select) -> tuple[str, ...]:
     return ((aliases or [""])[0], *columns)
 
 
-def called(key: Key, select: exp.Select) -> set[str]:
+def columns_to_name(key: Key, select: exp.Select) -> set[str]:
     """Returns the columns to name in ``constant_domains`` to say that a key has a bounded set of values."""
     alias, *columns = names_of(key, select)
     # Spark's name of a computed column is no identifier.

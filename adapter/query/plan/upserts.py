@@ -15,13 +15,13 @@ from sqlglot import exp
 
 from ...util.quoting import quote
 from ..program import Lookup, Upsert
-from ..sql.clauses import aggregate, conjuncts, filters, joined, only_asks, relations
+from ..sql.clauses import aggregate, conjuncts, filters, is_semi_or_anti, joined, relations
 from ..sql.dialect import parse
 from ..sql.nodes import every
 from . import lookup_keys
 from .column_origins import outputs
 from .dataflow import Dataflow
-from .identity import makes_several
+from .identity import multiplies_rows
 from .lookup_table import LookupTable
 from .operator import Operator, input_name, over
 from .operators.group_aggregate import GroupAggregate
@@ -79,7 +79,7 @@ class Replaced:
         asked = [
             (view, f"select * from (\n{over(query, [below])}\n)")
             for each, below in self.over(rows)
-            for view, query in lookup_keys.queries(each.sql, tables)
+            for view, query in lookup_keys.key_queries(each.sql, tables)
         ]
         return lookup_keys.ordered(asked, tables)
 
@@ -119,12 +119,12 @@ def replaced(flow: Dataflow) -> Replaced | None:
     if isinstance(below, TopN) and below.final:
         return Replaced(below, tuple(path), None, ())
     selects = [_select(each) for each in path]
-    told = _told(below)
-    if told is None or any(map(_makes_several, selects)):
+    told = _key_columns(below)
+    if told is None or any(map(_multiplies_rows, selects)):
         return None
-    shown = {what: name for name, what in reversed(list(_carried(told, selects).items()))}
+    shown = {what: name for name, what in reversed(list(_renamed_columns(told, selects).items()))}
     names = {name for each in below.relation.keys for name in each}
-    carried = _carried({name: name for name in names}, selects)
+    carried = _renamed_columns({name: name for name in names}, selects)
     first = {what: name for name, what in reversed(list(carried.items()))}
     key = next((each for each in below.relation.keys if each <= first.keys()), None)
     if not shown.keys() >= {*told.values()} or key is None:
@@ -136,7 +136,7 @@ def replaced(flow: Dataflow) -> Replaced | None:
     return Replaced(below, tuple(path), tuple(sorted(first[name] for name in key)), scope, certain)
 
 
-def takes_back(flow: Dataflow, group: GroupAggregate) -> bool:
+def needs_retractions(flow: Dataflow, group: GroupAggregate) -> bool:
     """Whether the operators above a group need retractions of its old rows. The table finds rows of the
     result by key, and a ranking finds its members by key, unless a filter on values is in between."""
     root = replaced(flow)
@@ -156,14 +156,14 @@ def takes_back(flow: Dataflow, group: GroupAggregate) -> bool:
     )
 
 
-def kept_root(flow: Dataflow) -> Operator:
+def state_root(flow: Dataflow) -> Operator:
     """Returns the topmost operator that the state depends on: an operator that is the result emits after the
     state's commit."""
     found = replaced(flow)
     return flow.root if found is None else found.operator
 
 
-def _told(operator: Operator) -> Mapping[str, str] | None:
+def _key_columns(operator: Operator) -> Mapping[str, str] | None:
     """Returns the columns of an operator (lower case) that identify a group or a ranking, mapped to its names
     for them; None if some aren't in the output."""
     if isinstance(operator, GroupAggregate):
@@ -188,10 +188,10 @@ def _select(step: Project | MaterializedProject) -> exp.Select:
     return select
 
 
-def _makes_several(select: exp.Select) -> bool:
+def _multiplies_rows(select: exp.Select) -> bool:
     """Whether a SELECT may multiply its rows for reasons other than the contents of a table: it generates
     rows, keeps unmatched rows of a table, or joins a table without a key."""
-    if makes_several(select):
+    if multiplies_rows(select):
         return True
     read = joined(select)
     if any(join is not None and join.side in ("RIGHT", "FULL") for _, join in read):
@@ -199,9 +199,9 @@ def _makes_several(select: exp.Select) -> bool:
     tests = [*filters(select), *(test for _, join in read if join for test in conjuncts(join.args.get("on")))]
     return not all(
         node.name == input_name(0)
-        or (join is not None and (only_asks(join) or join.args.get("using")))
+        or (join is not None and (is_semi_or_anti(join) or join.args.get("using")))
         or _is_one_row(node)
-        or any(_picks(test, node.alias_or_name) for test in tests)
+        or any(_is_equated(test, node.alias_or_name) for test in tests)
         for node, join in read
     )
 
@@ -212,7 +212,7 @@ def _is_one_row(node: exp.Expr) -> bool:
     return isinstance(query, exp.Select) and aggregate(query) is not None and not query.args.get("group")
 
 
-def _picks(test: exp.Expr, alias: str) -> bool:
+def _is_equated(test: exp.Expr, alias: str) -> bool:
     """Whether a condition equates an expression over the relation with something else, so that the column may
     be its key."""
     if not isinstance(test, exp.EQ | exp.NullSafeEQ):
@@ -222,7 +222,7 @@ def _picks(test: exp.Expr, alias: str) -> bool:
     return any(own in side or "" in side for side in of) and not all(side == {own} for side in of)
 
 
-def _carried(columns: Mapping[str, str], selects: Sequence[exp.Select]) -> dict[str, str]:
+def _renamed_columns(columns: Mapping[str, str], selects: Sequence[exp.Select]) -> dict[str, str]:
     """Returns the mapping with columns renamed as they pass through the SELECTs."""
     found = dict(columns)
     for select in selects:

@@ -50,7 +50,7 @@ class Planner(ABC):
         self.tree = limits.write_as_ranks(tree, reads_stream)
         self.streams = Streams(self.tree, known)
         if next(hints.windows_under(self.tree), None) is not None:
-            event_clock.show_watermark(self.tree)
+            event_clock.replace_clocks(self.tree)
         self.rewrites, self.plan_windows, self.settings = rewrites, windows, settings
         self.ttl, self.emission = settings.ttl, settings.emission
         self.under_windows = 0
@@ -78,7 +78,7 @@ class Planner(ABC):
 
     def visit(self, node: exp.Expr) -> Operator | None:
         """Returns the operator of a query or relation, or None if it reads no stream."""
-        if (placed := hints.placed(node)) is not None:
+        if (placed := hints.placeholder_of(node)) is not None:
             return self.operators[placed]
         if isinstance(node, exp.Subquery):
             if any(reads_stream(join) for join in node.args.get("joins") or ()):
@@ -92,7 +92,7 @@ class Planner(ABC):
             return None
         # A ranking keeps only the rows that the filter around it admits, so equal texts may keep different
         # rows.
-        ended = ranks.ended(node) if isinstance(node, exp.Select) else {}
+        ended = ranks.limits_above(node) if isinstance(node, exp.Select) else {}
         as_it_comes = self.emission.changes and self.under_windows > 0
         visited = (shape(node), *sorted(ended.items()), as_it_comes)
         if visited not in self.visited:
@@ -112,5 +112,5 @@ class Planner(ABC):
     def place(self, operator: Operator, alias: str) -> exp.Expr:
         """Returns a table that refers to an operator in a tree that is visited again."""
         table = table_of(operator.name, alias)
-        hints.place(table, operator.name)
+        hints.mark_placeholder(table, operator.name)
         return table

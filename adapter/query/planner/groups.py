@@ -19,7 +19,7 @@ from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.recompute import Recompute
 from ..plan.relation import Relation
-from ..sql.clauses import shown_as
+from ..sql.clauses import output_column_of
 from ..sql.dialect import DIALECT, canonical, parse, sql, unqualified
 from ..sql.finite import is_finite
 from ..sql.names import digest
@@ -78,7 +78,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         return _aggregate(planner, select, template, source, below)
     except NotMergeable as refused:
         reason = str(refused)
-    if conditions.windows_of(select) or _asks_of_groups(select):
+    if conditions.windows_of(select) or _has_group_subqueries(select):
         return over_groups(planner, select)
     if below.relation.open_for is not None:
         return plan_group(planner, select, replace(source, operator=closed(planner, below)))
@@ -127,11 +127,11 @@ def _recomputed_groups(
     conditions.order_lists(select)
     decide_extremes(select)
     template, inputs = with_inputs(planner, select, [source])
-    shown = [shown_as(template, key) for key in in_all]
+    shown = [output_column_of(template, key) for key in in_all]
     is_replaced = is_result(select) and key_columns is not None and None not in shown
     if relation.changes or not is_replaced:
         # Otherwise a group's row is replaced by its key, whatever it was, and depends on inserted rows only.
-        why = partial(conditions.why_not_again, select)
+        why = partial(conditions.why_nondeterministic, select)
         listed = ", ".join(map(hints.quoted, in_all))
         lacks_keys = is_result(select) and not relation.changes and key_columns is None and listed
         after = f"; or select {listed}, too, to identify a group's row" if lacks_keys else ""
@@ -167,7 +167,7 @@ def _recomputed_groups(
     return groups
 
 
-def _asks_of_groups(select: exp.Select) -> bool:
+def _has_group_subqueries(select: exp.Select) -> bool:
     """Whether a select list or HAVING has subqueries, all of them outside aggregates: they are evaluated per
     group."""
     clauses = [*select.expressions, *filter(None, [select.args.get("having")])]
@@ -182,7 +182,7 @@ def over_groups(planner: Planner, select: exp.Select) -> Operator:
     """Splits a GROUP BY from expressions over its groups, which move into a SELECT above it: OVER, rewritten
     LIMIT and QUALIFY, and subqueries."""
     gives_result = results.unmark(select)
-    above = above_groups.lifted(select)
+    above = above_groups.select_over_groups(select)
     if gives_result:
         results.mark(above)
     if select.parent is not None:
@@ -306,7 +306,7 @@ def _growth(planner: Planner, select: exp.Select, keys: Sequence[Key]) -> Unboun
         return None
     return UnboundedState(
         f"something for every value of {', '.join(key.sql for key in growing)}",
-        frozenset().union(*(unbounded_state.called(key, select) for key in growing)),
+        frozenset().union(*(unbounded_state.columns_to_name(key, select) for key in growing)),
     )
 
 

@@ -13,8 +13,8 @@ from ..normalize import conditions
 from ..plan import unbounded_state
 from ..plan.operator import Operator, input_name
 from ..sql.clauses import joined, relations
-from ..sql.dialect import of_around, sql
-from ..sql.nodes import every, standing_in
+from ..sql.dialect import correlated_columns, sql
+from ..sql.nodes import every, temporarily_replaced
 from .closing import closed
 from .context import Planner
 from .from_items import FromItem, check_relation, table_of
@@ -61,7 +61,7 @@ def with_inputs(
             tables.append((node, table))
             inputs.append(each.operator)
     # Subtrees are planned already and may be most of the text, so they aren't copied.
-    with standing_in(tables):
+    with temporarily_replaced(tables):
         made = select.copy()
     for query in conditions.inner_queries(made):
         if conditions.is_one_row(query):
@@ -76,7 +76,7 @@ def with_inputs(
         for part in every(query, exp.Select):
             for node in relations(part):
                 below = node.unnest()
-                if isinstance(below, exp.Query) and of_around(below):
+                if isinstance(below, exp.Query) and correlated_columns(below):
                     continue  # correlated: the relations that it reads are stored
                 operator = planner.visit(node)
                 if operator is not None:

@@ -12,8 +12,8 @@ from ..normalize.asked_relations import tests_with_queries
 from ..normalize.compared_types import is_mixed, is_of_mixed_types
 from ..plan import column_origins
 from ..plan.relation import Relation
-from ..sql.clauses import conjuncts, filters, joined, only_asks, set_filters
-from ..sql.dialect import is_of, relation_of, walk_same_query
+from ..sql.clauses import conjuncts, filters, is_semi_or_anti, joined, set_filters
+from ..sql.dialect import is_read_within, relation_of, walk_same_query
 from ..sql.nodes import every
 from .from_items import FromItem, filter_below, reads_stream
 from .projections import multiplies
@@ -47,7 +47,7 @@ def put_tests_below_inner(query: exp.Query) -> bool:
             for column in walk_same_query(test)
             if isinstance(column, exp.Column)
         )
-        and all(len(column.parts) == 1 or is_of(query, column) for column in every(test, exp.Column))
+        and all(len(column.parts) == 1 or is_read_within(query, column) for column in every(test, exp.Column))
     ]
     return _put_below(query, below, sides[0][0], alias)
 
@@ -101,7 +101,7 @@ def join_keys(
     inner = all(conditions.is_inner(each.join) for each in streams)
     for number, each in enumerate(streams):
         assert each.operator is not None
-        if each.join is not None and only_asks(each.join):
+        if each.join is not None and is_semi_or_anti(each.join):
             continue
         key = each.operator.relation.key
         names = None if key is None else [outputs.of.get((each.alias.lower(), name)) for name in key]

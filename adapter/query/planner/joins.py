@@ -12,7 +12,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import asked_relations, conditions, correlated_aggregates, semi_joins
-from ..normalize.static_sides import nest, nest_inner, unclear
+from ..normalize.static_sides import nest, nest_inner, unqualified_correlation
 from ..plan import column_origins
 from ..plan.hidden_items import with_weight
 from ..plan.operator import Operator, UnboundedState, Until
@@ -20,8 +20,8 @@ from ..plan.operators.join import Join
 from ..plan.operators.outer_interval_join import OuterIntervalJoin
 from ..plan.relation import Relation, weight_of
 from ..plan.time_bounds import TimeBounds, delay_of
-from ..sql.clauses import only_asks
-from ..sql.dialect import canonical, is_of, relation_of, relations_around, sql, walk_same_query
+from ..sql.clauses import is_semi_or_anti
+from ..sql.dialect import canonical, is_read_within, relation_of, relations_around, sql, walk_same_query
 from ..sql.names import digest
 from ..sql.nodes import every
 from ..sql.tie_breaking import decide_extremes
@@ -74,13 +74,13 @@ def plan_join(
             f"'{hints.quoted((*inner, select)[0])}' reads a stream inside an expression of a query over a table that is no "
             "stream; read that as a stream too."
         )
-    if (found := _written_otherwise(planner, select, read, inner)) is not None:
+    if (found := _plan_rewritten(planner, select, read, inner)) is not None:
         return found
     template, inputs = with_inputs(planner, select, read)
     if not read:
-        return _of_nothing(planner, select, template, inputs)
+        return _plan_without_from(planner, select, template, inputs)
     streaming = [each.operator is not None for each in read]
-    if all(streaming) and not (inner or _asks_in_on(select)) and conditions.reads_tables(template):
+    if all(streaming) and not (inner or _has_subquery_in_on(select)) and conditions.reads_tables(template):
         if nest(select, streaming, whole=True):
             return planner.select(select)
     _check_repeatable(select, template, inputs, "joins streams")
@@ -119,12 +119,12 @@ def plan_join(
     return _recomputed_join(planner, made, partitions, until)
 
 
-def _asks_in_on(select: exp.Select) -> bool:
+def _has_subquery_in_on(select: exp.Select) -> bool:
     """Whether a join condition has a subquery."""
     return any((join.args.get("on") or exp.true()).find(exp.Query) for join in select.args.get("joins") or ())
 
 
-def _written_otherwise(
+def _plan_rewritten(
     planner: Planner, select: exp.Select, read: Sequence[FromItem], inner: Sequence[exp.Query]
 ) -> Operator | None:
     """Returns the operator of a join that is written as another query first; None for others. Changes the tree."""
@@ -139,9 +139,9 @@ def _written_otherwise(
         ):
             return plan_join(planner, joins_only, closed_unless(planner, joins_only, asked, False), ())
     streaming = [each.operator is not None for each in read]
-    asks = _asks_in_on(select)
+    asks = _has_subquery_in_on(select)
     is_beside = not all(streaming) and not asks
-    if is_beside and inner and (column := unclear(select)) is not None:
+    if is_beside and inner and (column := unqualified_correlation(select)) is not None:
         raise QueryError(
             f"'{hints.quoted(select)}' joins a table, and asks in a query inside for '{column.name}', without saying "
             f"whose column it is; write the relation's name before it, as in t.{column.name}."
@@ -149,9 +149,9 @@ def _written_otherwise(
     if is_beside and nest(select, streaming, whole=sum(streaming) == 1):
         return planner.select(select)
     joins_alone = all(streaming) and len(read) > 1 and not asks
-    if inner and joins_alone and all(map(_says_whose, inner)) and nest(select, streaming, whole=True):
+    if inner and joins_alone and all(map(_is_qualified, inner)) and nest(select, streaming, whole=True):
         return planner.select(select)
-    if correlated_aggregates.put_in_joins(select, inner):
+    if correlated_aggregates.rewrite_as_joins(select, inner):
         return planner.select(select)
     if all(streaming) and not inner and not asks and put_filters_below(select, read):
         return planner.select(select)
@@ -293,7 +293,7 @@ def _recomputed_join(
         relation = Relation(False, delays=_delays_of(select, streams, found, made.outputs), keys=keys)
     growth = None
     if not (made.bounded or ends or until or by_end):
-        bound = _other_bound(select, streams, made.inner, made.changes)
+        bound = _bound_advice(select, streams, made.inner, made.changes)
         growth = UnboundedState("every row of both sides", None, or_else=bound)
     _settle_inner(select, template, relation.key)
     return recomputed(
@@ -308,14 +308,14 @@ def _recomputed_join(
             label=short(select),
             growth=growth,
             until=tuple(until[alias.lower()] for alias in made.aliases) if until else (),
-            always=_always(select, streams),
+            always=_always_recomputed(select, streams),
         ),
     )
 
 
-def _always(select: exp.Select, streams: Sequence[FromItem]) -> tuple[int, ...]:
+def _always_recomputed(select: exp.Select, streams: Sequence[FromItem]) -> tuple[int, ...]:
     """Returns `Recompute.always` for a join of relations in FROM."""
-    there = conditions.always_there(select)
+    there = conditions.aliases_in_every_row(select)
     return tuple(number for number, each in enumerate(streams) if each.alias in there)
 
 
@@ -351,10 +351,10 @@ def _settle_inner(select: exp.Select, template: exp.Select, key: frozenset[str] 
         conditions.order_windows(query)
         if query.find_ancestor(exp.Lateral) is not None:
             conditions.order_limits(query)
-        refuse_chance(select, key, partial(conditions.why_not_again, query), after=", and join that")
+        refuse_chance(select, key, partial(conditions.why_nondeterministic, query), after=", and join that")
 
 
-def _of_nothing(
+def _plan_without_from(
     planner: Planner, select: exp.Select, template: exp.Select, inputs: tuple[Operator, ...]
 ) -> Operator:
     """Plans a SELECT without FROM whose subqueries read streams; it returns one row."""
@@ -406,7 +406,7 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
             relation=relation,
             label=short(select),
             growth=growth,
-            always=_always(select, [each for each in read if each.operator is not None]),
+            always=_always_recomputed(select, [each for each in read if each.operator is not None]),
         ),
     )
 
@@ -414,17 +414,19 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
 def _as_relation(query: exp.Query) -> bool:
     """Rewrites a subquery so that it reads one relation row by row, if possible; returns whether it changed.
     Changes the tree."""
-    return nest_inner(query) or asked_relations.put_in_from(query) or put_tests_below_inner(query)
+    return nest_inner(query) or asked_relations.move_to_from(query) or put_tests_below_inner(query)
 
 
-def _says_whose(query: exp.Query) -> bool:
+def _is_qualified(query: exp.Query) -> bool:
     """Whether each column in a subquery has the name of a relation, in the subquery or around it, as its
     prefix."""
     around = relations_around(query) - {""}
-    return all(is_of(query, column) or relation_of(column) in around for column in every(query, exp.Column))
+    return all(
+        is_read_within(query, column) or relation_of(column) in around for column in every(query, exp.Column)
+    )
 
 
-def _other_bound(
+def _bound_advice(
     select: exp.Select, streams: Sequence[FromItem], inner: Sequence[exp.Query], changes: bool
 ) -> str:
     """Returns the end of a sentence on what would bound the state of an outer, semi or anti join.
@@ -460,7 +462,7 @@ def _outer_in_time(planner: Planner, made: _Joined, until: Mapping[str, Until]) 
     bounds, preserved = _time_bounds_of_met(select, streams), _preserved(streams)
     due = bounds.until()
     assert due is not None
-    is_anti = streams[1].join is not None and only_asks(streams[1].join)
+    is_anti = streams[1].join is not None and is_semi_or_anti(streams[1].join)
     if conditions.has_outer(select):
         keys = ()
     aliases = [each.alias.lower() for each in streams]
@@ -483,11 +485,11 @@ def _outer_in_time(planner: Planner, made: _Joined, until: Mapping[str, Until]) 
             label=short(select),
             pairs=None if is_anti else sql(conditions.as_inner(template)),
             alone=tuple(
-                sql(conditions.rows_alone(template, n)) if is_asked else None
+                sql(conditions.unmatched_rows(template, n)) if is_asked else None
                 for n, is_asked in enumerate(asked)
             ),
             meet=tuple(
-                sql(conditions.rows_that_meet(template, n)) if is_asked else None
+                sql(conditions.matched_rows(template, n)) if is_asked else None
                 for n, is_asked in enumerate(asked)
             ),
             until=tuple(until[alias] for alias in aliases),
@@ -534,7 +536,7 @@ def _delays_of(
             join may still arrive.
         outputs: columns that it passes on.
     """
-    own = {each.alias.lower() for each in streams if each.join is None or not only_asks(each.join)}
+    own = {each.alias.lower() for each in streams if each.join is None or not is_semi_or_anti(each.join)}
     found: dict[str, int] = {}
     for (alias, column), delay in delays.items():
         if alias in own and (name := outputs.of.get((alias, column))) is not None:

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from ..aggregates.grouping import grouping
 from ..errors import NotInStages, QueryError
-from ..sql.clauses import aggregate, conjuncts, left_out, only_asks
+from ..sql.clauses import aggregate, conjuncts, is_semi_or_anti, left_out
 from ..sql.dialect import arguments, sql
 from ..sql.nodes import every
 from ..windows.window_columns import Columns, FromRelation, in_each_row, window_column
@@ -136,7 +136,7 @@ def _check_join(source: FromRelation, sources: Sequence[FromRelation]) -> None:
             )
         return
     if not results:
-        if side in ("LEFT", "FULL") and not only_asks(join):
+        if side in ("LEFT", "FULL") and not is_semi_or_anti(join):
             raise QueryError(
                 f"{side} JOIN keeps every row of '{before[0].alias}', which is not a stream, in every window; "
                 "put the window result on the left."

@@ -6,7 +6,7 @@ keys.
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select o.id, c.name from o left join crm.customers as c on c.id = o.customer")
 >>> for table in tree.find_all(exp.Table):
-...     if table.name == "o": hints.mark(table)
+...     if table.name == "o": hints.mark_stream(table)
 >>> tables = place(tree, ["crm.customers"])
 >>> sql(tree)
 'SELECT o.id, c.name FROM o LEFT JOIN lookup_customers_by_id AS c ON c.id = o.customer'
@@ -22,7 +22,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..plan.dataflow import Dataflow
-from ..plan.lookup_keys import LookupKey, is_of, joins_needed, keys_of, relations_before
+from ..plan.lookup_keys import LookupKey, is_column_of, joins_needed, keys_of, relations_before
 from ..plan.lookup_table import LookupTable
 from ..plan.operators.materialized_project import MaterializedProject
 from ..plan.operators.project import Project
@@ -53,7 +53,7 @@ def place(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...
         relation = hints.relation_name(table)
         if hints.is_stream(table):
             raise QueryError(
-                f"{relation} is a lookup table, which can't be read as a stream. {_example(relation)}."
+                f"{relation} is a lookup table, which can't be read as a stream. {_example_join(relation)}."
             )
         table = _out_of_its_select(table)
         join = _join_of(table, relation)
@@ -62,10 +62,10 @@ def place(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...
         if not keys:
             raise QueryError(
                 f"The join with {relation}, a lookup table, compares no column of it for equality with a value of the "
-                f"stream. {_example(relation, alias)}; further conditions may be added."
+                f"stream. {_example_join(relation, alias)}; further conditions may be added."
             )
         _check_values(keys, relation)
-        columns = None if _all_are_read(join.parent, alias) else tuple(sorted(names))
+        columns = None if _reads_all_columns(join.parent, alias) else tuple(sorted(names))
         before = {
             each.this.alias_or_name.lower(): each
             for each in relations_before(join)
@@ -108,7 +108,7 @@ def _place(table: exp.Table) -> int:
     return next((number for number, each in enumerate(joins) if each is join), -1)
 
 
-def _example(relation: str, alias: str = "t") -> str:
+def _example_join(relation: str, alias: str = "t") -> str:
     return (
         f"Write … JOIN {relation} AS {alias} ON {alias}.key = stream.key, with the columns' names before it"
     )
@@ -148,7 +148,7 @@ def _join_of(table: exp.Table, relation: str) -> exp.Join:
     if not isinstance(join, exp.Join) or not isinstance(join.parent, exp.Select):
         place = "in the FROM before the stream" if isinstance(join, exp.From) else "on its own"
         raise QueryError(
-            f"{what}, which is queried for the keys of a join only, but is {place}. {_example(relation)}."
+            f"{what}, which is queried for the keys of a join only, but is {place}. {_example_join(relation)}."
         )
     side, kind = (join.side or "").upper(), (join.kind or "").upper()
     word = " ".join(filter(None, (join.method, side, "" if kind == "CROSS" else kind))).upper()
@@ -161,12 +161,12 @@ def _join_of(table: exp.Table, relation: str) -> exp.Join:
         raise QueryError(
             f"{what}, and only its rows for requested keys are known, so a "
             f"{f'{word} JOIN with it' if word else 'join without ON'} isn't possible; use INNER or LEFT JOIN. "
-            f"{_example(relation)}."
+            f"{_example_join(relation)}."
         )
     before = relations_before(join)
     if not any(hints.is_stream(each) for node in before for each in every(node, exp.Table)):
         raise QueryError(
-            f"{what}, and no stream is before it in its FROM, so there are no keys to look up. {_example(relation)}."
+            f"{what}, and no stream is before it in its FROM, so there are no keys to look up. {_example_join(relation)}."
         )
     return join
 
@@ -181,12 +181,12 @@ def _check_values(keys: Sequence[LookupKey], relation: str) -> None:
                 )
 
 
-def _all_are_read(select: exp.Expr | None, alias: str) -> bool:
+def _reads_all_columns(select: exp.Expr | None, alias: str) -> bool:
     """Whether a star in a SELECT expands to all columns of one of its relations."""
     assert isinstance(select, exp.Select)
     for item in select.expressions:
         if isinstance(item, exp.Star) or (
-            isinstance(item, exp.Column) and isinstance(item.this, exp.Star) and is_of(item, alias)
+            isinstance(item, exp.Column) and isinstance(item.this, exp.Star) and is_column_of(item, alias)
         ):
             return True
         if isinstance(item, exp.Struct) and item.find(exp.Star):

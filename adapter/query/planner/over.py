@@ -21,7 +21,7 @@ from ..plan.operators.over_aggregate import OVER_LIFE, OverAggregate
 from ..plan.operators.top_n import TopN
 from ..plan.relation import EVENT_TIME, WEIGHT, Relation, comes_in_order
 from ..plan.state.buffered_rows import TopRows
-from ..sql.clauses import hide_from_stars, relations, shown_as
+from ..sql.clauses import hide_from_stars, output_column_of, relations
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest
 from ..sql.nodes import every
@@ -53,7 +53,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     break_ties(select)
     conditions.order_all(select, source.alias)
     template, inputs = with_inputs(planner, select, [source])
-    ranked, bounds = ranks.ranks(select), ranks.ended(select)
+    ranked, bounds = ranks.ranks(select), ranks.limits_above(select)
     # A ranking without a limit is like any other OVER.
     is_ended = ranked.keys() <= bounds.keys()
     is_first = is_ended and len(ranked) == 1
@@ -162,7 +162,7 @@ def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
         if (found := _first_rows(planner, limited, source, growth)) is not None:
             return found
     decide_extremes(template)
-    refuse_chance(select, made.key, partial(conditions.why_not_over_again, template, relation.keys))
+    refuse_chance(select, made.key, partial(conditions.why_over_nondeterministic, template, relation.keys))
     if not is_result(select) or made.key is None:
         # Otherwise a row is replaced by its key, whatever it was.
         refuse_tables(select, template)
@@ -231,10 +231,10 @@ def _first_rows(
         # Operators above a ranking of expiring groups depend on the generations of its rows.
         lives = not is_forgotten or is_result(select)
         found = rankings.of_groups(limited, expires=is_forgotten) if lives else None
-        return None if found is None else _ranked(planner, replace(found, growth=growth))
+        return None if found is None else _add_ranking(planner, replace(found, growth=growth))
     if select.args.get("laterals"):
         return None
-    if _comes_once(select, source, limited.last):
+    if _is_emitted_once(select, source, limited.last):
         limited = replace(limited, relation=replace(limited.relation, changes=False))
     (over,) = conditions.windows_of(select)
     changes = limited.relation.changes
@@ -242,11 +242,11 @@ def _first_rows(
     found = rankings.of_rows(limited, is_timed)
     if found is None:
         return None
-    ranking = _ranked(planner, replace(found, growth=growth))
+    ranking = _add_ranking(planner, replace(found, growth=growth))
     return ranking if changes else planner.drops(ranking, select)
 
 
-def _comes_once(select: exp.Select, source: FromItem, last: int) -> bool:
+def _is_emitted_once(select: exp.Select, source: FromItem, last: int) -> bool:
     """Whether the result is the first row in order of event time, which is emitted when no other can come
     before it."""
     (rank,) = conditions.windows_of(select)
@@ -265,7 +265,7 @@ def _comes_once(select: exp.Select, source: FromItem, last: int) -> bool:
     )
 
 
-def _ranked(planner: Planner, operator: TopN) -> Operator:
+def _add_ranking(planner: Planner, operator: TopN) -> Operator:
     """Adds a ranking, split into buckets if that is requested."""
     if operator.is_global and ttl_over(operator.inputs[0], planner.ttl) is not None:
         # Such rankings expired before 28 November 2026: the other name excludes those states.
@@ -321,7 +321,7 @@ def _over_in_time(
     weighed = with_weight(made_of, [(source.alias, WEIGHT)])
     hide_from_stars(weighed, [(source.alias, each.column) for each in values])
     if planner.ttl is not None:
-        _begin_anew(weighed, source.alias)
+        _partition_by_generation(weighed, source.alias)
     (below,) = inputs
     found = planner.add(
         OverAggregate(
@@ -384,14 +384,14 @@ def _rank_keys(
         return ()
     for name, rank in ranks.ranks(select).items():
         if isinstance(rank.this, exp.RowNumber):
-            within = [shown_as(select, key) for key in rank.args.get("partition_by") or ()]
+            within = [output_column_of(select, key) for key in rank.args.get("partition_by") or ()]
             if None not in within:
                 own = {*filter(None, within)}
                 return (frozenset(own if bounds.get(name) == 1 else {name, *own}),)
     return ()
 
 
-def _begin_anew(select: exp.Select, alias: str) -> None:
+def _partition_by_generation(select: exp.Select, alias: str) -> None:
     """Adds a row's TTL generation to the partition keys of all OVER clauses of a SELECT. Changes the tree."""
     life = exp.column(OVER_LIFE, table=alias, quoted=True)
     for window in conditions.windows_of(select):

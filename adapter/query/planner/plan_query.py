@@ -13,7 +13,7 @@ from sqlglot.errors import SqlglotError
 from ...util.quoting import is_path
 from ..aggregates.types import find_ties
 from ..diagnostics import bounded_queries, column_names, flinks_words
-from ..errors import NotInStages, NotMeant, QueryError, Unbounded
+from ..errors import NotInStages, QueryError, UnboundedStateError, UnintendedQueryError
 from ..frontend import hints, mini_batch
 from ..frontend.streams import Known, Streams
 from ..frontend.written_clauses import written_clauses
@@ -73,41 +73,43 @@ def plan(
 
     Raises:
         QueryError: the text doesn't parse, reads no stream, isn't supported over streams, or its state is
-            unbounded (`Unbounded`).
+            unbounded (`UnboundedStateError`).
     """
     made = partial(_planned, settings=PlannerSettings(ttl, emission, may_grow))
 
     def fits(text: str, known: Mapping[str, Known]) -> bool:
         try:
-            return _with_names_apart(text, known, domains, ask, made) is not None
+            return _plan_with_separate_names(text, known, domains, ask, made) is not None
         except QueryError:
             return False
 
     try:
-        return _with_names_apart(text, known or {}, domains, ask, made)
-    except Unbounded as problem:
+        return _plan_with_separate_names(text, known or {}, domains, ask, made)
+    except UnboundedStateError as problem:
         if misspelt := column_names.unknown(domains, text, known or {}):
             rest = [name for name in domains if name not in misspelt]
             _without(
                 misspelt,
                 partial(plan, text=text, known=known, ttl=ttl, domains=rest, ask=ask, emission=emission),
             )
-        if ask is not None and (missing := functions.missing(parse(text), functions.asked_by(ask))):
+        if ask is not None and (missing := functions.missing(parse(text), functions.session_functions(ask))):
             called = " and ".join(f"{name}()" for name in missing)
-            raise Unbounded(
+            raise UnboundedStateError(
                 f"There is no function {called}, as which an aggregate may be misspelt. {problem}"
             ) from problem
-        by_time = bounded_queries.by_time(text, known or {}, fits) or _of_fields(text, known or {})
-        raise Unbounded(f"{problem}{by_time or '.'}") from problem
+        by_time = bounded_queries.propose_time_filter(text, known or {}, fits) or _struct_field_advice(
+            text, known or {}
+        )
+        raise UnboundedStateError(f"{problem}{by_time or '.'}") from problem
 
 
-def _of_fields(text: str, known: Mapping[str, Known]) -> str | None:
+def _struct_field_advice(text: str, known: Mapping[str, Known]) -> str | None:
     """Returns the end of a sentence that says what to do if the event time of a stream is a field of a
     struct; None if it isn't."""
     streams = {name.lower() for name in stream_relations(text)}
     for relation, what in known.items():
         if what.event_time is not None and is_path(what.event_time) and relation.lower() in streams:
-            return f"; or bound it by time: {event_clock.as_a_column(relation, what.event_time)}."
+            return f"; or bound it by time: {event_clock.column_advice(relation, what.event_time)}."
     return None
 
 
@@ -115,13 +117,13 @@ def _without(misspelt: Sequence[str], made: Callable[[], Plan]) -> None:
     """Plans a query again without the constant_domains that match no column and so bound nothing.
 
     Raises:
-        Unbounded: the state is still unbounded; the message names those columns.
+        UnboundedStateError: the state is still unbounded; the message names those columns.
     """
     listed = ", ".join(f"'{name}'" for name in misspelt)
     try:
         made()
-    except Unbounded as problem:
-        raise Unbounded(
+    except UnboundedStateError as problem:
+        raise UnboundedStateError(
             f"config 'constant_domains' names {listed}, and no column of this query is called so. {problem}"
         ) from problem
 
@@ -143,14 +145,14 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
         if next(hints.windows_under(read.tree), None) is None:
             raise QueryError("It has no windowing table function.")
         if not batch:
-            event_clock.mark(read.tree, {})
+            event_clock.mark_watermarks(read.tree, {})
         return _within_windows(read, {}, (), batch)
 
-    return _with_names_apart(text, {}, (), ask, made)
+    return _plan_with_separate_names(text, {}, (), ask, made)
 
 
 @contextmanager
-def _of_sparks_sql() -> Iterator[None]:
+def _rejecting_other_sql() -> Iterator[None]:
     """Raises `QueryError` for syntax that sqlglot accepts but Spark doesn't, as in min_by(a, b ORDER BY c):
     the text that sqlglot generates for it doesn't parse."""
     try:
@@ -160,8 +162,8 @@ def _of_sparks_sql() -> Iterator[None]:
         raise QueryError(f"The query has something that isn't Spark's SQL: {found}") from problem
 
 
-@_of_sparks_sql()
-def _with_names_apart(
+@_rejecting_other_sql()
+def _plan_with_separate_names(
     text: str,
     known: Mapping[str, Known],
     domains: Collection[str],
@@ -185,9 +187,9 @@ def _with_names_apart(
 
     def asked(query: str) -> Sequence[object]:
         assert ask is not None
-        return [own_names.marked_in(each, taken) for each in ask(own_names.apart(query, taken))]
+        return [own_names.marked_in(each, taken) for each in ask(own_names.separate_names(query, taken))]
 
-    own_names.mark(tree)
+    own_names.mark_names(tree)
     domains = [own_names.marked_column(name) for name in domains]
     with own_names.as_written():
         found = made(text, tree, own_names.marked(known), domains, ask=None if ask is None else asked)
@@ -213,13 +215,13 @@ def _planned(
     """Returns the plan of a parsed text; see `plan`. Changes the tree."""
     read = _read(text, parsed, ask)
     outside = lookups.place(read.tree, [relation for relation, what in known.items() if what.lookup])
-    event_clock.mark(read.tree, known)
+    event_clock.mark_watermarks(read.tree, known)
     refused: QueryError | None = None
     if next(hints.windows_under(read.tree), None) is not None:
         try:
             with read.rewrites.attempt():
-                return _of_windows(read.copy(), known, outside, settings.emission)
-        except NotMeant:
+                return _plan_windows_only(read.copy(), known, outside, settings.emission)
+        except UnintendedQueryError:
             raise
         except QueryError as problem:
             refused = problem
@@ -231,17 +233,17 @@ def _planned(
             domains=domains,
             settings=settings,
         )
-    except Unbounded as problem:
+    except UnboundedStateError as problem:
         if refused is None:
             raise
-        raise Unbounded(f"{refused} To have the query as it is: {problem}") from problem
+        raise UnboundedStateError(f"{refused} To have the query as it is: {problem}") from problem
     except QueryError as problem:
-        if refused is None or isinstance(refused, NotInStages) or isinstance(problem, NotMeant):
+        if refused is None or isinstance(refused, NotInStages) or isinstance(problem, UnintendedQueryError):
             raise
         raise refused from problem
 
 
-def _of_windows(
+def _plan_windows_only(
     read: _Text, known: Mapping[str, Known], outside: tuple[LookupTable, ...], emission: Emission
 ) -> Plan:
     """Returns the plan of a text that stays within windows and whose results are emitted as `emission` says."""
@@ -249,7 +251,7 @@ def _of_windows(
     windows = found.dataflow.windows
     assert windows is not None
     if emission != FINAL and not windows.stages:
-        raise NotMeant(emission.refusal(PASSED_ON))
+        raise UnintendedQueryError(emission.refusal(PASSED_ON))
     if emission.changes:
         replacing(windows, [each.window_steps(emission) for each in windows.windows], emission)
     return replace(
@@ -289,12 +291,12 @@ def _refuse_chance(tree: exp.Query) -> None:
     """Raises unless rankings within windows are deterministic.
 
     Raises:
-        NotMeant: one isn't.
+        UnintendedQueryError: one isn't.
     """
     for select in every(tree, exp.Select):
         for over in conditions.windows_of(select):
             if (order := over.args.get("order")) is not None and not conditions.is_repeatable(order):
-                raise NotMeant(
+                raise UnintendedQueryError(
                     f"'{sql(over)}' ranks by a function that gives another value each time; compute it in a query below."
                 )
 
@@ -346,7 +348,7 @@ def _parsed(text: str) -> exp.Query:
         flinks_words.check(text, None)
         raise
     untimed_rows.number(tree)
-    hints.close_printed(tree)
+    hints.freeze_printed_columns(tree)
     return tree
 
 
@@ -356,7 +358,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     ask = None if ask is None else cache(ask)
     flinks_words.check(text, tree)
     as_parsed = tree.copy()
-    hint = mini_batch.take(tree, text)
+    hint = mini_batch.take_hint(tree, text)
     rewrites = Rewrites(tree, text)
     # Computed only if it is stored.
     clauses = cache(lambda: written_clauses(as_parsed))
@@ -375,7 +377,9 @@ def _in_operators(
     tree, rewrites = read.tree, read.rewrites
     # Equal queries over a stream are one operator.
     ctes.check_read_once(tree, lambda query: not hints.reads_stream(query))
-    batch = _with_ties_broken(limits.write_as_ranks(on_change.told(tree), hints.reads_stream), known)
+    batch = _with_ties_broken(
+        limits.write_as_ranks(on_change.drop_unchanged_steps(tree), hints.reads_stream), known
+    )
     flow, streams, ended, dropped = dataflow(
         tree=tree,
         known=known,
@@ -474,7 +478,7 @@ def leaves_out_steps(text: str) -> bool:
     """
     if "/*+" not in text or f"{windows.OPTIONS['emit']}{on_change.EMIT}" not in text:
         return False
-    return any(map(on_change.is_silent, hints.windows_under(parse(text))))
+    return any(map(on_change.is_on_change, hints.windows_under(parse(text))))
 
 
 def text_in_batch(text: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
@@ -491,13 +495,13 @@ def text_in_batch(text: str, ask: QueryRunner | None = None, known: Mapping[str,
     """
     tree = parse(text)
     untimed_rows.number(tree)
-    told = qualify.without_qualify(ranks.without_names(on_change.told(tree)))
+    told = qualify.without_qualify(ranks.without_names(on_change.drop_unchanged_steps(tree)))
     if not _has_rows_given(told):
         hints.mark_streams(told)
     if ask is not None:
         find_ties(told, ask)
     try:
-        told = limits.write_as_ranks(told.copy(), _is_limited_alike)
+        told = limits.write_as_ranks(told.copy(), _limits_same_rows)
     except QueryError:
         pass  # any rows may be the first in batch
     broken = _with_ties_broken(told, known or {})
@@ -513,7 +517,7 @@ def _dropped(
     try:
         if not timed or timed.isdisjoint(name.lower() for name in stream_relations(text)):
             return ()
-        found = _with_names_apart(
+        found = _plan_with_separate_names(
             text, known, (), ask, partial(_planned, settings=PlannerSettings(may_grow=True))
         )
     except QueryError:
@@ -527,7 +531,7 @@ def _has_rows_given(tree: exp.Query) -> bool:
     return any(hints.input_of(over).find(exp.Table) is None for over in hints.windows_under(tree))
 
 
-def _is_limited_alike(query: exp.Query) -> bool:
+def _limits_same_rows(query: exp.Query) -> bool:
     """Whether a LIMIT applies to the same rows as in a stream. Spark can't order by correlated subqueries."""
     reads = hints.reads_stream(query) or next(hints.windows_under(query), None) is not None
     return reads and not any(item.find(exp.Query) for item in query.expressions)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from sqlglot import exp
 
-from ..errors import NotMeant, QueryError, Unbounded
+from ..errors import QueryError, UnboundedStateError, UnintendedQueryError
 from ..frontend import hints
 from ..frontend.streams import Known, Streams
 from ..plan import unbounded_state, untimed_rows
@@ -20,7 +20,7 @@ from ..plan.operator import Operator, in_order
 from ..plan.operators.recompute import Recompute
 from ..plan.operators.top_n import TopN
 from ..plan.operators.window_results import WindowResults
-from ..plan.upserts import kept_root, replaced
+from ..plan.upserts import replaced, state_root
 from ..rewrites.stream_rewrites import Rewrites
 from . import results
 from .context import Planner, PlannerSettings
@@ -123,11 +123,11 @@ class TreePlanner(Planner):
         return flow
 
     def check_bounded(self, flow: Dataflow) -> None:
-        """Raises `Unbounded` unless the state of all operators is bounded without a TTL."""
+        """Raises `UnboundedStateError` unless the state of all operators is bounded without a TTL."""
         # Operators above the one that is the result have no state.
-        for each in in_order(kept_root(flow)):
+        for each in in_order(state_root(flow)):
             if each.growth is not None:
-                raise Unbounded(unbounded_state.refusal_of(each.growth, self.domains))
+                raise UnboundedStateError(unbounded_state.refusal_of(each.growth, self.domains))
 
     def source(self, table: exp.Table) -> Operator:
         """Returns the operator of a stream."""
@@ -138,7 +138,7 @@ class TreePlanner(Planner):
         if next(hints.windows_under(node), None) is not None:
             try:
                 return plan_window_results(self, node)
-            except NotMeant:
+            except UnintendedQueryError:
                 raise
             except QueryError:
                 if isinstance(node, exp.Select) and (window := hints.window_of(node)):

@@ -27,7 +27,7 @@ from ..sql import intervals
 from ..sql.clauses import filters, hide_from_stars, set_filters
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest, unmarked
-from ..sql.nodes import every, standing_in
+from ..sql.nodes import every, temporarily_replaced
 from .context import Planner
 from .from_items import FromItem
 from .inputs import with_inputs
@@ -224,7 +224,7 @@ def short(select: exp.Select) -> str:
     for each in every(select, exp.Subquery):
         queries[_depth(each, select)].append(each.this)
     for depth in count(1):
-        with standing_in([(query, exp.Var(this="…")) for query in queries[depth]]):
+        with temporarily_replaced([(query, exp.Var(this="…")) for query in queries[depth]]):
             text = unmarked(sql(select))
         # '(…' in the text may also be the author's own.
         if not queries[depth] or not 0 <= text.find("(…") < _LABEL:

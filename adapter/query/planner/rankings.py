@@ -13,7 +13,7 @@ from ..normalize import conditions
 from ..normalize.rankings.ranks import Top
 from ..plan import column_origins
 from ..plan.hidden_items import ROW_TIME, with_weight
-from ..plan.improving import listed_names, only_improves
+from ..plan.improving import is_monotonic, listed_names
 from ..plan.operator import Operator
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.project import row_by_row
@@ -22,7 +22,7 @@ from ..plan.relation import WEIGHT, Relation
 from ..plan.state.group_state import identity_columns
 from ..plan.state.ranked_groups import ROW
 from ..plan.state.top_n_fields import BY, ID, ORDER
-from ..sql.clauses import hide_from_stars, relations, shown_as
+from ..sql.clauses import hide_from_stars, output_column_of, relations
 from ..sql.dialect import canonical, function_name, parse, sql
 from ..sql.names import digest
 from ..sql.tie_breaking import fields_of, tie
@@ -65,11 +65,11 @@ class _Ranking:
             columns=self.columns,
             of_groups=None,
             improves=True,
-            shown=tuple(shown_as(template, each) for each in self.within),
+            shown=tuple(output_column_of(template, each) for each in self.within),
         )
 
 
-def _taken_apart(
+def _split(
     select: exp.Select, template: exp.Select, name: str, last: int, ids: Sequence[exp.Expr] = ()
 ) -> _Ranking | None:
     """Returns the parts of a ranking; None if the position of the rank's column is unknown."""
@@ -135,7 +135,7 @@ def of_rows(ranked: RankedSelect, is_timed: bool) -> TopN | None:
         is_timed: whether rows have a time, in the hidden column `ROW_TIME`.
     """
     template, relation = ranked.template, ranked.relation
-    made = _taken_apart(ranked.select, template, ranked.name, ranked.last)
+    made = _split(ranked.select, template, ranked.name, ranked.last)
     if made is None or conditions.inner_queries(template):
         return None
     if is_timed:
@@ -161,18 +161,18 @@ def of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
     if (
         not isinstance(group, GroupAggregate)
         or not key
-        or not _is_read_anew(group)
+        or not _has_emitted_rows(group)
         or fields_of(select) is not None
         # A retracted row couldn't be computed again from a later version of the table.
         or conditions.reads_tables(template)
     ):
         return None
     ids = [exp.column(each, table=alias, quoted=True) for each in sorted(key)]
-    made = _taken_apart(select, template, ranked.name, ranked.last, ids)
+    made = _split(select, template, ranked.name, ranked.last, ids)
     if made is None:
         return None
     selects = [parse(each.sql) for each in path]
-    of_group = _carried(selects, group)
+    of_group = _group_columns(selects, group)
     within = _keys_of(group, [column_origins.carried(each, alias, of_group) for each in made.within])
     of_ids = tuple(of_group.get(name, "") for name in sorted(key))
     if expires and {*of_ids} != {*identity_columns(group.stage)}:
@@ -186,7 +186,7 @@ def of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
         improves=not (is_filtered or expires)
         and not group.stage.signed
         and within is not None
-        and only_improves(
+        and is_monotonic(
             select=template,
             function=made.function,
             order=made.order,
@@ -211,7 +211,7 @@ def _numbered(prefix: str, size: int) -> tuple[str, ...]:
     return tuple(quote(f"{prefix}{number}") for number in range(size))
 
 
-def _is_read_anew(group: GroupAggregate) -> bool:
+def _has_emitted_rows(group: GroupAggregate) -> bool:
     """Whether the state has the groups' rows as they were emitted, until they change."""
     counts_values = group.stage.signed and bool(group.stage.distinct_sets)
     return not counts_values and not group.ends and group.relation.repeatable
@@ -224,7 +224,7 @@ def _columns(template: exp.Select) -> tuple[str, ...] | None:
     return tuple(names) if is_told else None
 
 
-def _carried(selects: Sequence[exp.Query], group: GroupAggregate) -> dict[str, str]:
+def _group_columns(selects: Sequence[exp.Query], group: GroupAggregate) -> dict[str, str]:
     """Maps columns above a GROUP BY, and above SELECTs over it, to the GROUP BY's columns that they are."""
     stage = group.stage
     found = {name.lower(): name for name in (*identity_columns(stage), *(m.name for m in stage.metrics))}

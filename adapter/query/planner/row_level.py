@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ..errors import NotInStages, QueryError
 from ..frontend import hints
-from ..sql.clauses import only_asks
+from ..sql.clauses import is_semi_or_anti
 from ..sql.dialect import sql, walk_same_query
 from ..sql.nodes import every
 from ..windows.window_columns import FromRelation
@@ -20,7 +20,7 @@ def refuse_streams_in_expressions(select: exp.Select) -> None:
     Raises:
         QueryError: a subquery reads one.
     """
-    for node in _outside_from(select):
+    for node in _clauses_outside_from(select):
         for query in every(node, exp.Query):
             if any(hints.is_stream(table) for table in every(query, exp.Table)):
                 raise NotInStages(
@@ -29,7 +29,7 @@ def refuse_streams_in_expressions(select: exp.Select) -> None:
                 )
 
 
-def _outside_from(select: exp.Select) -> Iterator[exp.Expr]:
+def _clauses_outside_from(select: exp.Select) -> Iterator[exp.Expr]:
     """Yields the parts of a SELECT except WITH and the relations in FROM."""
     for clause, value in select.args.items():
         for node in value if isinstance(value, list) else [value]:
@@ -93,7 +93,7 @@ def check_joins(sources: Sequence[FromRelation]) -> None:
     for source in sources:
         side = (source.join.side or "").upper() if source.join is not None else ""
         if source.join is not None:
-            keeps_left = side in ("LEFT", "FULL") or only_asks(source.join)
+            keeps_left = side in ("LEFT", "FULL") or is_semi_or_anti(source.join)
             keeps_right = side in ("RIGHT", "FULL")
             if (keeps_right and source.kind == "static") or (
                 keeps_left and not streaming and source.kind != "static"

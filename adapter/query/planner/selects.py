@@ -54,7 +54,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
         for query in conditions.inner_queries(select):
             asked_relations.count_rows(query)
     single_rows.join(select)
-    if is_grouped(select) and on_change.tell_of(select):
+    if is_grouped(select) and on_change.rewrite_group(select):
         return planner.query(select)
     for clause in ("cluster", "distribute", "sort", "order", "hint"):
         select.set(clause, None)
@@ -71,22 +71,24 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
             split_joins.split(select)
             _count_below(select)
             return planner.select(select)
-        if not by_row or not _hands_on_end(select, streams[0]):
-            return planner.select(_judged_below(planner, select, read, tests))
-        if not any(map(hints.is_stand_in, tests[0].walk())):
+        if not by_row or not _passes_window_end(select, streams[0]):
+            return planner.select(_move_clock_predicates_below(planner, select, read, tests))
+        if not any(map(hints.is_replacement, tests[0].walk())):
             return plan_temporal_filter(planner, select, tests[0])
-        _check_judged(tests[0], streams[0])
+        _check_clock_predicate(tests[0], streams[0])
     check_joins([From(e.alias, e.node, "rows" if e.changes else "static", {}, e.join) for e in read])
     of_windows = next(hints.windows_under(select), None) is not None
-    if grouped and not (inner or of_windows) and (asked := subqueries_below.of_tables(select)):
-        if subqueries_below.put(select, asked):
+    if grouped and not (inner or of_windows) and (asked := subqueries_below.row_level_table_queries(select)):
+        if subqueries_below.move_below(select, asked):
             _count_below(select)
             return planner.select(select)
     if grouped or over:
         if len(read) > 1 or inner or (grouped and select.args.get("laterals")):
             if asked := conditions.inner_queries(select, ("expressions", "having", "group")):
                 # Subqueries over static tables too have columns that aren't the row's.
-                if subqueries_below.put(select, subqueries_below.in_groups(select) if grouped else asked):
+                if subqueries_below.move_below(
+                    select, subqueries_below.queries_in_clauses(select) if grouped else asked
+                ):
                     _count_below(select)
                     return planner.select(select)
                 if over or conditions.inner_queries(select, ("group",)):
@@ -114,14 +116,14 @@ def _count_below(select: exp.Select) -> None:
     untimed_rows.counts_as(below.this, select)
 
 
-def _hands_on_end(select: exp.Select, source: FromItem) -> bool:
+def _passes_window_end(select: exp.Select, source: FromItem) -> bool:
     """Whether a SELECT passes on the end of open windows, if there are any."""
     assert source.operator is not None
     end = source.operator.relation.open_until
     return end is None or end in column_origins.outputs(select, source.alias)
 
 
-def _judged_below(
+def _move_clock_predicates_below(
     planner: Planner, select: exp.Select, read: Sequence[FromItem], tests: Sequence[exp.Expr]
 ) -> exp.Select:
     """Moves predicates on the current time into queries in FROM, over the streams whose rows they filter.
@@ -151,7 +153,7 @@ def _judged_below(
     return select
 
 
-def _check_judged(test: exp.Expr, source: FromItem) -> None:
+def _check_clock_predicate(test: exp.Expr, source: FromItem) -> None:
     """Raises unless a predicate on the current time applies to rows as they arrive.
 
     Raises:
@@ -168,4 +170,4 @@ def _check_judged(test: exp.Expr, source: FromItem) -> None:
     for each in in_order(operator):
         at_once = isinstance(each, Source | Project | UnionAll | WindowRows)
         if not (at_once or (isinstance(each, WindowResults) and not each.stages)):
-            event_clock.refuse_kept(test)
+            event_clock.refuse_over_buffered_rows(test)

@@ -78,20 +78,20 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
     changes = left.relation.changes or right.relation.changes
     bounded = left.relation.bounded and right.relation.bounded
     ends = left.relation.ends
-    if ends is not None and _same_place(node, ends, {right.relation.ends or "": "end"}) is None:
+    if ends is not None and _value_at_same_position(node, ends, {right.relation.ends or "": "end"}) is None:
         ends = None
     if every:
         together = {
             name: what
             for name, what in left.relation.together.items()
-            if _same_place(node, name, right.relation.together) == what
+            if _value_at_same_position(node, name, right.relation.together) == what
         }
         names = [left.name, right.name]
         if _has_same_columns(node):
             names.sort()  # the order of the sides doesn't matter
         delays = {}
         for name, delay in left.relation.times.items():
-            other = _same_place(node, name, right.relation.times)
+            other = _value_at_same_position(node, name, right.relation.times)
             if other is not None and name not in together:
                 delays[name] = max(delay, other)
         return planner.add(
@@ -112,7 +112,7 @@ def _has_same_columns(node: exp.SetOperation) -> bool:
     return left == right and "*" not in left and "" not in left
 
 
-def _same_place(node: exp.SetOperation, name: str, others: Mapping[str, _T]) -> _T | None:
+def _value_at_same_position(node: exp.SetOperation, name: str, others: Mapping[str, _T]) -> _T | None:
     """Returns the value in `others` for the right side's column at the position of a left side's column."""
     left, right = _names_of_sides(node)
     if "*" in (*left, *right) or len(left) != len(right) or name not in left:
@@ -156,8 +156,8 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
     rows.set("distinct", None)
     if isinstance(select.args["distinct"].args.get("on"), exp.Expr):
         raise QueryError("DISTINCT ON is not Spark SQL; filter on ROW_NUMBER() = 1.")
-    grouped = _grouped_by_all(rows)
-    below = planner.visit(_as_it_ends(rows, ranks.ended(select)))
+    grouped = _as_group_by(rows)
+    below = planner.visit(_limited_ranking(rows, ranks.limits_above(select)))
     assert below is not None
     below = closed(planner, below)
     together = frozenset(below.relation.together)
@@ -177,15 +177,15 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
     return _multiset(planner, "distinct", (below,), below.relation.bounded or covered, below.relation.ends)
 
 
-def _as_it_ends(ranking: exp.Select, ended: Mapping[str, int]) -> exp.Select:
+def _limited_ranking(ranking: exp.Select, ended: Mapping[str, int]) -> exp.Select:
     """Returns a ranking within the filter that limits it; the ranking itself if there is no limit."""
     if not ended:
         return ranking
     tests = [exp.column(name, quoted=True) <= last for name, last in sorted(ended.items())]
-    return ranks.within(ranking, tests)
+    return ranks.filtered_ranking(ranking, tests)
 
 
-def _grouped_by_all(rows: exp.Select) -> exp.Select | None:
+def _as_group_by(rows: exp.Select) -> exp.Select | None:
     """Returns a SELECT DISTINCT as a GROUP BY of all its columns; None if these have no distinct names, or
     the SELECT isn't row by row."""
     items = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ...util.quoting import is_path
-from ..errors import NotMeant
+from ..errors import UnintendedQueryError
 from ..frontend.streams import Known
 from ..plan.operator import Operator, UnboundedState
 from ..plan.operators.changelog_normalize import ChangelogNormalize
@@ -65,7 +65,7 @@ def _normalized(planner: Planner, source: Operator, known: Known, relation: str)
     keys = ", ".join(known.key)
     proposed = sorted({*missing, *planner.domains})
     if planner.ttl is not None and missing:
-        raise NotMeant(
+        raise UnintendedQueryError(
             f"config 'state_ttl' forgets what was idle, but the rows of {relation} stay until others replace them; "
             f"leave it out, or give the model constant_domains: {proposed} if the set of their values doesn't grow."
         )

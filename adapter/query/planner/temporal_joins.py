@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ..errors import NotMeant, QueryError
+from ..errors import QueryError, UnintendedQueryError
 from ..frontend import hints
 from ..frontend.hints import VersionsAsOf
 from ..normalize import as_of_joins
@@ -95,7 +95,7 @@ def plan_temporal_join(
         inputs=inputs,
         sql=sql(template),
         relation=Relation(
-            together=outputs.carry({**_together(relation, time), time: EVENT_TIME}),
+            together=outputs.carry({**_simultaneous_columns(relation, time), time: EVENT_TIME}),
             keys=outputs.carry_keys(relation.keys),
         ),
         label=short(select),
@@ -103,7 +103,7 @@ def plan_temporal_join(
         time=time,
         version_time=versions.version_time.name,
         version_key=versions.key,
-        keys=_compared_with(found),
+        keys=_key_expressions(found),
         in_order=arrives_in_order,
         # A changelog's table bounds the keys.
         growth=None if source.changelog else _growth(planner, found),
@@ -186,7 +186,7 @@ def _times(relation: Relation) -> set[str]:
     return {name for name, delay in relation.times.items() if not delay}
 
 
-def _together(relation: Relation, time: str) -> dict[str, str]:
+def _simultaneous_columns(relation: Relation, time: str) -> dict[str, str]:
     """Returns the columns by whose values the rows still arrive together. A row comes once the watermark is after its
     time: that is when windows close for their last instant, but later for their end."""
     if relation.together.get(time) != WINDOW_END:
@@ -198,7 +198,7 @@ def _together(relation: Relation, time: str) -> dict[str, str]:
     }
 
 
-def _compared_with(found: _AsOf) -> tuple[str, ...]:
+def _key_expressions(found: _AsOf) -> tuple[str, ...]:
     """Returns for each column of the key the expression over the rows that ON compares it with.
 
     Raises:
@@ -236,7 +236,7 @@ def _growth(planner: Planner, found: _AsOf) -> UnboundedState | None:
     """Returns what the state of versions grows with: their keys.
 
     Raises:
-        NotMeant: the model has a TTL, by which versions don't expire.
+        UnintendedQueryError: the model has a TTL, by which versions don't expire.
     """
     key = found.versions.key
     missing = sorted({name.lower() for name in key} - planner.domains)
@@ -244,7 +244,7 @@ def _growth(planner: Planner, found: _AsOf) -> UnboundedState | None:
         return None
     names = ", ".join(key)
     if planner.ttl is not None:
-        raise NotMeant(
+        raise UnintendedQueryError(
             f"config 'state_ttl' forgets what was idle, but a version of {found.versions.relation} is "
             "valid until the next one; leave it out, or give the model constant_domains: "
             f"{sorted({*missing, *planner.domains})} if the set of their values doesn't grow."

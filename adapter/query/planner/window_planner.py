@@ -92,7 +92,7 @@ class WindowPlanner:
         self.streams_read: tuple[Stream, ...] = ()
         self.tree, self.rewrites, self.others, self.batch = tree, rewrites, others, batch
         self.streams = streams or Streams(tree)
-        event_clock.show_watermark(tree)
+        event_clock.replace_clocks(tree)
         self.stages: dict[str, AggregateStage | RowsStage] = {}
         self.ranks: dict[str, None] = {}
         self.grouped: list[Window | None] = []
@@ -131,7 +131,7 @@ class WindowPlanner:
             carried=info.window_columns,
             unique=info.unique,
             ranks=tuple(self.ranks),
-            certain=identity.is_kept(query),
+            certain=identity.is_row_preserving(query),
             grouped_rows=tuple(filter(None, self.grouped)),
             closed=info.kind == RESULT,
             written=written if written != output else "",
@@ -194,7 +194,7 @@ class WindowPlanner:
                     )
             return info
         if isinstance(node, exp.Table):
-            if hints.placed(node) is not None:
+            if hints.placeholder_of(node) is not None:
                 # The operators above join it with the windows.
                 raise QueryError("What an operator gives is no part of windows.")
             return WindowedInfo(ROWS if hints.is_stream(node) else STATIC)
@@ -353,7 +353,7 @@ class WindowPlanner:
         which steps a key changed."""
         for over in hints.windows_under(node):
             window = hints.window_of(over)
-            if window is not None and on_change.is_silent(over):
+            if window is not None and on_change.is_on_change(over):
                 raise QueryError(on_change.refusal(window))
 
     def _aggregate(
@@ -427,7 +427,7 @@ class WindowPlanner:
         """Checks rankings, and records those that filters limit."""
         ranks.check(select)
         for name, rank in ranks.ranks(select).items():
-            if name in ranks.ended(select):
+            if name in ranks.limits_above(select):
                 # Text as first seen, before tie-breakers are added.
                 self.ranks.setdefault(rank.meta.setdefault("text", sql(rank)))
 

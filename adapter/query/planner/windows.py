@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ...util.quoting import quote
 from ..aggregates.model import AggregateStage
-from ..errors import NotMeant, QueryError
+from ..errors import QueryError, UnintendedQueryError
 from ..frontend import hints
 from ..normalize import conditions, on_change
 from ..plan.operator import Operator, UnboundedState, input_name, ttl_over
@@ -153,7 +153,7 @@ def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operat
 def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Operator:
     """Plans windows over joined, grouped or ranked rows, or over an updating table: each row is assigned on
     arrival."""
-    planner.streams.passes_no_time(select)
+    planner.streams.ignore_time_of(select)
     planner.under_windows += 1
     below = planner.visit(hints.input_of(select))
     planner.under_windows -= 1
@@ -161,7 +161,7 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
         raise QueryError(f"{window} is over a table that isn't a stream.")
     changes = planner.emission.changes
     if changes and window.merges:
-        raise NotMeant(
+        raise UnintendedQueryError(
             f"{window} is over joined, grouped or ranked rows, and with early or late firing its bounds would change "
             "with this updating input; put it into a separate model, or leave first_result_offset and late_updates out."
         )
@@ -173,7 +173,7 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     # Windows over other windows' results get no rows after their own state has expired. Others, such as
     # windows over a join, can: such a row isn't late in its stream.
     is_bounded = changes and window.time_col.lower() in below.relation.in_time
-    open_for = _open_for(planner, below, window)
+    open_for = _lateness_after_end(planner, below, window)
     if is_bounded or open_for is not None:
         text = generations.countable(f"({text})", "own.window_end", open_for or 0)
     replaced = set(expansion.WINDOW_COLUMNS)
@@ -224,7 +224,7 @@ def _recomputed_windows(
     by = tuple(f"own.{quote(column)}" for column in window.partition_by)
     busy = later(f"cast(own.{window.time} as timestamp)", window.size)
     relation = replace(relation, changes=True)
-    below = _in_time(planner, below, busy)
+    below = _without_expired(planner, below, busy)
     made = Recompute(
         name=name,
         inputs=(below,),
@@ -239,14 +239,14 @@ def _recomputed_windows(
     return closed(planner, planner.add(made))
 
 
-def _open_for(planner: Planner, below: Operator, window: Window) -> int | None:
+def _lateness_after_end(planner: Planner, below: Operator, window: Window) -> int | None:
     """Returns for how many microseconds after its end a window may still get rows; None if unknown."""
     if below.relation.changes or window.merges or planner.emission.changes:
         return None
     return below.relation.times.get(window.time_col.lower())
 
 
-def _in_time(planner: Planner, operator: Operator, until: str) -> Operator:
+def _without_expired(planner: Planner, operator: Operator, until: str) -> Operator:
     """Returns rows without those that expired more than one TTL ago."""
     ttl = ttl_over(operator, planner.ttl)
     if ttl is None:

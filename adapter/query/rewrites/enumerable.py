@@ -111,7 +111,7 @@ def _values(node: exp.Expr, is_column: IsColumn) -> list[exp.Expr] | None:
 
 
 def _equal(node: exp.EQ | exp.NullSafeEQ, is_column: IsColumn) -> list[exp.Expr] | None:
-    for one, other in _either_way(node):
+    for one, other in _both_orders(node):
         if is_column(one) and _is_literal(other):
             # `= NULL` is never true, `<=> NULL` can be.
             never = isinstance(node, exp.EQ) and isinstance(other, exp.Null)
@@ -126,7 +126,7 @@ def _listed(test: exp.In) -> list[exp.Expr] | None:
     return [item for item in listed if not isinstance(item, exp.Null)]
 
 
-def _either_way(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+def _both_orders(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
     one, other = node.this.unnest(), node.expression.unnest()
     yield one, other
     yield other, one

@@ -306,7 +306,7 @@ class Grouped:
             distinct = is_distinct(call) and function not in PLAIN_WHEN_DISTINCT
             name = self.names.new(key)
             if distinct and function in self._takes_apart:
-                self._calls[key] = self._taken_apart(name, function, call, condition)
+                self._calls[key] = self._split_call(name, function, call, condition)
             else:
                 self._calls[key] = Call(name, function, self._over_rows(node))
         return self._calls[key]
@@ -325,7 +325,7 @@ class Grouped:
             if not isinstance(star.parent, exp.Count):
                 raise QueryError(f"'{sql(node)}' holds a '*'; name its columns.")
 
-    def _taken_apart(self, name: str, function: str, call: exp.Expr, condition: exp.Expr | None) -> Call:
+    def _split_call(self, name: str, function: str, call: exp.Expr, condition: exp.Expr | None) -> Call:
         asked = arguments(call)
         # A separate column per distinct set: it is NULL in rows of the other sets.
         role = "distinct " + ", ".join(map(self.canonical, asked))

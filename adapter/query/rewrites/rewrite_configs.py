@@ -11,7 +11,7 @@ NAMES = ("enum_distinct", "split_distinct", "split_topn")
 """Names of the rewrites, as macros and configs, in the order they are applied."""
 
 
-def asked_for(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def requested_rewrites(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Returns the rewrites that a model's config switches on, in the order they are applied, with their
     options.
 

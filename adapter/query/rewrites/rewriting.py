@@ -12,7 +12,7 @@ from ..errors import QueryError
 from ..sql.dialect import parse, sql
 from . import stream_rewrites
 from .enum_distinct import enum_distinct
-from .rewrite_configs import asked_for
+from .rewrite_configs import requested_rewrites
 from .split_distinct import split_distinct
 from .split_topn import split_topn
 
@@ -49,7 +49,7 @@ def by_config(text: str, config: Mapping[str, Any], streaming: bool = False) -> 
         QueryError: a rewrite isn't possible, or a config is invalid.
     """
     make = stream_rewrites.hinted if streaming else rewritten
-    for name, options in asked_for(config).items():
+    for name, options in requested_rewrites(config).items():
         try:
             text = make(name, text, **options)
         except QueryError as problem:

@@ -69,7 +69,7 @@ def split_topn(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
         QueryError: no SELECT of it can be rewritten; the message says why.
     """
     check_buckets(buckets)
-    _read_rankings_where_they_stand(tree)
+    _inline_ranking_ctes(tree)
     return rewrite_each(
         tree,
         lambda select: _ranked(select) is not None,
@@ -86,7 +86,7 @@ def _ranked(select: exp.Select) -> exp.Select | None:
     return below if fits else None
 
 
-def _read_rankings_where_they_stand(tree: exp.Query) -> None:
+def _inline_ranking_ctes(tree: exp.Query) -> None:
     """Inlines CTEs that rank rows. Changes the tree."""
     for clause in list(every(tree, exp.With)):
         for cte in list(clause.expressions):

@@ -31,7 +31,7 @@ from sqlglot import exp
 
 from ..aggregates.aggregate_stage import StageBuilder
 from ..aggregates.model import Enumerated
-from ..errors import NotMeant, QueryError
+from ..errors import QueryError, UnintendedQueryError
 from ..frontend import hints
 from ..normalize.rankings import qualify, ranks
 from ..sql.dialect import parse, sql
@@ -102,7 +102,7 @@ class Rewrites:
         self._fitting: set[str] = set()
         """Rewrites whose hint is in a SELECT that they fit."""
         found = []
-        for select, hint in hints.take_hints(tree, is_asked_for):
+        for select, hint in hints.take_hints(tree, is_rewrite_hint):
             assert isinstance(hint, exp.Expr)
             name = hint.name.lower()
             self.asked[name] = select.meta[name] = _buckets(name, hint)
@@ -206,7 +206,7 @@ class Rewrites:
             if name not in done:
                 problem = self._problems.get(name)
                 if problem is None and in_operators and name in self._fitting:
-                    raise NotMeant(
+                    raise UnintendedQueryError(
                         f"{name}: What this query puts together is computed by operators that make no use of it; leave the "
                         "rewrite out."
                     )
@@ -217,7 +217,7 @@ class Rewrites:
             self.done.append((name, what))
 
 
-def is_asked_for(hint: exp.Expr | str) -> bool:
+def is_rewrite_hint(hint: exp.Expr | str) -> bool:
     """Whether a hint requests a rewrite."""
     return isinstance(hint, exp.Expr) and hint.name.lower() in _FITS
 

@@ -2,7 +2,7 @@
 
 >>> from .dialect import parse, sql
 >>> select = parse("select count(*) from a left semi join b on a.k = b.k where (x and (y and (z or w)))")
->>> [sql(each) for each in relations(select)], [join is not None and only_asks(join) for _, join in joined(select)]
+>>> [sql(each) for each in relations(select)], [join is not None and is_semi_or_anti(join) for _, join in joined(select)]
 (['a', 'b'], [False, True])
 >>> [sql(each) for each in conjuncts(select.args["where"].this)]
 ['x', 'y', 'z OR w']
@@ -62,7 +62,7 @@ def output_names(query: exp.Expr) -> list[str]:
     return names
 
 
-def only_asks(join: exp.Join) -> bool:
+def is_semi_or_anti(join: exp.Join) -> bool:
     """Whether a join only tests for a match (SEMI, ANTI), so its result has only rows of the left side."""
     return (join.kind or "").upper() in ("SEMI", "ANTI")
 
@@ -157,7 +157,7 @@ def column_names(query: exp.Expr) -> list[str] | None:
     return found
 
 
-def shown_as(select: exp.Select, node: exp.Expr) -> str | None:
+def output_column_of(select: exp.Select, node: exp.Expr) -> str | None:
     """Returns the output column, in lower case, that equals an expression over the SELECT's input. None if there is
     none."""
     same = unqualified(select)

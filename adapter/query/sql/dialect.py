@@ -37,7 +37,9 @@ _BEHIND = ("order", "limit", "offset", "fetch", "sort", "cluster", "distribute")
 _READ = {*AGGREGATES, *GENERATORS, *SCALARS, *TABLES, *WINDOWS, *_SYNTAX} - _AS_WRITTEN
 
 
-def _whole(name: str, understood: Callable[[list[exp.Expr]], bool]) -> Callable[[list[exp.Expr]], exp.Expr]:
+def _parse_all_arguments(
+    name: str, understood: Callable[[list[exp.Expr]], bool]
+) -> Callable[[list[exp.Expr]], exp.Expr]:
     """Returns a parser of a call: sqlglot's if that keeps all arguments, else the call is kept as written."""
     reads = Spark.Parser.FUNCTIONS[name.upper()]
 
@@ -90,7 +92,7 @@ class _Dialect(Spark):
             **{name.upper(): _aggregate(name) for name in AGGREGATES},
             **{name: made for name, made in Spark.Parser.FUNCTIONS.items() if name.lower() in _READ},
             **{name.upper(): _aggregate(name) for name in _CHANGED},
-            **{name.upper(): _whole(name, understood) for name, understood in _WHOLE.items()},
+            **{name.upper(): _parse_all_arguments(name, understood) for name, understood in _WHOLE.items()},
         }
 
         def _parse_interval(
@@ -251,7 +253,7 @@ def from_clause(select: exp.Select) -> exp.From | None:
     return select.args.get("from_") or select.args.get("from")
 
 
-def read_alone(select: exp.Select) -> exp.Select:
+def without_items(select: exp.Select) -> exp.Select:
     """Returns a SELECT without items over the same relations."""
     read = exp.Select()
     for clause in ("from_", "from", "joins", "laterals"):
@@ -346,11 +348,11 @@ def relations_around(query: exp.Query) -> set[str]:
     return found
 
 
-def of_around(query: exp.Query) -> list[exp.Column]:
+def correlated_columns(query: exp.Query) -> list[exp.Column]:
     """Columns of enclosing queries' relations that a query reads (correlated columns), where qualified."""
     around = relations_around(query) - {""}
     columns = [each for each in every(query, exp.Column) if relation_of(each) in around]
-    return [each for each in columns if not is_of(query, each)]
+    return [each for each in columns if not is_read_within(query, each)]
 
 
 def relation_of(column: exp.Column) -> str:
@@ -359,7 +361,7 @@ def relation_of(column: exp.Column) -> str:
     return str(first.name).lower() if others else ""
 
 
-def is_of(query: exp.Query, column: exp.Column) -> bool:
+def is_read_within(query: exp.Query, column: exp.Column) -> bool:
     """Whether the relation that qualifies a column is read within a query, in the column's SELECT or one around it."""
     name = relation_of(column)
     node: exp.Expr | None = column

@@ -110,7 +110,7 @@ def _calls(tree: exp.Expr) -> Iterator[tuple[exp.Anonymous, exp.Expr, str, Kind 
         yield call, whole, name, builtin(last.strip("`").lower()) if own else None
 
 
-def asked_by(ask: QueryRunner) -> Functions:
+def session_functions(ask: QueryRunner) -> Functions:
     """Returns a function that looks functions up in a session.
 
     Args:
@@ -127,7 +127,7 @@ def asked_by(ask: QueryRunner) -> Functions:
             if "WINDOW_FUNCTION" in answer and "OVER" in answer:
                 return Kind.WINDOW
             if found and not plan.strip().startswith("org.apache") and "AnalysisException" not in plan:
-                return _of_plan(plan)
+                return _kind_in_plan(plan)
             if "UNRESOLVED_ROUTINE" in answer:
                 return None
         raise QueryError(
@@ -138,7 +138,7 @@ def asked_by(ask: QueryRunner) -> Functions:
     return kind
 
 
-def _of_plan(plan: str) -> Kind:
+def _kind_in_plan(plan: str) -> Kind:
     # Lines that begin with ":" belong to a subquery, such as the body of a SQL function.
     lines = (line.lstrip() for line in plan.splitlines())
     operators = [line.lstrip(" +-").partition(" ")[0] for line in lines if not line.startswith(":")]

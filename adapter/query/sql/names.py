@@ -116,19 +116,21 @@ class ContentNames:
         name, number = slug, 1
         if what in self._known_ambiguous:
             name = _digested(slug, what)
-        while any(column in self._owner and self._owner[column] is None for column in _of(name, suffixes)):
+        while any(
+            column in self._owner and self._owner[column] is None for column in _all_columns(name, suffixes)
+        ):
             number += 1
             name = f"{slug}_{number}"
-        others = {self._owner[column] for column in _of(name, suffixes) if column in self._owner}
+        others = {self._owner[column] for column in _all_columns(name, suffixes) if column in self._owner}
         if others:
             self.ambiguous |= {what, *filter(None, others)}
             name = _digested(slug, what)
-        for column in _of(name, suffixes):
+        for column in _all_columns(name, suffixes):
             self._owner[column] = None if fixed else what
         return name
 
 
-def _of(name: str, suffixes: Collection[str]) -> list[str]:
+def _all_columns(name: str, suffixes: Collection[str]) -> list[str]:
     return [name, *(f"{name}_{suffix}" for suffix in suffixes)]
 
 

@@ -43,7 +43,7 @@ def with_notes_of(node: _T, item: exp.Expr) -> _T:
 
 
 @contextmanager
-def standing_in(nodes: Sequence[tuple[exp.Expr, exp.Expr]]) -> Iterator[None]:
+def temporarily_replaced(nodes: Sequence[tuple[exp.Expr, exp.Expr]]) -> Iterator[None]:
     """Replaces nodes of a tree within the context, so that copying or printing skips what is below them.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ..sql.clauses import only_asks
+from ..sql.clauses import is_semi_or_anti
 
 Columns = Mapping[str, str]
 """Output column (lower case) → the window column, or other stage column, that it carries (`identity`)."""
@@ -43,7 +43,7 @@ def in_each_row(joins: Sequence[exp.Join | None]) -> list[bool]:
     Args:
         joins: the join of each relation. None for the one in FROM.
     """
-    sides = ["" if join is None or only_asks(join) else (join.side or "").upper() for join in joins]
+    sides = ["" if join is None or is_semi_or_anti(join) else (join.side or "").upper() for join in joins]
     return [
         side not in ("LEFT", "FULL") and not {"RIGHT", "FULL"} & {*sides[place + 1 :]}
         for place, side in enumerate(sides)

@@ -11,7 +11,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from ...environment.memory import out_of_memory
 from ...environment.storage import StorageError
 from ...sources.file_types import explain_type
-from ...sources.messages import is_lost, is_machinery, said, unreachable, without_internal_names
+from ...sources.messages import exception_text, is_lost, is_machinery, unreachable, without_internal_names
 from ...sources.stream_source import as_written
 from ...sources.unreadable import refused
 from ...util.redaction import Cause, without_secrets
@@ -54,7 +54,7 @@ def explain(model: StreamModel, problem: BaseException) -> StreamError:
             found.__cause__ = problem
             return found
     text = cause_text(problem)
-    known = _known(model, text)
+    known = _explain_known(model, text)
     found = StreamError(known or f"Model {model.name}: {_first_cause(text)}")
     found.is_unknown = known is None
     found.__cause__ = problem
@@ -99,15 +99,15 @@ def message_of(problem: BaseException) -> str:
     """Returns the message, and a "Caused by" line for each exception of the JVM."""
     java = getattr(problem, "java_exception", None) or getattr(problem, "_origin", None)
     if java is None:
-        return said(problem)
-    messages = [said(problem)]
+        return exception_text(problem)
+    messages = [exception_text(problem)]
     try:
         while java is not None and len(messages) < _DEPTH:
             messages.append(f"Caused by: {java.toString()}")
             java = java.getCause()
     except Exception as why:
         # The JVM has ended, so the other causes can't be read.
-        messages.append(said(why))
+        messages.append(exception_text(why))
     return "\n".join(messages)
 
 
@@ -145,7 +145,7 @@ _RAISED = re.compile(
 )
 
 
-def forgets_collations(model: StreamModel) -> str:
+def collation_message(model: StreamModel) -> str:
     """Returns the message for a query whose state stores, or is compared with, strings that have a collation."""
     return (
         f"Model {model.name}: its query keeps texts with a collation: as a key, as the value of an aggregate, in what "
@@ -155,26 +155,24 @@ def forgets_collations(model: StreamModel) -> str:
     )
 
 
-def _known(model: StreamModel, text: str) -> str | None:
-    found = _of_values(model, text) or _of_query(model, text) or _of_tables(model, text)
+def _explain_known(model: StreamModel, text: str) -> str | None:
+    found = _explain_values(model, text) or _explain_query(model, text) or _explain_tables(model, text)
     if found is None and (why := out_of_memory(text)):
         return (
             f"Model {model.name}: {why} What was committed is in its table, and the next run continues from there; it "
             "ingests a large micro-batch in smaller pieces if the stream has an event time."
         )
-    return found or _of_kafka(model, text)
+    return found or _explain_kafka(model, text)
 
 
-def _of_values(model: StreamModel, text: str) -> str | None:
+def _explain_values(model: StreamModel, text: str) -> str | None:
     """Returns the message for values or files that can't be read."""
     if unread := refused(text):
         return f"Model {model.name}: {unread} No row of this micro-batch was ingested."
     if raised := _RAISED.search(text):
         return f"Model {model.name}: a Python function of the query raised {raised['said'].strip()}"
     if other := explain_type(text):
-        return (
-            f"Model {model.name}: {_of_a_source(model, text)}{other} No row of this micro-batch was ingested."
-        )
+        return f"Model {model.name}: {_source_of_file(model, text)}{other} No row of this micro-batch was ingested."
     found = _FILE.search(text) if _UNREADABLE.search(text) else None
     if found is None:
         return None
@@ -187,7 +185,7 @@ def _of_values(model: StreamModel, text: str) -> str | None:
     )
 
 
-def _of_query(model: StreamModel, text: str) -> str | None:
+def _explain_query(model: StreamModel, text: str) -> str | None:
     """Returns the message for a query that Spark or Iceberg can't execute."""
     if _OF_A_MAP.search(text):
         return (
@@ -196,7 +194,7 @@ def _of_query(model: StreamModel, text: str) -> str | None:
             "below, as in max_by(map_entries(m), ts)."
         )
     if _COLLATED.search(text):
-        return forgets_collations(model)
+        return collation_message(model)
     if _OTHER_ROWS.search(text):
         return (
             f"Model {model.name}: the rows in its state have other columns than those that arrive now; most likely a "
@@ -206,7 +204,7 @@ def _of_query(model: StreamModel, text: str) -> str | None:
     return None
 
 
-def _of_tables(model: StreamModel, text: str) -> str | None:
+def _explain_tables(model: StreamModel, text: str) -> str | None:
     """Returns the message for a table or checkpoint that was changed, replaced or dropped."""
     if changed := _NOT_APPENDED.search(text):
         kind = changed["kind"].lower()
@@ -240,14 +238,14 @@ def _of_tables(model: StreamModel, text: str) -> str | None:
     return None
 
 
-def _of_a_source(model: StreamModel, text: str) -> str:
+def _source_of_file(model: StreamModel, text: str) -> str:
     """Returns the beginning of a sentence about a file: the source whose folder contains it, or an empty text."""
     found = _FILE.search(text)
     source = found and next((s for s in model.sources if s.is_files and s.holds(found["file"])), None)
     return f"of its source {source.name or source.relation} " if source else ""
 
 
-def _of_kafka(model: StreamModel, text: str) -> str | None:
+def _explain_kafka(model: StreamModel, text: str) -> str | None:
     topics = " or ".join(source.relation for source in model.sources if source.format == "kafka")
     if not topics:
         return None

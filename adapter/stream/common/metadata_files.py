@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _Noted = TypeVar("_Noted")
 
 
-def read_note(
+def read_metadata(
     storage: Storage,
     place: str,
     version: int,

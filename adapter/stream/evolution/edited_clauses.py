@@ -34,10 +34,10 @@ def edited_clauses(old: Sequence[Sequence[str]], new: Sequence[Sequence[str]]) -
     for kind in kinds:
         before, after = ([text for each, text in listed if each == kind] for listed in (gone, come))
         if len(before) == len(after) == 1:
-            found.append(f"{_said(kind, after[0])}, which was {_short(before[0])}")
+            found.append(f"{_clause_text(kind, after[0])}, which was {_short(before[0])}")
         else:
-            found += [f"{_said(kind, text)} is gone" for text in before]
-            found += [f"{_said(kind, text)} is new" for text in after]
+            found += [f"{_clause_text(kind, text)} is gone" for text in before]
+            found += [f"{_clause_text(kind, text)} is new" for text in after]
     found = list(dict.fromkeys(found))
     if not found and [*map(tuple, old)] != [*map(tuple, new)]:
         found = ["the order of its clauses"]
@@ -45,7 +45,7 @@ def edited_clauses(old: Sequence[Sequence[str]], new: Sequence[Sequence[str]]) -
     return found if rest <= 0 else [*found[:_MOST], f"{rest} more"]
 
 
-def _said(kind: str, text: str) -> str:
+def _clause_text(kind: str, text: str) -> str:
     if kind == _SELECT:
         return f"{_short(text)} in a select list"
     return _short(text) if kind in _WHOLE else f"{kind} {_short(text)}"

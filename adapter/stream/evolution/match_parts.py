@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ...query.program import Program
 from ...query.state_signature import Fingerprints, Signature
-from .stage_names import stages_called
+from .stage_names import renamed_stages
 
 
 def has_same_single(old: Signature, new: Signature) -> bool:
@@ -27,7 +27,7 @@ def names_of(had: Signature, program: Program, same_rows: bool = False) -> dict[
         assert had.single is not None and program.signature.single is not None
         was, now = had.single.name, program.signature.single.name
         return {now: was} if now != was else {}
-    of_windows = stages_called(had.stages, program.signature.stages, had.names)
+    of_windows = renamed_stages(had.stages, program.signature.stages, had.names)
     if program.alike is None or had.fingerprints is None:
         return of_windows
     fingerprints = program.alike()

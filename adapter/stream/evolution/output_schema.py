@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ...query.program import BATCH_ID, CHANGE_TYPE, Program
 from ...util.metadata_columns import reserved_name
 from ...util.nested_types import fields_of, parts_of
-from ..common.errors import StreamError, forgets_collations
+from ..common.errors import StreamError, collation_message
 from ..common.model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
 
 _INTERVAL = re.compile(r"\binterval (?:year|month|day|hour|minute|second)\b(?!`)")
@@ -138,7 +138,7 @@ def check_collations(model: StreamModel, kinds: Iterable[str]) -> None:
         StreamError: a type is or contains a string with a collation.
     """
     if any(_COLLATION.search(kind) for kind in kinds):
-        raise StreamError(forgets_collations(model))
+        raise StreamError(collation_message(model))
 
 
 def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, str]) -> None:

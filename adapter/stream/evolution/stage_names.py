@@ -15,7 +15,7 @@ from ...query.sql.names import stages_renamed
 from ...query.state_signature import AggregateState, StageState, to_json
 
 
-def stages_called(
+def renamed_stages(
     had: Sequence[StageState], has: Sequence[StageState], called: Mapping[str, str]
 ) -> dict[str, str]:
     """Returns the names in a state of a query's stages, where they differ.
@@ -29,14 +29,14 @@ def stages_called(
     >>> def of(name, stream, *metrics):
     ...     aggregates = AggregateState(metrics=dict.fromkeys(metrics, MetricState()))
     ...     return StageState(name, (stream,), aggregates=aggregates)
-    >>> stages_called([of("stage_1", "a"), of("stage_2", "b")], [of("stage_1", "b"), of("stage_2", "a")], {})
+    >>> renamed_stages([of("stage_1", "a"), of("stage_2", "b")], [of("stage_1", "b"), of("stage_2", "a")], {})
     {'stage_1': 'stage_2', 'stage_2': 'stage_1'}
-    >>> stages_called([of("stage_1", "a")], [of("stage_1", "b"), of("stage_2", "a")], {})
+    >>> renamed_stages([of("stage_1", "a")], [of("stage_1", "b"), of("stage_2", "a")], {})
     {'stage_1': 'stage_2', 'stage_2': 'stage_1'}
     >>> both = [of("stage_1", "a", "n", "s"), of("stage_2", "a", "n")]
-    >>> stages_called(both, [of("stage_1", "a", "n"), of("stage_2", "a", "n", "s")], {})
+    >>> renamed_stages(both, [of("stage_1", "a", "n"), of("stage_2", "a", "n", "s")], {})
     {'stage_1': 'stage_2', 'stage_2': 'stage_1'}
-    >>> stages_called([of("stage_1", "a")], [of("stage_1", "b")], {})
+    >>> renamed_stages([of("stage_1", "a")], [of("stage_1", "b")], {})
     {}
     """
     if not had:

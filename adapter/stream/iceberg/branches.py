@@ -9,7 +9,7 @@ from ...environment.storage import Storage, is_local
 from ..common.session import java_class
 from ..progress.position import PREFIX, Position
 from ..storage.savepoints import TableSnapshot
-from .table import IcebergTable, beginning
+from .table import IcebergTable, starting_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,16 +30,16 @@ def table_snapshot(table: IcebergTable) -> TableSnapshot:
     )
 
 
-def held(table: IcebergTable, prefix: str) -> dict[str, int]:
+def branches_with_prefix(table: IcebergTable, prefix: str) -> dict[str, int]:
     """Returns the snapshots of a table's branches and tags with a prefix, except its main branch, by name."""
     refs = table.java.refs()
-    names = [str(name) for name in _each(refs.keySet())]
+    names = [str(name) for name in _as_list(refs.keySet())]
     return {
         name: int(refs.get(name).snapshotId()) for name in names if name.startswith(prefix) and name != _MAIN
     }
 
 
-def hold(table: IcebergTable, name: str, snapshot: int, age: int | None = None) -> None:
+def retain_snapshot(table: IcebergTable, name: str, snapshot: int, age: int | None = None) -> None:
     """Retains a snapshot, and the ones before it that are needed to use it, with a branch that nobody writes to.
 
     A tag would only retain a single snapshot, which may be a compaction without a stream's position.
@@ -54,7 +54,7 @@ def hold(table: IcebergTable, name: str, snapshot: int, age: int | None = None) 
     past = table.lineage_of(snapshot)
     step = next((place for place, each in enumerate(past, 1) if each.is_step), len(past))
     # The snapshot before a micro-batch's is needed to read its changes. A stream may start at the newest append.
-    begins = beginning(past)
+    begins = starting_snapshot(past)
     wanted = max(step + 1, 0 if begins is None else begins[0])
     update = table.java.manageSnapshots().createBranch(name, snapshot)
     update = update.setMinSnapshotsToKeep(name, wanted).setMaxSnapshotAgeMs(name, 1)
@@ -64,10 +64,10 @@ def hold(table: IcebergTable, name: str, snapshot: int, age: int | None = None) 
     table.refresh()
 
 
-def let_go(table: IcebergTable, name: str) -> None:
+def remove_branch(table: IcebergTable, name: str) -> None:
     """Removes a branch or a tag if it exists."""
     table.refresh()
-    if name in held(table, name):
+    if name in branches_with_prefix(table, name):
         update = table.java.manageSnapshots()
         is_tag = table.java.refs().get(name).isTag()
         (update.removeTag(name) if is_tag else update.removeBranch(name)).commit()
@@ -78,7 +78,7 @@ def has_schema(table: IcebergTable, schema: int) -> bool:
     return bool(table.java.schemas().containsKey(schema))
 
 
-def put_back(spark: SparkSession, table: IcebergTable, to: TableSnapshot) -> None:
+def restore_table(spark: SparkSession, table: IcebergTable, to: TableSnapshot) -> None:
     """Restores a table's rows, columns and properties in one commit.
 
     Raises:
@@ -104,7 +104,7 @@ def put_back(spark: SparkSession, table: IcebergTable, to: TableSnapshot) -> Non
     table.follow()
 
 
-def take_back(spark: SparkSession, table: IcebergTable, position: Position) -> None:
+def roll_back(spark: SparkSession, table: IcebergTable, position: Position) -> None:
     """Rolls a table back to before a micro-batch, if that was its last commit. A micro-batch doesn't change columns.
 
     Args:
@@ -140,7 +140,7 @@ def take_back(spark: SparkSession, table: IcebergTable, position: Position) -> N
     table.follow()
 
 
-def gone_files(spark: SparkSession, storage: Storage, table: IcebergTable, snapshot: int) -> list[str]:
+def missing_files(spark: SparkSession, storage: Storage, table: IcebergTable, snapshot: int) -> list[str]:
     """Returns the data files of a snapshot that somebody has deleted.
 
     Raises:
@@ -159,11 +159,11 @@ def gone_files(spark: SparkSession, storage: Storage, table: IcebergTable, snaps
 
 def _own_properties(metadata: Any) -> dict[str, str]:
     properties = metadata.properties()
-    names = [str(name) for name in _each(properties.keySet())]
+    names = [str(name) for name in _as_list(properties.keySet())]
     return {name: str(properties.get(name)) for name in names if name.startswith(_OWN)}
 
 
-def _each(collection: Any) -> list[Any]:
+def _as_list(collection: Any) -> list[Any]:
     found, iterator = [], collection.iterator()
     while iterator.hasNext():
         found.append(iterator.next())

@@ -80,7 +80,7 @@ def create(spark: SparkSession, point: str, model: StreamModel, role: str, descr
                 ) from problem
             if owned(spark, model, role) is None:
                 raise foreign(spark, model, role) from problem
-            raise StreamError(_of_another_run(model, name)) from problem
+            raise StreamError(_other_run_message(model, name)) from problem
     return IcebergTable(spark, name)
 
 
@@ -106,7 +106,7 @@ def append(
         StreamError: another run of the model has written the table; nothing was added.
     """
     with around(point, model.name):
-        files = [] if rows is None else _written(rows, table.java)
+        files = [] if rows is None else _write_files(rows, table.java)
         reached(f"{point}:written", model.name)
         update = table.java.newAppend()
         for file in files:
@@ -163,7 +163,7 @@ def overwrite_if(
         StreamError: somebody has written the table; nothing was changed.
     """
     with around(point, model.name):
-        files = _written(rows, table.java)
+        files = _write_files(rows, table.java)
         reached(f"{point}:written", model.name)
         notes = properties()
         if notes is None:
@@ -209,14 +209,14 @@ def change(
 
     spark = gone.sparkSession
     with around(point, model.name):
-        added = [] if rows is None else _written(rows, table.java)
-        deletes = _written(gone, position_deletes.table_of_deletes(spark, table.java))
+        added = [] if rows is None else _write_files(rows, table.java)
+        deletes = _write_files(gone, position_deletes.table_of_deletes(spark, table.java))
         reached(f"{point}:written", model.name)
         update = table.java.newRowDelta()
         for file in added:
             update.addRows(file)
         for file in deletes:
-            update.addDeletes(position_deletes.as_deletes(spark, table.java, file))
+            update.addDeletes(position_deletes.to_delete_file(spark, table.java, file))
         assert table.known is not None
         paths = jvm(spark).java.util.ArrayList()
         for path in files:
@@ -226,7 +226,7 @@ def change(
             _commit(model, table, update, [*added, *deletes], properties, by_anyone=True)
         except (Py4JJavaError, IllegalArgumentException) as problem:
             # Iceberg raises IllegalArgumentException if the snapshot isn't an ancestor of the current one.
-            if isinstance(problem, Py4JJavaError) and not _is_invalid(problem):
+            if isinstance(problem, Py4JJavaError) and not _is_based_on_missing_files(problem):
                 raise
             _delete(table, [*added, *deletes])
             raise Moved from problem
@@ -290,7 +290,7 @@ def replace(
         StreamError: another run of the model has written the table; nothing was changed.
     """
     with around(point, model.name):
-        written = _written(rows, table.java)
+        written = _write_files(rows, table.java)
         reached(f"{point}:written", model.name)
         transaction = table.java.newTransaction()
         set_properties(transaction, settings)
@@ -342,7 +342,7 @@ def migrate(
         set_properties(transaction, change.settings)
         then = transaction.table()
         added = None if change.added is None else change.added(columns_in_spark(table.spark, then))
-        files = [] if added is None else _written(added, then)
+        files = [] if added is None else _write_files(added, then)
         if change.columns.emptied:
             rows = transaction.newOverwrite().overwriteByRowFilter(
                 _rows_of(table.spark, change.columns.emptied)
@@ -390,7 +390,7 @@ def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> b
     """
     table.refresh()
     if not Unmoved(table.known, by_anyone).holds(table.snapshots()):
-        raise StreamError(_of_another_run(model, table.name))
+        raise StreamError(_other_run_message(model, table.name))
     known, table.known = table.known, table.snapshot_id
     return table.known != known
 
@@ -486,17 +486,17 @@ def _commit(
     except Exception as problem:
         if condition.refused or (transaction is not None and _has_moved(table, by_anyone, name)):
             _delete(table, files)
-            raise StreamError(_of_another_run(model, table.name)) from problem
+            raise StreamError(_other_run_message(model, table.name)) from problem
         # The commit may have succeeded although the catalog failed.
-        if not _is_made(table, name):
+        if not _has_commit(table, name):
             raise
     else:
         # Others may have committed after it: the known snapshot is this one, not the newest.
         if not table.build_on(name):
-            raise StreamError(_of_another_run(model, table.name))
+            raise StreamError(_other_run_message(model, table.name))
 
 
-def _is_invalid(problem: Any) -> bool:
+def _is_based_on_missing_files(problem: Any) -> bool:
     """Returns whether Iceberg refused a commit because the files that it is based on are gone."""
     return str(problem.java_exception.getClass().getName()) == _INVALID
 
@@ -524,14 +524,14 @@ def _has_moved(table: IcebergTable, by_anyone: bool, name: str) -> bool:
         return False  # the first error says more, or the commit succeeded
 
 
-def _is_made(table: IcebergTable, name: str) -> bool:
+def _has_commit(table: IcebergTable, name: str) -> bool:
     try:
         return table.build_on(name)
     except Exception:
         return False  # the first error says more
 
 
-def _written(rows: DataFrame, table: Any) -> list[Any]:
+def _write_files(rows: DataFrame, table: Any) -> list[Any]:
     """Writes rows to files of a table without committing them, and returns Iceberg's objects of the files."""
     from pyspark.sql import functions as F
 
@@ -563,7 +563,7 @@ def _rows_of(spark: SparkSession, parts: Sequence[str] | None) -> Any:
     return found
 
 
-def _of_another_run(model: StreamModel, table: str) -> str:
+def _other_run_message(model: StreamModel, table: str) -> str:
     return (
         f"Model {model.name}: {table} was written by another run meanwhile (or somebody changed its rows), so this one "
         "ended without writing what it had. Let one run at a time write the model; the next run reads what this one had "

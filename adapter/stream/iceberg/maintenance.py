@@ -27,7 +27,7 @@ from ..common.failpoints import FailPointError, around
 from ..common.model import is_beside
 from ..progress.position import COMPACTED
 from .snapshot_retention import RequiredSnapshots, required_snapshots
-from .table import DELETE_FILES, DELETED, FILES, RECORDS, Snapshot, beginning
+from .table import DELETE_FILES, DELETED, FILES, RECORDS, Snapshot, starting_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +74,7 @@ def kept_snapshots(
     if left.whole:
         return len(lineage)
 
-    begins = beginning(lineage)
+    begins = starting_snapshot(lineage)
 
     def young(limit: int) -> int:
         return sum(now - each.made <= limit for each in lineage)
@@ -161,7 +161,7 @@ class Maintenance:
             raise
         except Exception as problem:
             self._table.refresh()
-            self._looked_at_files()
+            self._count_files()
             self._snapshots = self._table.snapshot_count
             logger.warning(
                 f"Model {self._model.name}: its table {self._table.name} can't be kept small ({cause(problem)}) No row "
@@ -192,10 +192,10 @@ class Maintenance:
                 spark, {COMPACTED: "true"}, self._retention.target_file_size, EVERY // 2, is_worn
             )
         self._build_on()
-        self._looked_at_files()
+        self._count_files()
         return int(self._table.known != before)
 
-    def _looked_at_files(self) -> None:
+    def _count_files(self) -> None:
         self._files = self._count()
         # If a compaction didn't remove the deleted rows, it isn't tried again with each commit.
         self._worn_until = self._files + EVERY if self._is_worn() else 0
@@ -232,7 +232,7 @@ class Maintenance:
             at_least=number,
         )
         if kept > _MANY * self._retention.max_snapshots:
-            self._tell_who_holds(lineage[kept - 1], kept, left)
+            self._log_retaining_streams(lineage[kept - 1], kept, left)
         # After CREATE OR REPLACE a table still has the old table's snapshots, which only their age retains.
         replaced = self._table.made_of_others(lineage) if lineage else []
         young = int(time.time() * 1000) - max(self._retention.max_snapshot_age // 1000, int(age or 0))
@@ -254,7 +254,7 @@ class Maintenance:
         oldest = self._table.oldest_made()
         return oldest is not None and time.time() * 1000 - oldest > self._retention.max_snapshot_age // 500
 
-    def _tell_who_holds(self, oldest: Snapshot, kept: int, left: RequiredSnapshots) -> None:
+    def _log_retaining_streams(self, oldest: Snapshot, kept: int, left: RequiredSnapshots) -> None:
         holder = left.whole or left.after.get(oldest.id)
         if holder is not None and "/" in holder:
             _, name = holder.split("/")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ...util.redaction import without_secrets
 from ..common.errors import StreamError
 from ..common.identifiers import parts
-from ..common.metadata_files import read_note
+from ..common.metadata_files import read_metadata
 from ..common.model import StreamModel
 from .table import find
 
@@ -110,7 +110,7 @@ def read(storage: Storage, key: str) -> Owner | None:
         StreamError: a newer version of this package wrote the owner file, or it can't be read.
     """
     place = _place(storage, key)
-    return read_note(
+    return read_metadata(
         storage,
         place,
         FORMAT,
@@ -164,7 +164,7 @@ def check(spark: SparkSession, model: StreamModel) -> None:
     here = catalog_of(spark.conf, model.storage, model.target)
     if noted.catalog == here or _is_same_table(spark, model, noted):
         return
-    raise StreamError(_of_another(model, noted, here))
+    raise StreamError(_other_catalog_message(model, noted, here))
 
 
 def problem(model: StreamModel) -> str | None:
@@ -177,10 +177,10 @@ def problem(model: StreamModel) -> str | None:
     here = model.catalog
     if all(here.get(key, value) == value for key, value in noted.catalog.items()):
         return None
-    return _of_another(model, noted, here)
+    return _other_catalog_message(model, noted, here)
 
 
-def _of_another(model: StreamModel, noted: Owner, here: Mapping[str, str]) -> str:
+def _other_catalog_message(model: StreamModel, noted: Owner, here: Mapping[str, str]) -> str:
     return (
         f"Model {model.name}: what is kept under {model.storage.root} of {model.target} (checkpoint, savepoints) belongs to "
         f"the table {noted.table} of another catalog ({noted.described}); this target's is {_described(here)}. Nothing was "

@@ -123,7 +123,7 @@ def _metadata(table: Any) -> dict[str, object]:
     }
 
 
-def as_deletes(spark: SparkSession, table: Any, file: Any) -> Any:
+def to_delete_file(spark: SparkSession, table: Any, file: Any) -> Any:
     """Converts a file of a `table_of_deletes` to a delete file of the table itself.
 
     Args:

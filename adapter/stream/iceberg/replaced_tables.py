@@ -11,7 +11,7 @@ import time
 from ...environment.storage import Storage
 from .maintenance import OWN_AGE, OWN_NUMBER
 from .snapshot_retention import required_snapshots
-from .table import IcebergTable, beginning, each_of
+from .table import IcebergTable, each_of, starting_snapshot
 
 MAX_SNAPSHOT_AGE = 5 * 24 * 60 * 60 * 1000
 """Milliseconds to retain a snapshot: Iceberg's default of `history.expire.max-snapshot-age-ms`."""
@@ -50,7 +50,7 @@ def expire_old(storage: Storage, table: IcebergTable) -> bool:
         return False
     lineage = table.lineage()
     needed = [each.made for each in lineage if each.id in left.after]
-    begins = beginning(lineage)
+    begins = starting_snapshot(lineage)
     if begins is not None:
         needed.append(begins[1].made)
     before = min(before, *needed) if needed else before

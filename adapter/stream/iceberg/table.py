@@ -203,13 +203,13 @@ class IcebergTable:
         return str(self._table.location()).rstrip("/")
 
     @property
-    def _lists(self) -> bool:
+    def _can_list_files(self) -> bool:
         """Whether the table's FileIO can list files."""
         kind = jvm(self._spark).java.lang.Class.forName("org.apache.iceberg.io.SupportsPrefixOperations")
         return bool(kind.isInstance(self._table.io()))
 
     @property
-    def _is_hadoops(self) -> bool:
+    def _uses_hadoop(self) -> bool:
         """Whether the table's FileIO uses Hadoop's file systems."""
         return str(self._table.io().getClass().getSimpleName()) == "HadoopFileIO"
 
@@ -392,7 +392,7 @@ class IcebergTable:
         for field in index.indexById(self._table.schema().asStruct()).values():
             if int(field.fieldId()) in known or field.initialDefault() is not None:
                 continue
-            kind = type_text(_in_spark(types.convert(field.type()).json()))
+            kind = type_text(_spark_type(types.convert(field.type()).json()))
             if found.setdefault(str(field.name()), kind) != kind:
                 found[str(field.name())] = ""
         return found
@@ -516,11 +516,11 @@ class IcebergTable:
         java = jvm(spark)
         actions = java.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
         action = actions.deleteOrphanFiles(self._table).olderThan(before)
-        if self._lists and not self._is_hadoops:
+        if self._can_list_files and not self._uses_hadoop:
             # Hadoop may have no file system for the table's location.
             action = action.usePrefixListing(True)
         if not remove:
-            action = action.deleteWith(_nothing(java))
+            action = action.deleteWith(_empty_consumer(java))
         files = action.execute().orphanFileLocations().iterator()
         found = []
         while files.hasNext():
@@ -550,7 +550,7 @@ class IcebergTable:
 
     def listed(self, folder: str) -> Iterator[str]:
         """Yields the files below a folder. Nothing if the table's FileIO can't list files, or the folder doesn't exist."""
-        if not self._lists:
+        if not self._can_list_files:
             return
         try:
             for file in each_of(self._table.io().listPrefix(f"{folder}/").iterator()):
@@ -588,7 +588,7 @@ class IcebergTable:
         java = jvm(self._spark)
         files = java.java.util.ArrayList()
         update = self._table.expireSnapshots().expireOlderThan(before).retainLast(at_least)
-        update.deleteWith(_adding_to(java, files)).commit()
+        update.deleteWith(_collecting_consumer(java, files)).commit()
         own = java.java.util.ArrayList()
         for file in each_of(files.iterator()):
             if self._is_in_folder(str(file)):
@@ -702,7 +702,7 @@ def stored_types(spark: SparkSession, kinds: Mapping[str, str]) -> dict[str, str
     return {field.name: type_text(field.dataType) for field in stored.fields}
 
 
-def _in_spark(kind: str) -> Any:
+def _spark_type(kind: str) -> Any:
     """Returns a Spark type from its JSON."""
     from pyspark.sql.types import StructType
 
@@ -738,7 +738,7 @@ def _snapshot(snapshot: Any) -> Snapshot:
     )
 
 
-def beginning(lineage: Iterable[Snapshot]) -> tuple[int, Snapshot] | None:
+def starting_snapshot(lineage: Iterable[Snapshot]) -> tuple[int, Snapshot] | None:
     """Finds the snapshot at which a stream can start after a full read of the table: the newest append with files.
 
     Args:
@@ -750,9 +750,9 @@ def beginning(lineage: Iterable[Snapshot]) -> tuple[int, Snapshot] | None:
 
     >>> def snapshot(operation: str, adds_files: bool = True) -> Snapshot:
     ...     return Snapshot(1, 0, operation, True, adds_files)
-    >>> beginning([snapshot(REPLACE), snapshot(APPEND, False), snapshot(APPEND)])[0]
+    >>> starting_snapshot([snapshot(REPLACE), snapshot(APPEND, False), snapshot(APPEND)])[0]
     3
-    >>> beginning([snapshot("overwrite"), snapshot(APPEND)]) is None
+    >>> starting_snapshot([snapshot("overwrite"), snapshot(APPEND)]) is None
     True
     """
     for place, each in enumerate(lineage, 1):
@@ -764,14 +764,14 @@ def beginning(lineage: Iterable[Snapshot]) -> tuple[int, Snapshot] | None:
     return None
 
 
-def _nothing(java: Any) -> Any:
+def _empty_consumer(java: Any) -> Any:
     """Returns a Java Consumer that does nothing."""
     invoke = java.java.lang.invoke
     signature = invoke.MethodType.fromMethodDescriptorString("(Ljava/lang/Object;)V", None)
     return _consumer(java, invoke.MethodHandles.empty(signature))
 
 
-def _adding_to(java: Any, found: Any) -> Any:
+def _collecting_consumer(java: Any, found: Any) -> Any:
     """Returns a Java Consumer that adds its arguments to a list."""
     invoke = java.java.lang.invoke
     signature = invoke.MethodType.fromMethodDescriptorString("(Ljava/lang/Object;)Z", None)

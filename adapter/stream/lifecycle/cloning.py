@@ -27,17 +27,17 @@ from ..iceberg.commit import append
 from ..iceberg.ownership import owned
 from ..iceberg.table import IcebergTable, load
 from ..progress.position import Position, read_position
-from ..progress.report import BatchMetrics, caught_up, report, write_progress
+from ..progress.report import BatchMetrics, report, with_row_counts, write_progress
 from ..progress.watermark import to_text
 from ..run.evolve import with_signature
 from ..run.lock import locked
-from ..run.recovery import Found, query_problem, settings_problem, unfinished
+from ..run.recovery import StoredProgress, query_problem, settings_problem, unfinished
 from ..run.saving import present, tables_of
 from ..sink.append import AppendSink
 from ..sink.upsert import UpsertSink
 from ..state.table import StateTable, read_signature
 from ..storage.checkpoint import METADATA, Checkpoint, copy_checkpoint, next_snapshots, read_checkpoint
-from ..storage.savepoints import STATE, TABLE, TableSnapshot, check_whole, checkpoint_of, find
+from ..storage.savepoints import STATE, TABLE, TableSnapshot, check_not_interrupted, checkpoint_of, find
 from ..storage.source_order import Order, in_first_order, write_order
 from .restoring import missing
 
@@ -142,7 +142,7 @@ def _check_new(spark: SparkSession, model: StreamModel, source: StreamModel) -> 
         raise StreamError(
             f"Model {model.name}: it can't be a clone of itself. Name another model, or another target."
         )
-    check_whole(model)
+    check_not_interrupted(model)
     table, state = load(spark, model.target), owned(spark, model, STATE)
     has = [
         what
@@ -178,7 +178,7 @@ def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iter
             }
             yield _Original(model, f"model {model.name}", model.checkpoint, found.checkpoint, tables)
             return
-        check_whole(model)
+        check_not_interrupted(model)
         saved = find(model, name)
         what = f"the savepoint '{saved.name}' of model {model.name}"
         path = checkpoint_of(model, saved.name)
@@ -209,7 +209,7 @@ def _check(
     """Raises unless the model can continue from the original. Returns the order of its sources in the checkpoint, and the
     effect of the next run on the state, if the query differs."""
     source, what = original.model, original.what
-    found = Found(
+    found = StoredProgress(
         checkpoint=original.checkpoint,
         has_target=True,
         target_written=True,
@@ -297,7 +297,7 @@ def _copy(
     with around("clone.metadata", model.name):
         model.storage.write_text(f"{model.checkpoint}/{METADATA}", json.dumps({"id": query_id}))
     # The progress file doesn't exist yet.
-    last = state or (None if out is None else caught_up(original.model, out))
+    last = state or (None if out is None else with_row_counts(original.model, out))
     assert last is not None
     size = made.size() if state is not None else None
     write_progress(model, report(replace(last, model=model.name, query_id=query_id), BatchMetrics(), size))

@@ -126,13 +126,13 @@ def show_rows(spark: SparkSession, model: StreamModel, source: str) -> None:
         if kind == "parquet":
             rows = spark.read.parquet(source)
         elif kind == "csv":
-            rows = _of_csv(spark, model, spark.read.option("header", "true").csv(source), source)
+            rows = _read_csv(spark, model, spark.read.option("header", "true").csv(source), source)
         else:
             rows = spark.table(source)
         rows.createOrReplaceTempView(ROWS)
 
 
-def _of_csv(spark: SparkSession, model: StreamModel, rows: DataFrame, source: str) -> DataFrame:
+def _read_csv(spark: SparkSession, model: StreamModel, rows: DataFrame, source: str) -> DataFrame:
     fields = spark.table(model.state).schema.fields if spark.catalog.tableExists(model.state) else []
     kinds = {field.name.lower(): type_text(field.dataType) for field in fields}
     typed = {name: kinds[name.lower()] for name in rows.columns if name.lower() in kinds}
@@ -194,7 +194,7 @@ class _Edit:
         step = MicroBatch(context, spark, position, session_defaults(spark))
         self._mapping = context.state.mapping
         self._own = {
-            name: {self._called(name, column).lower() for column in columns}
+            name: {self._physical_name(name, column).lower() for column in columns}
             for name, columns in step.layout(empty).physical_names.items()
         }
         context.state.show(spark)
@@ -280,7 +280,7 @@ class _Edit:
             columns.append(f"cast({quoted(given[name].name)} as {kind}) as {quoted(field.name)}")
         return f"select {', '.join(columns)} from (\n{query}\n)"
 
-    def _called(self, part: str, column: str) -> str:
+    def _physical_name(self, part: str, column: str) -> str:
         """Returns the physical name of a column of a state table."""
         return self._mapping.get(part, {}).get(column.lower(), column)
 
@@ -292,18 +292,18 @@ class _Edit:
     # Invariants of a state. Each method yields violations, in words.
 
     def _problems(self) -> Iterator[str]:
-        yield from self._of_parts()
+        yield from self._part_problems()
         for part, own in self._own.items():
             added = f"(select * from {_CHANGES} where {_TIMES} > 0 and part = {literal(part)})"
             if self._first(f"select 1 from {added} limit 1") is None:
                 continue
-            yield from self._of_columns(part, own, added)
-            yield from self._of_windows(part, own, added)
-            yield from self._of_steps(own, added)
-        yield from self._of_counts()
-        yield from self._of_sets()
+            yield from self._column_problems(part, own, added)
+            yield from self._window_problems(part, own, added)
+            yield from self._step_problems(own, added)
+        yield from self._count_problems()
+        yield from self._distinct_problems()
 
-    def _of_parts(self) -> Iterator[str]:
+    def _part_problems(self) -> Iterator[str]:
         known = ", ".join(map(literal, self._own))
         row = self._first(
             f"select part from {_CHANGES} where {_TIMES} > 0 and (part is null or part not in ({known})) limit 1"
@@ -311,13 +311,13 @@ class _Edit:
         if row is not None:
             yield f"it has no part {row[0]}; its parts are {', '.join(self._own)}."
 
-    def _of_columns(self, part: str, own: set[str], added: str) -> Iterator[str]:
+    def _column_problems(self, part: str, own: set[str], added: str) -> Iterator[str]:
         """Rows of a state table have NULL in columns of other state tables, and no NULL in window columns."""
         for name in self._names:
             if name != "part" and name.lower() not in own:
                 if self._first(f"select 1 from {added} where {quoted(name)} is not null limit 1") is not None:
                     yield f"a row of {part} would have {name}, which is a column of other parts."
-        for name in (self._called(part, each) for each in (*_WINDOW, _LIFE)):
+        for name in (self._physical_name(part, each) for each in (*_WINDOW, _LIFE)):
             if name in own and not self._has_nulls(part, name):
                 if self._first(f"select 1 from {added} where {quoted(name)} is null limit 1") is not None:
                     yield f"a row of {part} would have no {name}."
@@ -326,9 +326,9 @@ class _Edit:
         where = f"part = {literal(part)} and {quoted(name)} is null"
         return self._first(f"select 1 from state where {where} limit 1") is not None
 
-    def _of_windows(self, part: str, own: set[str], added: str) -> Iterator[str]:
+    def _window_problems(self, part: str, own: set[str], added: str) -> Iterator[str]:
         """Added rows belong to windows that the state has."""
-        called = [self._called(part, name) for name in _WINDOW]
+        called = [self._physical_name(part, name) for name in _WINDOW]
         bounds = [name for name in called if name in own and name in self._names]
         if not bounds:
             return
@@ -345,14 +345,14 @@ class _Edit:
                 "of the stream."
             )
 
-    def _of_steps(self, own: set[str], added: str) -> Iterator[str]:
+    def _step_problems(self, own: set[str], added: str) -> Iterator[str]:
         for name in (STEP, _LIFE):
             if name in own and name in self._names:
                 row = self._first(f"select {name} from {added} where {name} > {self._last} limit 1")
                 if row is not None:
                     yield f"a row would be of step {row[0]}, and the last one is {self._last}."
 
-    def _of_counts(self) -> Iterator[str]:
+    def _count_problems(self) -> Iterator[str]:
         """The COUNT of a group is not negative."""
         for name, aggregates in self._aggregates().items():
             for metric in aggregates.metrics.values():
@@ -361,11 +361,13 @@ class _Edit:
                 for part, own in self._own.items():
                     column = metric.columns[0]
                     if column in own and not part.startswith(f"{name}_distinct"):
-                        yield from self._of_count(part, own, column, self._values(aggregates))
+                        yield from self._column_count_problems(part, own, column, self._values(aggregates))
 
-    def _of_count(self, part: str, own: set[str], column: str, values: set[str]) -> Iterator[str]:
+    def _column_count_problems(
+        self, part: str, own: set[str], column: str, values: set[str]
+    ) -> Iterator[str]:
         by = [name for name in self._names if name.lower() in own - values - {STEP, _LIFE}]
-        by = [name for name in by if name != self._called(part, "slice_end")]
+        by = [name for name in by if name != self._physical_name(part, "slice_end")]
         keys = ", ".join(map(quoted, (*by, _ONE)))
         row = self._first(
             f"select 1 from ({self._after(part)}) group by {keys} having sum({quoted(column)} * {_TIMES}) < 0 limit 1"
@@ -373,7 +375,7 @@ class _Edit:
         if row is not None:
             yield f"{column} of {part} would be less than 0."
 
-    def _of_sets(self) -> Iterator[str]:
+    def _distinct_problems(self) -> Iterator[str]:
         """A COUNT(DISTINCT) equals the number of distinct values in the state."""
         for aggregates in self._aggregates().values():
             for metric in aggregates.metrics.values():
@@ -383,9 +385,11 @@ class _Edit:
                 column, flag = metric.columns[0], metric.columns[-1]
                 for part, own in self._own.items():
                     if column in own and part != of_set.part:
-                        yield from self._of_set(part, column, flag, of_set, self._values(aggregates))
+                        yield from self._distinct_set_problems(
+                            part, column, flag, of_set, self._values(aggregates)
+                        )
 
-    def _of_set(
+    def _distinct_set_problems(
         self, part: str, column: str, flag: str, of_set: DistinctState, values: set[str]
     ) -> Iterator[str]:
         """Counts and values differ only where they differed before: values of expired windows may be deleted already."""

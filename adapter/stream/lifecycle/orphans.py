@@ -22,8 +22,8 @@ from ..iceberg.ownership import OF, ROLE, is_same, owned
 from ..iceberg.table import SharedFolder, find
 from ..run.lock import locked
 from ..run.saving import left_behind, tables_of
-from ..storage.deployments import in_between, version
 from ..storage.deployments import read as deployment_of
+from ..storage.deployments import tables_being_swapped, version
 from ..storage.savepoints import CHANGELOG, STATE, TABLE
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> It
         storage: storage of the checkpoints.
         schemas: full names of the schemas whose tables are examined.
     """
-    between = in_between(storage)
+    between = tables_being_swapped(storage)
     targets: set[str] = set()
     folders = {*storage.list(storage.checkpoints), *storage.list(storage.savepoints)}
     for key in sorted(folders | {*owner.keys(storage)}):
@@ -151,18 +151,18 @@ def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> It
             yield f"{schema}: its tables can't be listed ({cause(problem)}); what is kept there was left alone."
             continue
         for name in names:
-            of = _kept_for(spark, joined([*parts(schema), name]))
+            of = _owning_model(spark, joined([*parts(schema), name]))
             if of is not None and is_same(of, target := joined([*parts(schema), last(of)])):
                 targets.add(target)
     for target in sorted(targets - between):
-        unseen = _unseen(spark, target)
+        unseen = _why_unknown(spark, target)
         if unseen is not None:
             yield f"{target}: {unseen} What is kept of it was left alone."
         elif not spark.catalog.tableExists(target):
-            yield _left_of(spark, storage, target)
+            yield _leftovers_of(spark, storage, target)
 
 
-def _left_of(spark: SparkSession, storage: Storage, target: str) -> DroppedModel:
+def _leftovers_of(spark: SparkSession, storage: Storage, target: str) -> DroppedModel:
     model = StreamModel(
         name=last(target), target=target, state=with_suffix(target, STATE_SUFFIX), storage=storage, sources=()
     )
@@ -171,7 +171,7 @@ def _left_of(spark: SparkSession, storage: Storage, target: str) -> DroppedModel
     return DroppedModel(model, (*tables, *folders))
 
 
-def _unseen(spark: SparkSession, table: str) -> str | None:
+def _why_unknown(spark: SparkSession, table: str) -> str | None:
     """Returns the reason why a catalog can't be asked whether it has a table; None if it can."""
     from pyspark.errors import PySparkException
 
@@ -186,7 +186,7 @@ def _unseen(spark: SparkSession, table: str) -> str | None:
     return None
 
 
-def _kept_for(spark: SparkSession, name: str) -> str | None:
+def _owning_model(spark: SparkSession, name: str) -> str | None:
     """Returns the model's table if a table is its state or changelog; None if it is neither."""
     if not may_be_kept(name):
         return None  # saves loading the table: states and changelogs have these names

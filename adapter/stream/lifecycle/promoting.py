@@ -32,7 +32,7 @@ from ..sources.upstream import readers_beyond
 from ..storage import deployments
 from ..storage.checkpoint import copy_checkpoint, next_snapshots
 from ..storage.deployments import PROMOTED, STAGED, Deployment, Swap, check_settled, version
-from ..storage.savepoints import CHANGELOG, STATE, TABLE, check_whole, copy_savepoints
+from ..storage.savepoints import CHANGELOG, STATE, TABLE, check_not_interrupted, copy_savepoints
 from ..storage.source_order import noted_sources
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def stage(spark: SparkSession, model: StreamModel, again: bool) -> Deployment:
     Raises:
         StreamError: the model has no table yet, its previous version still exists, or the catalog can't rename tables.
     """
-    with _held(spark, model) as found:
+    with _locked_deployment(spark, model) as found:
         check_settled(model)
         if found is None:
             session = working_session(spark)
@@ -111,9 +111,9 @@ def swap_progress(spark: SparkSession, model: StreamModel) -> SwapProgress:
     Raises:
         StreamError: there is no new version, or a swap is incomplete.
     """
-    with _held(spark, model) as found:
+    with _locked_deployment(spark, model) as found:
         check_settled(model)
-        found = found or _nothing(model, "show")
+        found = found or _require_deployment(model, "show")
         session = working_session(spark)
         old, new = (model, version(model, found.new))
         if found.phase == PROMOTED:
@@ -150,7 +150,7 @@ def promote(spark: SparkSession, model: StreamModel, force: bool = False) -> Swa
     Raises:
         StreamError: there is no new version, it hasn't caught up, or one of them is running. Nothing was changed.
     """
-    return _change(spark, model, PROMOTED, "promote", partial(_ready_to_promote, force=force))
+    return _swap_versions(spark, model, PROMOTED, "promote", partial(_ready_to_promote, force=force))
 
 
 def roll_back(spark: SparkSession, model: StreamModel) -> SwapResult:
@@ -159,10 +159,10 @@ def roll_back(spark: SparkSession, model: StreamModel) -> SwapResult:
     Raises:
         StreamError: there is no previous version, it can't continue, or one of them is running. Nothing was changed.
     """
-    return _change(spark, model, STAGED, "roll back", _ready_to_roll_back)
+    return _swap_versions(spark, model, STAGED, "roll back", _ready_to_roll_back)
 
 
-def _change(
+def _swap_versions(
     spark: SparkSession,
     model: StreamModel,
     to: str,
@@ -178,12 +178,12 @@ def _change(
         what: verb for messages, as in "nothing to …".
         ready: raises unless the versions can be swapped; returns the version that gets the model's name.
     """
-    with _held(spark, model, lock=True) as found:
+    with _locked_deployment(spark, model, lock=True) as found:
         session = working_session(spark)
         if found is not None and found.swap is not None:
             return _finish(session, model, found, to)
-        check_whole(model)
-        found = found or _nothing(model, what)
+        check_not_interrupted(model)
+        found = found or _require_deployment(model, what)
         return _swap(session, model, found, ready(session, model, found), to)
 
 
@@ -236,9 +236,9 @@ def clean_up(spark: SparkSession, model: StreamModel) -> Deployment:
     Raises:
         StreamError: there is no such version, or it is running.
     """
-    with _held(spark, model) as found:
+    with _locked_deployment(spark, model) as found:
         check_settled(model)
-        found = found or _nothing(model, "clean up")
+        found = found or _require_deployment(model, "clean up")
         _drop(spark, version(model, found.beside))
         with around("deploy.forget", model.name):
             deployments.forget(model.storage, found)
@@ -254,7 +254,9 @@ def _drop(spark: SparkSession, beside: StreamModel) -> None:
 
 
 @contextmanager
-def _held(spark: SparkSession, model: StreamModel, lock: bool = False) -> Iterator[Deployment | None]:
+def _locked_deployment(
+    spark: SparkSession, model: StreamModel, lock: bool = False
+) -> Iterator[Deployment | None]:
     """Yields the deployment of a model, or None. With `lock`, holds the locks of the model and its versions meanwhile."""
     with sentences(model), ExitStack() as stack:
         if lock:
@@ -268,7 +270,7 @@ def _held(spark: SparkSession, model: StreamModel, lock: bool = False) -> Iterat
         yield found
 
 
-def _nothing(model: StreamModel, to_do: str) -> Deployment:
+def _require_deployment(model: StreamModel, to_do: str) -> Deployment:
     raise StreamError(
         f"Model {model.name}: there is nothing to {to_do}: no new version of it was begun, or it was cleaned up. "
         f"{model.deploy} builds one next to the old one."

@@ -19,7 +19,7 @@ from ..common.failpoints import around, reached
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm, working_session
 from ..evolution.compare import evolution
-from ..iceberg.branches import gone_files, has_schema, held, put_back, table_snapshot
+from ..iceberg.branches import branches_with_prefix, has_schema, missing_files, restore_table, table_snapshot
 from ..iceberg.table import IcebergTable, load
 from ..progress.position import Position, read_position
 from ..progress.report import BatchMetrics, report, write_progress
@@ -111,7 +111,7 @@ def _restore(
     tables = tables_of(spark, model)
     pictures = _pictures(spark, model, saved, tables)
     next_run = _check_query(spark, model, program, saved)
-    for problem in _of_sources(spark, model, program, saved, begun is not None):
+    for problem in _source_problems(spark, model, program, saved, begun is not None):
         raise StreamError(
             f"Model {model.name}: its savepoint '{saved.name}' can't be restored: {problem}, so the rows that came since "
             "can't be read again. Nothing was changed."
@@ -133,7 +133,7 @@ def _restore(
         table = tables[kind]
         assert table is not None
         with around(f"restore.{kind}", model.name):
-            put_back(spark, table, to)
+            restore_table(spark, table, to)
     with around("restore.progress", model.name):
         storage.delete(model.attempt)
         _report(spark, model, tables)
@@ -190,10 +190,10 @@ def missing(
         return "the columns that it had are no longer known"
     if was.snapshot is None:
         return None
-    if held(table, BRANCH).get(saved.branch) != was.snapshot:
+    if branches_with_prefix(table, BRANCH).get(saved.branch) != was.snapshot:
         return "a snapshot has expired, or its branch was moved or dropped,"
     try:
-        files = gone_files(spark, model.storage, table, was.snapshot)
+        files = missing_files(spark, model.storage, table, was.snapshot)
     except Exception as problem:
         return f"the snapshot can't be read ({cause(problem)})"
     verb = agreeing(len(files), "is", "are")
@@ -235,7 +235,7 @@ def _other_query(model: StreamModel, saved: Savepoint, problem: str) -> StreamEr
     )
 
 
-def _of_sources(
+def _source_problems(
     spark: SparkSession, model: StreamModel, program: Program, saved: Savepoint, again: bool
 ) -> Iterator[str]:
     """Yields reasons why the rows that arrived since a savepoint can't be read again."""
@@ -244,7 +244,7 @@ def _of_sources(
     begins = next_snapshots(model.storage, path)
     for place, source in enumerate(ordered.sources):
         if source.is_table:
-            yield from _of_table(spark, source, begins.get(place))
+            yield from _table_problems(spark, source, begins.get(place))
         elif source.is_files and not again:
             read = files_read(model.storage, model.checkpoint, place)
             since = read - files_read(model.storage, path, place)
@@ -253,7 +253,7 @@ def _of_sources(
                 yield f"{counted(len(gone), 'file')} of its source {source.relation} {verb} moved ({gone[0]})"
 
 
-def _of_table(spark: SparkSession, source: StreamSource, begins: int | None) -> Iterator[str]:
+def _table_problems(spark: SparkSession, source: StreamSource, begins: int | None) -> Iterator[str]:
     table = load(spark, source.location)
     if table is None:
         yield f"the table {source.location} that it streams from doesn't exist"

@@ -28,13 +28,13 @@ from ..microbatch.micro_batch import RunContext
 from ..progress.position import Position, read_position
 from ..run.evolve import verdict
 from ..run.lock import locked
-from ..run.recovery import Found, unfinished
+from ..run.recovery import StoredProgress, unfinished
 from ..sink.append import AppendSink
 from ..sink.multiset_diff import Difference, compare
 from ..sources.as_of import snapshot_sources
 from ..state.table import StateTable
 from ..storage.checkpoint import Checkpoint, read_checkpoint
-from ..storage.savepoints import check_whole
+from ..storage.savepoints import check_not_interrupted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,7 +103,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ver
         StreamError: the two can't be compared, with the reason.
     """
     with sentences(model), locked(spark, model):
-        check_whole(model)
+        check_not_interrupted(model)
         checkpoint = read_checkpoint(model.storage, model.checkpoint)
         session = working_session(spark)
         # Unlike a micro-batch, a verification may read many rows.
@@ -127,7 +127,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ver
                 f"Windows that end after {ranges.text(until)} (UTC) aren't compared: they have not closed."
             )
         difference = compare(ours, theirs, SAMPLE)
-        if read_checkpoint(model.storage, model.checkpoint) != checkpoint or _has_gone_on(session, table):
+        if read_checkpoint(model.storage, model.checkpoint) != checkpoint or _has_advanced(session, table):
             # On remote storage the lock doesn't exclude a run on another machine.
             raise StreamError(
                 f"Model {model.name}: another run of it, or somebody else, wrote it while it was compared. Verify it "
@@ -144,7 +144,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ver
         return replace(verified, hints=list(_hints(table, position, asked)))
 
 
-def _has_gone_on(session: SparkSession, table: IcebergTable) -> bool:
+def _has_advanced(session: SparkSession, table: IcebergTable) -> bool:
     now = load(session, table.name)
     return now is None or now.known != table.known
 
@@ -171,18 +171,18 @@ def _at_rest(
                 f"Model {model.name}: its table or state was written by another stream than the one in "
                 f"{model.checkpoint}. Rebuild it: {model.rebuild}."
             )
-    if _is_cut_short(checkpoint, target, state, position):
+    if _is_interrupted(checkpoint, target, state, position):
         raise StreamError(
             f"Model {model.name}: its last run was interrupted in the middle of an epoch. {first}"
         )
     return table, position or Position(model.name, checkpoint.query_id, checkpoint.done), checkpoint.done
 
 
-def _is_cut_short(
+def _is_interrupted(
     checkpoint: Checkpoint, target: Position | None, state: Position | None, position: Position | None
 ) -> bool:
     assert checkpoint.done is not None
-    found = Found(checkpoint, True, True, target, state)
+    found = StoredProgress(checkpoint, True, True, target, state)
     if unfinished(found) or any(
         each is not None and each.batch > checkpoint.done for each in (target, state)
     ):

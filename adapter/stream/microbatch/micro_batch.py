@@ -571,7 +571,7 @@ class MicroBatch:
                 self._spark, output, self.position, few, self._cache
             )
         except Exception as problem:
-            if (error := constraints.broken(problem)) is None:
+            if (error := constraints.violation_error(problem)) is None:
                 raise
             if self._context.program.keeps_state:
                 self._context.state.take_back(self._spark, self.position)

@@ -21,12 +21,12 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from ...environment.memory import out_of_memory
 from ...query.sql.instants import is_usable
-from ...sources.messages import said
+from ...sources.messages import exception_text
 from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
 from ..common.session import driver_memory
 from ..iceberg.table import IcebergTable
-from ..progress.position import Cut
+from ..progress.position import SplitPoint
 from ..sources.initial_offset import bootstrapped_from
 from ..sources.readers import time_of
 from ..storage.checkpoint import last_snapshot, read_offsets
@@ -57,7 +57,7 @@ class SubBatch:
     """A part of a micro-batch's rows."""
 
     rows: DataFrame
-    cut: Cut | None
+    cut: SplitPoint | None
     """Where the next piece begins; None for the last piece."""
     expected: int | None = None
     """Upper bound of the number of rows; None if it wasn't requested or exceeds `_MANY`."""
@@ -97,7 +97,7 @@ class BatchSplitter:
 
     @contextmanager
     def pieces(
-        self, batch: DataFrame, number: int, since: Cut | None, steps: int
+        self, batch: DataFrame, number: int, since: SplitPoint | None, steps: int
     ) -> Iterator[Iterator[SubBatch]]:
         """Yields the pieces of a micro-batch in order; a single one if it isn't large.
 
@@ -137,7 +137,7 @@ class BatchSplitter:
                 batch.unpersist()
 
     def _cut(
-        self, batch: DataFrame, number: int, since: Cut | None, most: int, pieces: int
+        self, batch: DataFrame, number: int, since: SplitPoint | None, most: int, pieces: int
     ) -> Iterator[SubBatch]:
         """Yields pieces of at most about `most` rows, and at most `pieces` of them."""
         cuts = self._cuts_of(batch, since, most, min(pieces, _MOST_PIECES))
@@ -149,9 +149,9 @@ class BatchSplitter:
         bounds = [None if since is None else since.at, *cuts, None]
         for start, end in pairwise(bounds):
             rows = batch if start is None and end is None else batch.where(self._between(batch, start, end))
-            yield SubBatch(rows, None if end is None else Cut(end, self._by))
+            yield SubBatch(rows, None if end is None else SplitPoint(end, self._by))
 
-    def _cuts_of(self, batch: DataFrame, since: Cut | None, most: int, pieces: int) -> list[int]:
+    def _cuts_of(self, batch: DataFrame, since: SplitPoint | None, most: int, pieces: int) -> list[int]:
         """Event times at which the second and later pieces begin."""
         rows = batch if since is None else batch.where(self._between(batch, since.at, None))
         shares = ", ".join(str(share / _MOST_PIECES) for share in range(1, _MOST_PIECES))
@@ -277,7 +277,7 @@ class BatchSplitter:
         try:
             yield
         except Exception as problem:
-            if out_of_memory(said(problem)) is None:
+            if out_of_memory(exception_text(problem)) is None:
                 # Fewer rows at once wouldn't have helped.
                 storage.write_text(path, json.dumps({"batch": number, "tries": tries - 1}))
             raise

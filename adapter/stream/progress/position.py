@@ -21,7 +21,7 @@ _FLUSHES = 1_000
 
 
 @dataclass(frozen=True)
-class Growth:
+class PartGrowth:
     """Growth of a part of the state since its rows were last merged."""
 
     folded: int = 0
@@ -41,7 +41,7 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class Cut:
+class SplitPoint:
     """Progress in a micro-batch that is ingested in several pieces."""
 
     at: int
@@ -67,7 +67,7 @@ class Position:
     folded: bool = False
     """Whether all rows of this step are emitted, and the state may have been merged since, so that they can't be emitted
     again."""
-    cut: Cut | None = None
+    cut: SplitPoint | None = None
     """Where the micro-batch continues if only some of its pieces are ingested, else None."""
     before: int | None = None
     """The watermark before the step, in microseconds since 1970 (UTC)."""
@@ -97,7 +97,7 @@ class Position:
     """Whether the query was edited since, so that its rankings have to be rebuilt before the next input."""
     is_rebuild: bool = False
     """Whether the step rebuilt the rankings."""
-    growth: Mapping[str, Growth] = field(default_factory=dict)
+    growth: Mapping[str, PartGrowth] = field(default_factory=dict)
     """Growth of each part of the state, up to the previous commit."""
 
     @property
@@ -173,7 +173,7 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
         batch=int(text("batch-id")),
         flush=int(text("flush") or 0),
         folded=text("folded") == "true",
-        cut=_cut(text("cut")),
+        cut=_parse_split(text("cut")),
         before=from_text(text("watermark-before")),
         after=from_text(text("watermark-after")),
         newest={name: from_text(time) for name, time in json.loads(text("newest") or "{}").items()},
@@ -193,18 +193,18 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
     )
 
 
-def _cut(text: str) -> Cut | None:
+def _parse_split(text: str) -> SplitPoint | None:
     if not text:
         return None
     at, *by = json.loads(text)
-    return Cut(at, tuple(by))
+    return SplitPoint(at, tuple(by))
 
 
-def growth_to_text(growth: Mapping[str, Growth]) -> str:
+def growth_to_text(growth: Mapping[str, PartGrowth]) -> str:
     """Returns the growth of the parts as a property of a snapshot."""
     return json.dumps({part: astuple(of_part) for part, of_part in growth.items()})
 
 
-def growth_from_text(text: str) -> dict[str, Growth]:
+def growth_from_text(text: str) -> dict[str, PartGrowth]:
     """Parses a property that `growth_to_text` wrote."""
-    return {part: Growth(*numbers) for part, numbers in json.loads(text or "{}").items()}
+    return {part: PartGrowth(*numbers) for part, numbers in json.loads(text or "{}").items()}

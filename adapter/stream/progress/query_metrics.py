@@ -37,7 +37,7 @@ def recorded() -> Iterator[list[Any]]:
         _plans.reset(before)
 
 
-def note(plan: Any) -> None:
+def record_plan(plan: Any) -> None:
     """Records a plan that is run, or will be."""
     plans = _plans.get()
     if plans is not None:
@@ -50,7 +50,7 @@ def append(rows: DataFrame, table: str) -> None:
     state = rows.sparkSession._jsparkSession.sessionState()
     run = state.executePlan(command, getattr(state, "executePlan$default$2")())
     run.assertCommandExecuted()
-    note(run.executedPlan().commandPhysicalPlan())
+    record_plan(run.executedPlan().commandPhysicalPlan())
 
 
 class Reader:

@@ -116,7 +116,7 @@ def _lookups(position: Position, metrics: BatchMetrics) -> dict[str, object]:
     }
 
 
-def caught_up(model: StreamModel, position: Position) -> Position:
+def with_row_counts(model: StreamModel, position: Position) -> Position:
     """Completes a position from the progress file of the same step: the table's commit was made before rows were counted."""
     told: Any = read_progress(model) or {}
     step = (told.get("query_id"), told.get("batch"), told.get("flush"))

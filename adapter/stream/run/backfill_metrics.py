@@ -238,14 +238,14 @@ class NewMetrics(MicroBatch):
             ) from problem
         self._show_state(
             [
-                self._columns().select(self._spark, f"select * from {_taken(name)}", part=name)
+                self._columns().select(self._spark, f"select * from {_history_view(name)}", part=name)
                 for name in parts
             ]
         )
         self._move_clock(self._at)
-        self._fold_into({*parts}, _past)
+        self._fold_into({*parts}, _past_view)
         self._show_state([self._present()])
-        self._fold_into({stage.main for stage in self._stages}, _present)
+        self._fold_into({stage.main for stage in self._stages}, _present_view)
         for stage in self._stages:
             self._compare(stage)
 
@@ -274,7 +274,7 @@ class NewMetrics(MicroBatch):
             elif isinstance(item, Step):
                 self._show(item, True)
             elif item.name in parts:
-                self._hold(sql(self._spark, text_of(item, True)), _taken(item.name))
+                self._hold(sql(self._spark, text_of(item, True)), _history_view(item.name))
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         """Registers the view of a step, as `MicroBatch._show`. Its rows are computed only when they are read."""
@@ -330,8 +330,8 @@ class NewMetrics(MicroBatch):
         others = {"part", STEP, _LIFE, _MERGE_FROM, _SLICE, *stage.values}
         if self._has_steps:
             others.add(EXPIRES_AT)  # here the expiry of a key, not the end of a window
-        of_main = self._spark.table(_past(stage.main)).columns
-        own = {name.lower() for name in self._spark.table(_past(part)).columns}
+        of_main = self._spark.table(_past_view(stage.main)).columns
+        own = {name.lower() for name in self._spark.table(_past_view(part)).columns}
         return [name for name in of_main if name.lower() in own - others]
 
     # -- comparison and additions ------------------------------------------------------------------
@@ -341,7 +341,7 @@ class NewMetrics(MicroBatch):
         by = self._identity(stage, stage.main)
         kinds = {
             each.name.lower(): type_text(each.dataType)
-            for each in self._spark.table(_past(stage.main)).schema
+            for each in self._spark.table(_past_view(stage.main)).schema
         }
         exact = {
             f"__n{place}": (key, column)
@@ -355,7 +355,7 @@ class NewMetrics(MicroBatch):
             )
         }
         sums = [
-            f"coalesce(try_sum(cast({quoted(column)} as {_wide(kinds[column.lower()])})), 0) as {name}"
+            f"coalesce(try_sum(cast({quoted(column)} as {_comparison_type(kinds[column.lower()])})), 0) as {name}"
             for name, (_, column) in exact.items()
         ]
         listed = ", ".join(map(quoted, by))
@@ -364,10 +364,8 @@ class NewMetrics(MicroBatch):
         def summed(view: str) -> str:
             return f"select {', '.join([*map(quoted, by), *sums, 'true as __there'])} from {view} {grouped}"
 
-        on = _same(by)
-        both = (
-            f"({summed(_present(stage.main))}) as own left join ({summed(_past(stage.main))}) as past on {on}"
-        )
+        on = _equal_columns(by)
+        both = f"({summed(_present_view(stage.main))}) as own left join ({summed(_past_view(stage.main))}) as past on {on}"
         wrong = {"__there": "past.__there is null", **{name: f"own.{name} <> past.{name}" for name in exact}}
         counts = ", ".join(f"count_if({text}) as {name}" for name, text in wrong.items())
         row = self._spark.sql(f"select {counts}, count(*) as __all from {both}").first()
@@ -391,8 +389,8 @@ class NewMetrics(MicroBatch):
 
     def _addition(self, stage: _Stage, part: str) -> str:
         """Returns a query for the rows to add to a state table."""
-        by, columns = self._identity(stage, part), self._spark.table(_past(part)).columns
-        of_present = {name.lower() for name in self._spark.table(_present(stage.main)).columns}
+        by, columns = self._identity(stage, part), self._spark.table(_past_view(part)).columns
+        of_present = {name.lower() for name in self._spark.table(_present_view(stage.main)).columns}
         # All rows of a group have one TTL generation, and all rows of a session one `merge_from`.
         carried = {_LIFE: "max", _MERGE_FROM: "min", **({EXPIRES_AT: "max"} if self._has_steps else {})}
         carried = {name: how for name, how in carried.items() if name in of_present}
@@ -411,32 +409,30 @@ class NewMetrics(MicroBatch):
             *(f"{how}({quoted(name)}) as {quoted(name)}" for name, how in carried.items()),
         ]
         grouped = f"group by {', '.join(map(quoted, by))}" if by else "having count(*) > 0"
-        there = f"select {', '.join(listed) or '1 as __there'} from {_present(stage.main)} {grouped}"
+        there = f"select {', '.join(listed) or '1 as __there'} from {_present_view(stage.main)} {grouped}"
         seen = ""
         if part != stage.main:
             flags = [quoted(name) for name in columns if name.lower() in stage.new_columns & stage.of_metrics]
             seen = f"\nwhere coalesce({', '.join(f'string({flag})' for flag in flags)}) is not null"
-        on = _same(by)
-        return (
-            f"select {', '.join(items)}\nfrom {_past(part)} as past join (\n{there}\n) as own on {on}{seen}"
-        )
+        on = _equal_columns(by)
+        return f"select {', '.join(items)}\nfrom {_past_view(part)} as past join (\n{there}\n) as own on {on}{seen}"
 
 
-def _taken(part: str) -> str:
+def _history_view(part: str) -> str:
     return f"history_of_{part}"
 
 
-def _past(part: str) -> str:
+def _past_view(part: str) -> str:
     return f"past_{part}"
 
 
-def _present(part: str) -> str:
+def _present_view(part: str) -> str:
     return f"present_{part}"
 
 
-def _same(columns: Sequence[str]) -> str:
+def _equal_columns(columns: Sequence[str]) -> str:
     return " and ".join(f"own.{quoted(name)} <=> past.{quoted(name)}" for name in columns) or "true"
 
 
-def _wide(kind: str) -> str:
+def _comparison_type(kind: str) -> str:
     return kind if kind.startswith("decimal") else "decimal(20,0)"

@@ -36,11 +36,11 @@ from ..state.column_mapping import ColumnMapping, TwoTypesError, as_in_table, be
 from ..state.schema import KnownColumns, Layout
 from ..state.table import StateTable, digest, read_signature
 from ..storage.checkpoint import read_checkpoint
-from ..storage.deployments import cut_short as swap_cut_short
-from ..storage.savepoints import STATE, cut_short, listed
+from ..storage.deployments import interrupted_swap as swap_cut_short
+from ..storage.savepoints import STATE, interrupted_restore, listed
 from ..storage.source_order import in_first_order
 from .backfill_metrics import NewMetrics, check_new_metrics
-from .recovery import Found, query_problem, settings_problem, unfinished
+from .recovery import StoredProgress, query_problem, settings_problem, unfinished
 from .state_change import StateChange, changed_fields
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
         fields = session.table(model.target).schema.fields
         has = {field.name: type_text(field.dataType) for field in fields}
     add, drop = ({}, []) if has is None else alterations(model, list(has))
-    refused = swap_cut_short(model) or cut_short(model) or _refused_columns(model, program, has)
+    refused = swap_cut_short(model) or interrupted_restore(model) or _refused_columns(model, program, has)
     if position is None or had is None:
         return Verdict(program.keeps_state, refused=refused, add=add, drop=drop)
     found = evolution(had, program.signature, model.keep_state)
@@ -125,12 +125,12 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
         if refused is None:
             sink = AppendSink(session, model)
             context = RunContext(model, program, state, sink, Lookups(model))
-            # `_is_open` is needed only if the output is reshaped.
-            open_step = bool(found.changed_output) and _is_open(model, sink, position)
+            # `_lacks_last_output` is needed only if the output is reshaped.
+            open_step = bool(found.changed_output) and _lacks_last_output(model, sink, position)
             change = plan_change(session, context, had, position, open_step)
     except StreamError as error:
         refused = _sentence(model, error)
-    undo = _before(session, model, asked_for, found) if refused is not None or found.new else None
+    undo = _usable_savepoint(session, model, asked_for, found) if refused is not None or found.new else None
     history = change.history.size if change is not None and change.history is not None else None
     return Verdict(
         is_stateful=True,
@@ -145,13 +145,15 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     )
 
 
-def _is_open(model: StreamModel, sink: AppendSink, position: Position) -> bool:
+def _lacks_last_output(model: StreamModel, sink: AppendSink, position: Position) -> bool:
     """Returns whether the table lacks the output of the state's last epoch."""
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
-    return unfinished(Found(checkpoint, sink.exists, sink.written, sink.position(), state=position))
+    return unfinished(StoredProgress(checkpoint, sink.exists, sink.written, sink.position(), state=position))
 
 
-def _before(spark: SparkSession, model: StreamModel, program: Program, found: Evolution) -> str | None:
+def _usable_savepoint(
+    spark: SparkSession, model: StreamModel, program: Program, found: Evolution
+) -> str | None:
     """Returns the savepoint that `undo` restores, if the query can use its state, and either can't use the current state
     or would start more new aggregates with it."""
     saved = next(
@@ -253,7 +255,7 @@ def _change_of_rows(
     """Plans the change of a state whose aggregates and operators stay: its signature, and the types and fields of stored
     rows."""
     model, signature = context.model, migrated_signature(had, new, {})
-    later = _later(spark, context, position, had, signature)
+    later = _added_columns(spark, context, position, had, signature)
     if signature == had and not later:
         return None
     # The columns of stored rows are known only from the types in the table.
@@ -356,7 +358,7 @@ def migrate_state(
     return position
 
 
-def _later(
+def _added_columns(
     spark: SparkSession,
     context: RunContext,
     position: Position,
@@ -391,7 +393,7 @@ def _planned(
     step = MicroBatch(context, spark, position, session_defaults(spark))
     has = state.types(spark)
     try:
-        layout = step.layout(rows, KnownColumns(has, state.mapping, partial(begins, found)))
+        layout = step.layout(rows, KnownColumns(has, state.mapping, partial(new_columns, found)))
     except TwoTypesError as problem:
         raise StreamError(f"Model {model.name}: {problem} To rebuild it: {model.rebuild}.") from problem
     if state.mapping or layout.mapping:
@@ -410,7 +412,7 @@ def _planned(
     return change, layout
 
 
-def begins(found: Evolution, part: str) -> Collection[str] | None:
+def new_columns(found: Evolution, part: str) -> Collection[str] | None:
     """Returns the columns of a state table that are new or renamed, or None if the whole state table is new."""
     if part in found.dropped_parts or part in found.new_parts:
         return None

@@ -47,7 +47,7 @@ def locked(spark: SparkSession, model: StreamModel) -> Iterator[None]:
     # A process must not open the file twice: closing either of them would release the lock.
     with _guard:
         if model.lock in _held:
-            raise _taken(model, os.getpid())
+            raise _locked_error(model, os.getpid())
         _held.add(model.lock)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def check_free(model: StreamModel) -> None:
         StreamError: another run holds the lock.
     """
     if is_held(model):
-        raise _taken(model, _holder(model))
+        raise _locked_error(model, _holder(model))
 
 
 def _wait(model: StreamModel, channel: object) -> None:
@@ -95,7 +95,7 @@ def _wait(model: StreamModel, channel: object) -> None:
     while channel.tryLock() is None:  # type: ignore[attr-defined]
         holder = _holder(model)
         if holder is None or _alive(holder) or time.monotonic() > deadline:
-            raise _taken(model, holder)
+            raise _locked_error(model, holder)
         time.sleep(0.1)
 
 
@@ -116,7 +116,7 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _taken(model: StreamModel, holder: int | None) -> StreamError:
+def _locked_error(model: StreamModel, holder: int | None) -> StreamError:
     who = f"process {holder}" if holder else "another process"
     if model.is_beside:
         return StreamError(

@@ -28,7 +28,7 @@ from ..storage.checkpoint import Checkpoint, read_checkpoint
 
 
 @dataclass(frozen=True)
-class Found:
+class StoredProgress:
     """The checkpoint and tables that a run finds when it starts."""
 
     checkpoint: Checkpoint | None
@@ -55,7 +55,7 @@ class Found:
     """Tables and folders that the checkpoint's stream reads."""
 
 
-def progress_of(model: StreamModel, state: StateTable | None, sink: Sink) -> Found:
+def progress_of(model: StreamModel, state: StateTable | None, sink: Sink) -> StoredProgress:
     """Reads the progress of a model's checkpoint and tables.
 
     Args:
@@ -66,7 +66,7 @@ def progress_of(model: StreamModel, state: StateTable | None, sink: Sink) -> Fou
     Raises:
         StreamError: the progress of one of them isn't known, or another version of this package made the state.
     """
-    return Found(
+    return StoredProgress(
         checkpoint=read_checkpoint(model.storage, model.checkpoint),
         has_target=sink.exists,
         target_written=sink.written,
@@ -81,7 +81,7 @@ def progress_of(model: StreamModel, state: StateTable | None, sink: Sink) -> Fou
     )
 
 
-def check(model: StreamModel, stateful: bool, signature: Signature, found: Found) -> None:
+def check(model: StreamModel, stateful: bool, signature: Signature, found: StoredProgress) -> None:
     """Raises unless the stream can start or continue.
 
     Raises:
@@ -99,7 +99,7 @@ def check(model: StreamModel, stateful: bool, signature: Signature, found: Found
         raise StreamError(f"Model {model.name}: {problem} To rebuild it: {model.rebuild}.")
 
 
-def _checkpoint_problem(model: StreamModel, found: Found) -> str | None:
+def _checkpoint_problem(model: StreamModel, found: StoredProgress) -> str | None:
     if found.checkpoint is None or not found.checkpoint.missing:
         return None
     return (
@@ -108,7 +108,7 @@ def _checkpoint_problem(model: StreamModel, found: Found) -> str | None:
     )
 
 
-def _input_problem(model: StreamModel, found: Found) -> str | None:
+def _input_problem(model: StreamModel, found: StoredProgress) -> str | None:
     """Returns the problem if the stream has read the changelog of an upstream model that no longer writes one."""
     was = {tuple(parts(name)) for name in found.reads}
     for source in model.sources:
@@ -127,7 +127,7 @@ def _input_problem(model: StreamModel, found: Found) -> str | None:
     return None
 
 
-def _changes_problem(model: StreamModel, found: Found, stateful: bool) -> str | None:
+def _changes_problem(model: StreamModel, found: StoredProgress, stateful: bool) -> str | None:
     """Returns the problem if the changelog doesn't match state and table.
 
     It is written after the state and before the table, so it is at most one epoch ahead of the table. A changelog that is
@@ -161,7 +161,7 @@ def _changes_problem(model: StreamModel, found: Found, stateful: bool) -> str | 
     return None
 
 
-def _target_problem(model: StreamModel, found: Found) -> str | None:
+def _target_problem(model: StreamModel, found: StoredProgress) -> str | None:
     if not found.has_target:
         if found.state is not None:
             return f"its table {model.target} is gone, but its state {model.state} is there."
@@ -203,7 +203,7 @@ def _elsewhere(model: StreamModel) -> str:
     )
 
 
-def _query_problem(model: StreamModel, signature: Signature, found: Found) -> str | None:
+def _query_problem(model: StreamModel, signature: Signature, found: StoredProgress) -> str | None:
     """Returns the reason why the state can't be used with the query or in this session, or None."""
     checkpoint, state = found.checkpoint, found.state
     known = found.signature
@@ -213,7 +213,7 @@ def _query_problem(model: StreamModel, signature: Signature, found: Found) -> st
     return query_problem(model, becomes, known, signature) or settings_problem(known, signature)
 
 
-def _state_problem(model: StreamModel, found: Found) -> str | None:
+def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
     checkpoint, state, target = found.checkpoint, found.state, found.target
     if state is None:
         if checkpoint and checkpoint.done is not None:
@@ -261,7 +261,7 @@ def query_problem(model: StreamModel, found: Evolution, known: Signature, signat
     if gives is not None and (gone := [name for name in _key_columns(known.row_key) if name not in gives]):
         return f"its query no longer returns {', '.join(gone)}, part of the key of its table {model.target}."
     if found.is_of_package:
-        return _of_package(known, signature, found)
+        return _other_version_problem(known, signature, found)
     if found.refused:
         said = f"{changed_in(found.refused)}. Put the query back, and it continues."
         if model.keep_state or evolution(known, signature, same_rows=True).refused:
@@ -279,7 +279,7 @@ def query_problem(model: StreamModel, found: Evolution, known: Signature, signat
     return None
 
 
-def _of_package(known: Signature, signature: Signature, found: Evolution) -> str:
+def _other_version_problem(known: Signature, signature: Signature, found: Evolution) -> str:
     """Returns the problem of a state that another version of this package wrote for the same query."""
     was, now = known.package, signature.package
     before = f"dbt-spark-streaming {was}" if was else "an earlier dbt-spark-streaming"
@@ -338,7 +338,7 @@ def _key_in_words(key: RowKey | None) -> str:
     return ", ".join(named) or "nothing (they are compared all together)"
 
 
-def unfinished(found: Found) -> bool:
+def unfinished(found: StoredProgress) -> bool:
     """Returns whether the table may lack the output of the state's last epoch."""
     state, checkpoint, target = found.state, found.checkpoint, found.target
     if state is None or checkpoint is None or state.folded:
@@ -349,7 +349,7 @@ def unfinished(found: Found) -> bool:
     return state.flush > 0 or checkpoint.done is None or state.batch > checkpoint.done
 
 
-def _stateless_problem(model: StreamModel, found: Found) -> str | None:
+def _stateless_problem(model: StreamModel, found: StoredProgress) -> str | None:
     checkpoint, target = found.checkpoint, found.target
     if checkpoint is None:
         return None
@@ -373,7 +373,7 @@ def _stateless_problem(model: StreamModel, found: Found) -> str | None:
     return None
 
 
-def _was_replaced(found: Found) -> bool:
+def _was_replaced(found: StoredProgress) -> bool:
     """Returns whether a table without an epoch was certainly replaced: if its snapshots expired, it may have had one."""
     return not found.target_written or found.target_has_past
 

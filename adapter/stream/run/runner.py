@@ -31,7 +31,7 @@ from ..microbatch.micro_batch import RunContext
 from ..microbatch.read_windows import read_windows
 from ..progress.open_windows import OpenWindowSummary
 from ..progress.position import Position
-from ..progress.report import caught_up, note_windows
+from ..progress.report import note_windows, with_row_counts
 from ..progress.result import StreamResult
 from ..sink.append import AppendSink, Sink
 from ..sink.upsert import UpsertSink
@@ -54,15 +54,21 @@ from ..sources.initial_offset import (
 from ..sources.readers import as_a_whole, read_streams
 from ..sources.source_schemas import ReadTables, SchemaChanged, check_fields, note_schemas
 from ..sources.topics import check_topics, note_topics
-from ..sources.upstream import check_beginnings, check_sources, check_versions, lost, overtaken
+from ..sources.upstream import (
+    check_beginnings,
+    check_sources,
+    check_versions,
+    lost_beginning_message,
+    overtaken_message,
+)
 from ..state.table import StateTable
 from ..storage.checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
 from ..storage.deployments import check_settled
-from ..storage.savepoints import CHANGELOG, MIGRATION, STATE, check_whole
+from ..storage.savepoints import CHANGELOG, MIGRATION, STATE, check_not_interrupted
 from ..storage.source_order import in_first_order, note_order, noted_sources
 from .evolve import backfilled_metrics, migrate_state, plan_change, with_signature
 from .lock import locked
-from .recovery import Found, check, progress_of, unfinished
+from .recovery import StoredProgress, check, progress_of, unfinished
 from .saving import forget_all, save_before
 
 if TYPE_CHECKING:
@@ -264,7 +270,7 @@ class RunningStream:
                 forget_cleaned(ordered)
             begin_with_table(session, ordered, inputs, begun=self._batches.position.batch >= 0)
             reached("stream:starting", model.name)
-            stopped = self._take_all(session, ordered, inputs)
+            stopped = self._run_initial_load(session, ordered, inputs)
             self._stopped = stopped is not None
             self._query = stopped or self._start(session, ordered, inputs)
             self._resources = stack.pop_all()
@@ -292,7 +298,9 @@ class RunningStream:
         with _pool(session, model.key):
             return writer.start()
 
-    def _take_all(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
+    def _run_initial_load(
+        self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]
+    ) -> Any:
         """Ingests the initial load of tables that can't be read snapshot by snapshot, as the stream's first micro-batch,
         in a separate query. Returns that query if the stream was stopped on request meanwhile, otherwise None."""
         while begin_with_all(session, model) or begins_with_all(model):
@@ -313,7 +321,7 @@ class RunningStream:
             begin_again(model)
         return None
 
-    def _begin_with_nothing(self) -> None:
+    def _emit_empty_result(self) -> None:
         """Emits the result of an empty input, if the query has one and no row has arrived."""
         if self._batches.lacks_rows_of_nothing:
             streams = read_streams(self._session, self._ordered, self._inputs)
@@ -352,7 +360,7 @@ class RunningStream:
             if problem is not None:
                 raise problem
             if self.model.trigger is None and not self._stopped and not self._query.isActive:
-                self._begin_with_nothing()
+                self._emit_empty_result()
         return replace(_result(self._batches), stopped=self._stopped)
 
     def note_windows(self) -> OpenWindowSummary | None:
@@ -446,8 +454,8 @@ class RunningStream:
             return
         if (source := lacks_rows(spark, self._ordered, number, with_all)) is not None:
             if number:
-                raise _Beyond(lost(spark, self.model, source))
-            raise _Overtaken(overtaken(self.model, source))
+                raise _Beyond(lost_beginning_message(spark, self.model, source))
+            raise _Overtaken(overtaken_message(self.model, source))
         ends = read_offsets(self.model.storage, self.model.checkpoint, number)
         self._begun = None not in (
             last_snapshot(end)
@@ -539,7 +547,7 @@ def _read_files(session: SparkSession, model: StreamModel, program: Program) -> 
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:
     """Checks checkpoint, state, changelog and table, migrates the state to an edited query, and finishes an interrupted
     epoch."""
-    check_whole(model)
+    check_not_interrupted(model)
     check_names(session, model, program.keeps_state)
     state = StateTable(session, model)
     program = with_signature(session, model, program, state.signature() if program.keeps_state else None)
@@ -561,7 +569,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     return _finished(session, context, found)
 
 
-def _evolve(session: SparkSession, context: RunContext, found: Found) -> Found:
+def _evolve(session: SparkSession, context: RunContext, found: StoredProgress) -> StoredProgress:
     """Migrates the state to an edited query, and the table to its columns. Returns the progress afterwards."""
     model, sink = context.model, context.sink
     change = None
@@ -588,7 +596,7 @@ def _evolve(session: SparkSession, context: RunContext, found: Found) -> Found:
     return replace(found, target=sink.position())
 
 
-def _last_position(context: RunContext, found: Found) -> Position | None:
+def _last_position(context: RunContext, found: StoredProgress) -> Position | None:
     """Returns the last committed epoch; None before the first."""
     stateful = context.program.keeps_state
     position = found.state if stateful else found.target
@@ -599,7 +607,7 @@ def _last_position(context: RunContext, found: Found) -> Position | None:
             for name in ("rows_out", "lookup_requests", "lookup_keys")
         }
         position = replace(position, **later)
-    return position if position is None or stateful else caught_up(context.model, position)
+    return position if position is None or stateful else with_row_counts(context.model, position)
 
 
 def _query_id(model: StreamModel) -> str:
@@ -609,7 +617,7 @@ def _query_id(model: StreamModel) -> str:
     return checkpoint.query_id
 
 
-def _finished(session: SparkSession, context: RunContext, found: Found) -> Batches:
+def _finished(session: SparkSession, context: RunContext, found: StoredProgress) -> Batches:
     """Finishes an interrupted epoch or rebuild, and returns the micro-batches that follow."""
     model, program = context.model, context.program
     position, query_id = _last_position(context, found), partial(_query_id, model)

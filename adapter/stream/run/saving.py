@@ -19,7 +19,7 @@ from ..common.errors import StreamError, sentences
 from ..common.failpoints import around
 from ..common.model import StreamModel
 from ..common.session import working_session
-from ..iceberg.branches import held, hold, let_go, table_snapshot
+from ..iceberg.branches import branches_with_prefix, remove_branch, retain_snapshot, table_snapshot
 from ..iceberg.ownership import owned
 from ..iceberg.table import IcebergTable, load
 from ..progress.position import Position
@@ -35,7 +35,7 @@ from ..storage.savepoints import (
     TABLE,
     Savepoint,
     check_name,
-    check_whole,
+    check_not_interrupted,
     checkpoint_of,
     folder,
     forget,
@@ -156,11 +156,13 @@ def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[s
     for name in (each for each in names if not is_complete(model, each)):
         noted, branch = noted_branches(model, name), f"{BRANCH}{name}"
         for table in tables_of(spark, model).values() if noted else ():
-            if table is None or held(table, BRANCH).get(branch) != noted.get(str(table.java.uuid()), -1):
+            if table is None or branches_with_prefix(table, BRANCH).get(branch) != noted.get(
+                str(table.java.uuid()), -1
+            ):
                 continue
             found.append(f"{table.name}: branch {branch}")
             if remove:
-                let_go(table, branch)
+                remove_branch(table, branch)
         # The folder is deleted last, because it lists the branches.
         found.append(folder(model, name))
         if remove:
@@ -192,7 +194,7 @@ def present(spark: SparkSession, model: StreamModel) -> Present:
     Raises:
         StreamError: tables and checkpoint don't match, or nothing was ingested yet.
     """
-    check_whole(model)
+    check_not_interrupted(model)
     tables = tables_of(spark, model)
     state, sink = StateTable(spark, model), AppendSink(spark, model)
     found = progress_of(model, state, sink)
@@ -249,7 +251,7 @@ def _take(spark: SparkSession, model: StreamModel, name: str, cause: str | None)
         # Iceberg measures the age of a branch from the time of its snapshot, which may be long ago.
         age = None if savepoint.until is None else savepoint.until - int(table.made(snapshot))
         with around("savepoint.branch", model.name):
-            hold(table, savepoint.branch, snapshot, age)
+            retain_snapshot(table, savepoint.branch, snapshot, age)
     if _has_moved(model, found, savepoint):
         forget(model, name)
         left_behind(spark, model, remove=True)
@@ -268,7 +270,7 @@ def _branches(spark: SparkSession, model: StreamModel) -> dict[str, str]:
         name: table.name
         for table in tables_of(spark, model).values()
         if table is not None
-        for name in held(table, BRANCH)
+        for name in branches_with_prefix(table, BRANCH)
     }
 
 

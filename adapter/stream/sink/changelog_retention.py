@@ -66,7 +66,7 @@ class OldChanges:
             return 0
         self._note_time(retention)
         rows = table.count(RECORDS)
-        if rows < self._rows or not _pays(rows, live, rows):
+        if rows < self._rows or not _is_worthwhile(rows, live, rows):
             return 0
         self._rows = rows + max(maintenance.EVERY, rows // 4)
         until = self._until(int(time.time() * 1000) - retention // 1000)
@@ -75,7 +75,7 @@ class OldChanges:
         commit.check(self._model, table)
         with commit.files_up_to(spark, table, BATCH_ID, until) as files:
             old = files.rows.where(f"{BATCH_ID} <= {until}").count()
-            if not _pays(old, live, rows):
+            if not _is_worthwhile(old, live, rows):
                 return 0
             times = [each for each in self._times if each[0] > until]
             commit.replace(
@@ -83,7 +83,7 @@ class OldChanges:
                 self._model,
                 table,
                 files,
-                _net(files.rows, until, are_few(rows)),
+                _net_changes(files.rows, until, are_few(rows)),
                 {COMPACTED: "true"},
                 {COMPACTED_UNTIL: str(until), _TIMES: json.dumps(times)},
             )
@@ -112,12 +112,12 @@ class OldChanges:
         return max(numbers, default=None)
 
 
-def _pays(old: int, live: int, rows: int) -> bool:
+def _is_worthwhile(old: int, live: int, rows: int) -> bool:
     """Whether compaction removes enough rows: as many as the table has, and a quarter of the changelog."""
     return old - live >= max(maintenance.EVERY, live, rows // 4)
 
 
-def _net(rows: DataFrame, until: int, few: bool) -> DataFrame:
+def _net_changes(rows: DataFrame, until: int, few: bool) -> DataFrame:
     """Replaces changes up to a ``_batch_id`` by their net effect.
 
     Args:

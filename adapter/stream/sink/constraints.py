@@ -56,7 +56,7 @@ def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
     return f"select {', '.join([asked, *others])}\nfrom (\n{rows}\n)"
 
 
-def broken(problem: BaseException) -> StreamError | None:
+def violation_error(problem: BaseException) -> StreamError | None:
     """Returns the error about a row that breaks a constraint, if that ended a query; else None."""
     found = _RAISED.search(cause_text(problem))
     return None if found is None else StreamError(found[1])

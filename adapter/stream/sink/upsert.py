@@ -49,7 +49,7 @@ _TIMES = "__stream_times_of_key"
 
 
 @dataclass(frozen=True)
-class _Found:
+class _TableChanges:
     """Difference between a micro-batch's result and the table."""
 
     changed: DataFrame
@@ -159,12 +159,12 @@ class UpsertSink(Sink):
             return 0
         old = f"select * from {self._as_it_is(columns, with_places=True)} where {recent}"
         if not self._upsert.is_whole:
-            old = self._of_fired("left semi join", f"({old})")
+            old = self._affected_rows("left semi join", f"({old})")
         new = self.checked(spark, query)
         if self._upsert.certain:
             compared, twice = self._compared(old, new, columns), "false"
         else:
-            elsewhere = self._elsewhere(columns, recent)
+            elsewhere = self._keys_of_other_rows(columns, recent)
             compared = self._compared(old, self._counted(new), columns, True, elsewhere)
             twice = f"{_TIMES} > 1"
         if self._changes is None and 0 < self.rows <= _TINY:
@@ -178,10 +178,10 @@ class UpsertSink(Sink):
             return 0
         if self._changes is not None:
             self._changes.append(spark, _with_retractions(columns.names), position)
-        self._write(found, recent, columns.names, _counting(position, found.total), few)
+        self._write(found, recent, columns.names, _with_row_count(position, found.total), few)
         return found.total
 
-    def _changed(self, spark: SparkSession, compared: str, twice: str, cache: BatchCache) -> _Found:
+    def _changed(self, spark: SparkSession, compared: str, twice: str, cache: BatchCache) -> _TableChanges:
         """Computes the changes, caches them and registers them as `_CHANGED`.
 
         Args:
@@ -200,7 +200,7 @@ class UpsertSink(Sink):
         cache.persist(changed)
         register_view(scan_cached(changed), _CHANGED)
         *counts, same_key = cache.observed(_CHANGED)
-        return _Found(
+        return _TableChanges(
             changed,
             {kind: count for kind, count in zip(_KINDS, counts, strict=True) if count},
             same_key or 0,
@@ -223,7 +223,7 @@ class UpsertSink(Sink):
             f"select {_from_change('new', columns.names)} from {_COMPARED} where {CHANGE_TYPE} is distinct from '{DELETE}'"
         ]
         if not self._upsert.is_whole:
-            parts.append(self._of_fired("left anti join", self._as_it_is(columns)))
+            parts.append(self._affected_rows("left anti join", self._as_it_is(columns)))
         changed: int | None = None
 
         def notes() -> Mapping[str, str] | None:
@@ -232,14 +232,14 @@ class UpsertSink(Sink):
             if found is None or found.pop("twice"):
                 return None
             changed = sum(found.values())
-            return self._notes(_counting(position, changed)) if changed else None
+            return self._notes(_with_row_count(position, changed)) if changed else None
 
         rows = "\nunion all\n".join(parts)
         made = sql(spark, one_file(rows) if few else rows)
         commit.overwrite_if("table.overwrite", self.model, self.table, made, notes)
         return changed
 
-    def _of_fired(self, join: str, rows: str) -> str:
+    def _affected_rows(self, join: str, rows: str) -> str:
         """SQL for the table's rows of affected windows (groups, rankings), or of unaffected ones."""
         hint = self._shuffled("fired") if "=" in self._upsert.scope else ""
         return f"select {hint}old.* from {rows} as old\n{join} {_FIRED} as fired on {self._upsert.scope}"
@@ -275,7 +275,7 @@ class UpsertSink(Sink):
             register_view(scan_cached(differences), _CHANGED)
             self._changes.append(spark, each_change(_CHANGED, listed), position)
         made = sql(spark, one_file(f"select * from {_NEW}")) if few else scan_cached(rows)
-        self._overwrite(made, _counting(position, changed))
+        self._overwrite(made, _with_row_count(position, changed))
         return changed
 
     def _take_over(self, spark: SparkSession, position: Position) -> None:
@@ -290,7 +290,7 @@ class UpsertSink(Sink):
                 f") group by {listed} having sum(__stream_sign) > 0"
             )
             each = f"select {listed} from ({rows}) lateral view explode(sequence(1L, __stream_times)) as __stream_time"
-            self._overwrite(spark.sql(each), _counting(position, total))
+            self._overwrite(spark.sql(each), _with_row_count(position, total))
             return
         self._has_places = are_possible(self.table, columns.names)
         with BatchCache() as cache:
@@ -302,7 +302,7 @@ class UpsertSink(Sink):
                 old = f"select old.* from {decided} on {self._same_key('old', 'decided')}"
             found = self._changed(spark, self._compared(old, new, columns), "false", cache)
             total = spark.table(DECIDED).where(f"{CHANGE_TYPE} <> '{BEFORE}'").count()
-            self._write(found, "true", columns.names, _counting(position, total), False)
+            self._write(found, "true", columns.names, _with_row_count(position, total), False)
 
     def _overwrite(self, rows: DataFrame, position: Position) -> None:
         """Replaces all rows of the table. Fails if another writer has committed since the micro-batch began."""
@@ -338,7 +338,7 @@ class UpsertSink(Sink):
         by = ", ".join(map(quoted, self._keys))
         return f"select *, count(*) over ({f'partition by {by}' if by else ''}) as {_TIMES} from (\n{new}\n)"
 
-    def _elsewhere(self, columns: Columns, recent: str) -> str | None:
+    def _keys_of_other_rows(self, columns: Columns, recent: str) -> str | None:
         """SQL for the keys of table rows that aren't replaced; None if no result row can have such a key."""
         if self._key_has_scope:
             return None
@@ -433,7 +433,9 @@ class UpsertSink(Sink):
             f"on {self._same_key('old_', 'new_')}{others}"
         )
 
-    def _write(self, found: _Found, recent: str, names: list[str], position: Position, few: bool) -> None:
+    def _write(
+        self, found: _TableChanges, recent: str, names: list[str], position: Position, few: bool
+    ) -> None:
         spark = found.changed.sparkSession
         rows = f"select {_from_change('new', names)} from {_CHANGED} where {CHANGE_TYPE} <> '{DELETE}'"
         if found.counts.keys() == {INSERT}:
@@ -463,7 +465,7 @@ class UpsertSink(Sink):
         before = self.table.count(DELETED) if rows <= _LARGE else 0
         return _WORN * (before + gone) > rows
 
-    def _change(self, found: _Found, rows: DataFrame | None, position: Position) -> None:
+    def _change(self, found: _TableChanges, rows: DataFrame | None, position: Position) -> None:
         """Adds rows and deletes the old ones by file and position."""
         spark = found.changed.sparkSession
         where = f"select {_FOUND_IN} as {PATH}, {_FOUND_AT} as {POSITION} from {{}}"
@@ -523,7 +525,7 @@ class UpsertSink(Sink):
         commit.check(self.model, self.table, by_anyone=True)
         name = str(uuid.uuid4())
         notes = {FOLLOWED: str(self.table.known), **self._notes(position), COMMIT: name}
-        with around("table.merge", self.model.name), _carrying(spark, notes):
+        with around("table.merge", self.model.name), _with_snapshot_properties(spark, notes):
             merge.merge()
         commit.check_own(self.model, self.table, name)
         if self._changes is not None and self._followed is None:
@@ -542,7 +544,7 @@ def _counts(twice: str) -> list[Column]:
     return [*counts, F.expr(f"count_if({twice})").alias("twice")]
 
 
-def _counting(position: Position, rows: int) -> Position:
+def _with_row_count(position: Position, rows: int) -> Position:
     """Returns the position with so many more emitted rows."""
     return replace(position, rows_out=position.rows_out + rows)
 
@@ -567,7 +569,7 @@ def _with_retractions(names: list[str]) -> str:
 
 
 @contextmanager
-def _carrying(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
+def _with_snapshot_properties(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
     """Sets snapshot properties for commits within the block, since MERGE has no options."""
     settings = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in properties.items()}
     for key, value in settings.items():

@@ -61,7 +61,7 @@ def snapshot_sources(
     if len(offsets) != len(order.model.sources):
         raise StreamError(
             f"Model {model.name}: its checkpoint {model.checkpoint} doesn't say how far micro-batch {batch} has read. "
-            f"{_first(model)}"
+            f"{_run_first_advice(model)}"
         )
     feeds = {each.relation for each in program.inputs if each.feed}
     ReadFiles(session, order.model).check(batch)
@@ -90,7 +90,7 @@ def snapshot_sources(
     return snapshot
 
 
-def _first(model: StreamModel) -> str:
+def _run_first_advice(model: StreamModel) -> str:
     return f"Run the model first: `dbt run --select {model.name}`."
 
 
@@ -114,7 +114,7 @@ def _table(
     at = _fully_read(model, source, table, offset)
     if at is None:
         return f"select * from {table.name}"
-    unread = _unread(table, at)
+    unread = _unread_rows(table, at)
     operations = {each.operation for each in table.lineage()} - {APPEND, REPLACE}
     if operations:
         snapshot.notes.append(
@@ -133,7 +133,7 @@ def _fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, o
     try:
         return fully_read(model, source, table, offset)
     except StreamError as problem:
-        raise StreamError(f"{problem.msg} {_first(model)}") from problem
+        raise StreamError(f"{problem.msg} {_run_first_advice(model)}") from problem
 
 
 def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, offset: str) -> int | None:
@@ -178,7 +178,7 @@ def _began_with(model: StreamModel, table: IcebergTable, snapshot: int) -> int |
     return None
 
 
-def _unread(table: IcebergTable, at: int | None) -> int:
+def _unread_rows(table: IcebergTable, at: int | None) -> int:
     """Number of rows appended to a table after a snapshot; None counts all."""
     rows = 0
     for snapshot in table.snapshots():
@@ -233,10 +233,10 @@ def _upstream(session: SparkSession, model: StreamModel, source: StreamSource, o
             "interrupted, or somebody changed the table since. Run both models first: `dbt run --select "
             f"1+{model.name}`."
         )
-    if _unread(feed, at):
+    if _unread_rows(feed, at):
         raise StreamError(
             f"Model {model.name} has not read all changes of {source.relation} yet, whose rows are only known as they are "
-            f"now. {_first(model)}"
+            f"now. {_run_first_advice(model)}"
         )
     if upstream.known is None:
         return f"select * from {upstream.name}"
@@ -253,7 +253,7 @@ def _check_files(session: SparkSession, model: StreamModel, source: StreamSource
     if there - known:
         raise StreamError(
             f"Model {model.name} has not read {counted(len(there - known), 'file')} of {source.relation} yet. "
-            f"{_first(model)}"
+            f"{_run_first_advice(model)}"
         )
     if known - there:
         raise StreamError(

@@ -59,7 +59,7 @@ class ReadFiles:
 
     def _look(self) -> None:
         began = time.monotonic()
-        noted = _noted(self._model)
+        noted = _recorded_times(self._model)
         for place in self._places:
             self._changed[place] = self._find_changed(place, noted.get(place, {}))
         took = time.monotonic() - began
@@ -93,7 +93,7 @@ class ReadFiles:
         """
         for place in self._places:
             if (again := self._read_and_changed(place, batch)) and not self._model.keep_state:
-                raise StreamError(_written_again(self._model, self._model.sources[place], again))
+                raise StreamError(_rewritten_message(self._model, self._model.sources[place], again))
 
     def check_now_and_then(self, batch: int) -> None:
         """Runs `check` again if the last check is long enough ago."""
@@ -116,7 +116,7 @@ class ReadFiles:
                     "By keep_state, the rows that were read stay, and none is read again."
                 )
         if any(self._changed.values()):
-            noted = _noted(self._model)
+            noted = _recorded_times(self._model)
             for place, files in self._changed.items():
                 noted[place] = {**noted.get(place, {}), **{path: now for path, (_, now) in files.items()}}
             self._model.storage.write_text(f"{self._model.checkpoint}/{FILES}", json.dumps(noted))
@@ -200,11 +200,11 @@ def _is_read(path: str, folder: str) -> bool:
     return not name.startswith(("_", ".")) and all("=" in each for each in folders)
 
 
-def _noted(model: StreamModel) -> dict[int, dict[str, int]]:
+def _recorded_times(model: StreamModel) -> dict[int, dict[str, int]]:
     return read_by_place(model.storage, f"{model.checkpoint}/{FILES}")
 
 
-def _written_again(model: StreamModel, source: StreamSource, files: list[str]) -> str:
+def _rewritten_message(model: StreamModel, source: StreamSource, files: list[str]) -> str:
     more = f" and {counted(len(files) - 1, 'more', 'more')}" if len(files) > 1 else ""
     was, it, has = ("were", "them", "they have") if more else ("was", "it", "it has")
     names = "new names" if more else "another name"

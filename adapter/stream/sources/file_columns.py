@@ -114,7 +114,7 @@ class FileColumns:
                 continue
             found = self._columns(source, [source.location], {})
             if lost := [path for path in new if path not in found]:
-                self._tell(source, lost)
+                self._warn_of_lost(source, lost)
             else:
                 raise SchemaChanged(self._model.name, source.relation, new)
 
@@ -156,7 +156,7 @@ class FileColumns:
         corrupt = source.option("columnNameOfCorruptRecord") or self._spark.conf.get(_CORRUPT, "")
         return {*_paths(reader.load([*files]).schema)} - {joined([str(corrupt).lower()])}
 
-    def _tell(self, source: StreamSource, lost: Sequence[str]) -> None:
+    def _warn_of_lost(self, source: StreamSource, lost: Sequence[str]) -> None:
         of_one = " of one file" if source.format not in _OF_RECORDS else ""
         merge = "say 'mergeSchema: true' in its options, or " if source.format in _MERGED else ""
         said = (

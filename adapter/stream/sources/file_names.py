@@ -51,7 +51,7 @@ def check_folder(
     read = {plain_path(unquote(path)) for path in log}
     if new := sorted(odd[path] for path in odd.keys() - read):
         raise StreamError(
-            f"Model {model.name}: {_said(new[0])}. Give it another name, or have each file be a micro-batch: "
+            f"Model {model.name}: {_path_text(new[0])}. Give it another name, or have each file be a micro-batch: "
             f"'maxFilesPerTrigger: 1' in the options of the source {source.relation} (which --full-refresh doesn't mind)."
         )
 
@@ -102,12 +102,12 @@ def check_batch(model: StreamModel, number: int) -> None:
         paths = files_of_batch(model.storage, model.checkpoint, place, number)
         if len(paths) > 1 and (odd := list(filter(is_pattern, paths))):
             raise StreamError(
-                f"Model {model.name}: {_said(odd[0])}. The micro-batch was planned with it already, so none of its "
+                f"Model {model.name}: {_path_text(odd[0])}. The micro-batch was planned with it already, so none of its "
                 f"rows was ingested. Give it another name, and rebuild the model: {model.rebuild}."
             )
 
 
-def _said(path: str) -> str:
+def _path_text(path: str) -> str:
     return (
         f"the file {path} has one of the letters * ? [ ] {{ }} \\ in its path, which Spark takes for a pattern: it would "
         "read the other files of the same micro-batch twice"

@@ -72,7 +72,7 @@ class BatchCache:
         cache = rows._jdf.queryExecution().withCachedData().cacheBuilder()
         cache.cachedColumnBuffers().count()
         plan = cache.cachedPlan()
-        query_metrics.note(plan)
+        query_metrics.record_plan(plan)
         # A Scala object; `Observation` would wait for a separate query.
         collector = java_class(rows.sparkSession, "org.apache.spark.sql.execution.CollectMetricsExec$")
         found = getattr(collector, "MODULE$").collect(plan)
@@ -89,7 +89,7 @@ class BatchCache:
         """
         rows._jdf.persist()
         self._rows.append(rows)
-        query_metrics.note(rows._jdf.queryExecution().withCachedData().cacheBuilder().cachedPlan())
+        query_metrics.record_plan(rows._jdf.queryExecution().withCachedData().cacheBuilder().cachedPlan())
         return scan_cached(rows)
 
     def observed(self, name: str) -> tuple[int | None, ...]:

@@ -24,7 +24,7 @@ from ..common.model import StreamModel, StreamSource
 from ..iceberg.table import IcebergTable, load
 from ..storage.checkpoint import last_snapshot, read_by_place, read_checkpoint, read_offsets
 from ..storage.source_order import noted_sources
-from .upstream import broken_off, can_begin, check_continues, replaced
+from .upstream import can_begin, check_continues, lost_history_error, replaced_message
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,7 +117,7 @@ class ReadTables:
 
     def _check_same_table(self, place: int, table: IcebergTable) -> None:
         if table.uuid != self._began[place].uuid:
-            raise StreamError(replaced(self._model, table.name, can_begin(table)))
+            raise StreamError(replaced_message(self._model, table.name, can_begin(table)))
 
     def _check_schema(self, place: int, table: IcebergTable, end: int) -> None:
         found, had = fields_of(table.schema_json(end), self._columns[place]), self.fields[place]
@@ -152,7 +152,7 @@ def check_fields(
         snapshot = snapshots.get(place)
         if snapshot is not None and not table.follows(snapshot):
             # A rebuilt table has other field ids.
-            raise broken_off(model, place, table, snapshot)
+            raise lost_history_error(model, place, table, snapshot)
         now = fields_of(table.schema_json(), columns_read(inputs, source))
         had = noted[place]
         others = [each for each in now if each in had and had[each][0] != now[each][0]]

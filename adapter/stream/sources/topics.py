@@ -46,14 +46,14 @@ def check_topics(spark: SparkSession, model: StreamModel) -> Ids:
     places = [place for place, source in enumerate(model.sources) if source.format == "kafka"]
     if not places:
         return {}
-    noted = _noted(model)
+    noted = _recorded_ids(model)
     found: Ids = {}
     for place in places:
         source, known = model.sources[place], noted.get(str(place), {})
         ids = topic_ids(spark, source)
         for topic in sorted(ids.keys() & known.keys()):
             if ids[topic] != known[topic]:
-                _other_topic(model, source, topic)
+                _raise_recreated(model, source, topic)
         # A missing topic may be recreated later, with another id.
         found[str(place)] = {**known, **ids}
     return found
@@ -61,11 +61,11 @@ def check_topics(spark: SparkSession, model: StreamModel) -> Ids:
 
 def note_topics(model: StreamModel, ids: Ids) -> None:
     """Stores the ids of topics, a result of `check_topics`, in the checkpoint."""
-    if ids and ids != _noted(model):
+    if ids and ids != _recorded_ids(model):
         model.storage.write_text(f"{model.checkpoint}/{TOPICS}", json.dumps(ids))
 
 
-def _noted(model: StreamModel) -> Ids:
+def _recorded_ids(model: StreamModel) -> Ids:
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None:
         return {}  # nothing was read, whatever an earlier attempt stored
@@ -73,7 +73,7 @@ def _noted(model: StreamModel) -> Ids:
     return {} if text is None else dict(json.loads(text))
 
 
-def _other_topic(model: StreamModel, source: StreamSource, topic: str) -> None:
+def _raise_recreated(model: StreamModel, source: StreamSource, topic: str) -> None:
     begins = (
         f"Model {model.name}: the topic {topic} of its stream {source.relation} was deleted and made again since it was "
         "read, so the offsets up to which it was read mean other messages"

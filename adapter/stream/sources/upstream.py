@@ -66,9 +66,9 @@ def check_sources(spark: SparkSession, model: StreamModel, ingested: int = -1) -
         if snapshot is None:
             # The table had no rows at the last read: Iceberg would begin with the oldest existing snapshot.
             if has_lost_its_beginning(spark, source):
-                raise StreamError(lost(spark, model, source))
+                raise StreamError(lost_beginning_message(spark, model, source))
         elif not table.follows(snapshot):
-            raise broken_off(model, place, table, snapshot)
+            raise lost_history_error(model, place, table, snapshot)
         elif place in whole and table.snapshot_id is not None:
             _check_unchanged(
                 model, place, table, table.snapshot_id, table.between(snapshot, table.snapshot_id) or ()
@@ -96,7 +96,7 @@ def check_continues(
         end = last_snapshot(ends[place])
         between = None if end is None else table.between(start, end)
         if between is None:
-            raise broken_off(model, place, table, start)
+            raise lost_history_error(model, place, table, start)
         _check_unchanged(model, place, table, end, between)
 
 
@@ -124,11 +124,11 @@ def _check_unchanged(
         raise StreamError(rows_changed(model, changes[-1], [source.location]))
 
 
-def broken_off(model: StreamModel, place: int, table: IcebergTable, snapshot: int) -> StreamError:
+def lost_history_error(model: StreamModel, place: int, table: IcebergTable, snapshot: int) -> StreamError:
     """Returns the error for a table whose history no longer includes the last snapshot that was read."""
     if not table.follows(snapshot) and table.left(snapshot):
-        return StreamError(put_back(model, place, table))
-    return StreamError(replaced(model, table.name, can_begin(table)))
+        return StreamError(restored_message(model, place, table))
+    return StreamError(replaced_message(model, table.name, can_begin(table)))
 
 
 def can_begin(table: IcebergTable) -> bool:
@@ -159,7 +159,7 @@ def check_versions(spark: SparkSession, model: StreamModel) -> None:
         if snapshot is not None and deployed is not None:
             table = load(spark, name)
             if table is None or not table.has(snapshot):
-                raise StreamError(swapped(model, name, deployed))
+                raise StreamError(swapped_message(model, name, deployed))
 
 
 def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
@@ -183,7 +183,7 @@ def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSour
         return
     if table.has_lost_rows:
         if table.newest_append() is None:
-            raise StreamError(lost(spark, model, source))
+            raise StreamError(lost_beginning_message(spark, model, source))
         return
     past = [kind for kind in table.past() if kind != EXPIRED]
     changes = [] if table.newest_append() is not None else _changes(source, past)
@@ -230,7 +230,7 @@ def readers_beyond(storage: Storage, table: IcebergTable) -> Iterator[str]:
                 yield name
 
 
-def lost(spark: SparkSession, model: StreamModel, source: StreamSource) -> str:
+def lost_beginning_message(spark: SparkSession, model: StreamModel, source: StreamSource) -> str:
     """Returns the message on a table that can't be read from its beginning, with what to do."""
     table = load(spark, source.location)
     if table is not None and table.newest_append() is not None:
@@ -246,7 +246,7 @@ def lost(spark: SparkSession, model: StreamModel, source: StreamSource) -> str:
     )
 
 
-def overtaken(model: StreamModel, source: StreamSource) -> str:
+def overtaken_message(model: StreamModel, source: StreamSource) -> str:
     """Returns the message on a table that was written or maintained while a stream began with it, with what to do."""
     return (
         f"Model {model.name}: snapshots of the table {source.location} came or expired while its stream began. Nothing "
@@ -254,7 +254,7 @@ def overtaken(model: StreamModel, source: StreamSource) -> str:
     )
 
 
-def replaced(model: StreamModel, table: str, from_scratch: bool) -> str:
+def replaced_message(model: StreamModel, table: str, from_scratch: bool) -> str:
     """Returns the message on a rebuilt table, with what to do.
 
     Args:
@@ -283,7 +283,7 @@ def replaced(model: StreamModel, table: str, from_scratch: bool) -> str:
     )
 
 
-def swapped(model: StreamModel, table: str, deployed: Deployment) -> str:
+def swapped_message(model: StreamModel, table: str, deployed: Deployment) -> str:
     """Returns the message on a table that now belongs to another version than the one that was read, with what to do.
 
     Args:
@@ -301,7 +301,7 @@ def swapped(model: StreamModel, table: str, deployed: Deployment) -> str:
     )
 
 
-def put_back(model: StreamModel, place: int, table: IcebergTable) -> str:
+def restored_message(model: StreamModel, place: int, table: IcebergTable) -> str:
     """Returns the message on a table that was restored to before its last read rows, with what to do.
 
     Args:

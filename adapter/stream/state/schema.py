@@ -75,7 +75,7 @@ def layout_of(
     }
     if not is_plain(parts.values()) or (known is not None and known.mapping):
         texts = {
-            part: {each.name.lower(): _text(each.dataType) for each in schema.fields}
+            part: {each.name.lower(): _type_text(each.dataType) for each in schema.fields}
             for part, schema in parts.items()
         }
         kinds = sorted({kind for of_part in texts.values() for kind in of_part.values() if kind is not None})
@@ -100,7 +100,7 @@ def is_plain(schemas: Iterable[StructType]) -> bool:
         kind is None or known.setdefault(each.name.lower(), kind) == kind
         for schema in schemas
         for each in schema.fields
-        for kind in [_text(each.dataType)]
+        for kind in [_type_text(each.dataType)]
     )
 
 
@@ -140,7 +140,7 @@ def _renamed(schema: StructType, names: Mapping[str, str]) -> StructType:
     return StructType([StructField(name(each), each.dataType) for each in schema.fields])
 
 
-def _text(kind: DataType) -> str | None:
+def _type_text(kind: DataType) -> str | None:
     # Compares types as text, which ignores whether elements may be NULL.
     from pyspark.sql.types import NullType
 

@@ -31,7 +31,7 @@ from ..common.time_zones import instant
 from ..evolution.migration import Migration, widened
 from ..evolution.output_schema import Widening, holds_interval, is_rounded, widening
 from ..iceberg import commit
-from ..iceberg.branches import take_back
+from ..iceberg.branches import roll_back
 from ..iceberg.maintenance import PROPERTIES, Maintenance
 from ..iceberg.ownership import drop, owned
 from ..iceberg.ownership import properties as made_as
@@ -40,7 +40,7 @@ from ..progress.position import (
     COMPACTED,
     GROWTH,
     PREFIX,
-    Growth,
+    PartGrowth,
     Position,
     growth_from_text,
     growth_to_text,
@@ -105,7 +105,7 @@ class StateTable:
         self._table = owned(spark, model, STATE)
         self._columns: Columns | None = None
         self._known_mapping: ColumnMapping | None = None
-        self._growth: dict[str, Growth] = {}
+        self._growth: dict[str, PartGrowth] = {}
         self._shown: tuple[object, ...] | None = None
         self._maintenance: Maintenance | None = None
         self._folded = False
@@ -248,7 +248,7 @@ class StateTable:
         """
         assert self._table is not None
         with around("state.take_back", self._model.name):
-            take_back(spark, self._table, position)
+            roll_back(spark, self._table, position)
         self._shown = None
 
     @property
@@ -446,7 +446,7 @@ class StateTable:
         return rows >= _ROWS and 0 < self._rows_of(part) <= 2 * rows and self.rows > 0
 
     def _rows_of(self, part: str) -> int:
-        growth = self._growth.get(part, Growth())
+        growth = self._growth.get(part, PartGrowth())
         return growth.folded + growth.rows
 
     @property
@@ -489,7 +489,7 @@ class StateTable:
         """Names of the state tables for which compaction pays: they have grown enough, or have expired rows."""
         found = []
         for part in parts:
-            growth = self._growth.get(part.name, Growth())
+            growth = self._growth.get(part.name, PartGrowth())
             grown = growth.commits >= _COMMITS and growth.rows >= max(growth.folded, _ROWS)
             expired = part.lasts is None or growth.is_older(part.lasts, watermark)
             forgets = part.forgets is not None and growth.is_older(part.forgets, watermark)
@@ -519,22 +519,22 @@ class StateTable:
     def _committed(self, parts: Iterable[str], position: Position) -> None:
         assert self._table is not None
         for part in parts:
-            self._grow(part, self._table.added_rows(part), position)
+            self._record_growth(part, self._table.added_rows(part), position)
 
-    def _growth_but_of(self, parts: Collection[str]) -> dict[str, Growth]:
+    def _growth_but_of(self, parts: Collection[str]) -> dict[str, PartGrowth]:
         """Growth of the state tables, without those that the commit rewrites."""
         return {part: growth for part, growth in self._growth.items() if part not in parts}
 
     def _grow_by(self, summary: Mapping[str, str], position: Position) -> None:
         for part in by_part(summary):
-            self._grow(part, added_rows(summary, part), position)
+            self._record_growth(part, added_rows(summary, part), position)
 
-    def _grow(self, part: str, rows: int, position: Position) -> None:
-        had = self._growth.get(part, Growth())
+    def _record_growth(self, part: str, rows: int, position: Position) -> None:
+        had = self._growth.get(part, PartGrowth())
         if position.folded:
-            self._growth[part] = Growth(folded=rows, since=position.after)
+            self._growth[part] = PartGrowth(folded=rows, since=position.after)
         elif rows:
-            self._growth[part] = Growth(
+            self._growth[part] = PartGrowth(
                 folded=had.folded,
                 rows=had.rows + rows,
                 commits=had.commits + 1,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ...query.program import CHANGES
 from ..common.errors import StreamError
 from ..common.identifiers import joined, parts, with_suffix
-from ..common.metadata_files import read_note
+from ..common.metadata_files import read_metadata
 from ..common.model import NEW, PREVIOUS, STATE, StreamModel, file_key
 
 if TYPE_CHECKING:
@@ -105,18 +105,18 @@ def read(storage: Storage, table: str) -> Deployment | None:
     Raises:
         StreamError: a newer version of this package wrote the file, or it can't be read.
     """
-    return read_note(
+    return read_metadata(
         storage,
         f"{folder(storage, table)}/{_FILE}",
         FORMAT,
-        _made,
+        _parse,
         what=f"the deployment of {table}",
         made=f"The deployment of {table} was begun",
         to_do="Put the file back, or delete it and drop the tables that it was about.",
     )
 
 
-def _made(said: dict[str, Any]) -> Deployment:
+def _parse(said: dict[str, Any]) -> Deployment:
     swap = said.pop("swap")
     return Deployment(**said, swap=None if swap is None else Swap(**swap))
 
@@ -133,7 +133,7 @@ def forget(storage: Storage, deployment: Deployment) -> None:
     storage.delete(folder(storage, deployment.target))
 
 
-def cut_short(model: StreamModel) -> str | None:
+def interrupted_swap(model: StreamModel) -> str | None:
     """Returns a sentence on how to finish or undo an interrupted swap of a model, or None if there is none."""
     found = read(model.storage, model.target)
     if found is None or found.swap is None:
@@ -152,11 +152,11 @@ def check_settled(model: StreamModel) -> None:
     Raises:
         StreamError: one was.
     """
-    if (problem := cut_short(model)) is not None:
+    if (problem := interrupted_swap(model)) is not None:
         raise StreamError(f"Model {model.name}: {problem}")
 
 
-def in_between(storage: Storage) -> set[str]:
+def tables_being_swapped(storage: Storage) -> set[str]:
     """Returns the full names of all tables of interrupted swaps."""
     found: set[str] = set()
     for name in storage.list(storage.deployments):

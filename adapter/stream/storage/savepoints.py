@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import StreamError
-from ..common.metadata_files import read_note
+from ..common.metadata_files import read_metadata
 from ..common.model import StreamModel
 from .checkpoint import copy_checkpoint
 from .deployments import check_settled
@@ -198,18 +198,18 @@ def read(storage: Storage, path: str, name: str) -> Savepoint | None:
     Raises:
         StreamError: a newer version of this package wrote the savepoint, or it can't be read.
     """
-    return read_note(
+    return read_metadata(
         storage,
         f"{path}/{name}/{_FILE}",
         FORMAT,
-        _made,
+        _parse,
         what=f"the savepoint {name}",
         made=f"The savepoint {name} in {path} was made",
         to_do=f"Remove the folder {path}/{name}, or put the file back.",
     )
 
 
-def _made(said: dict[str, Any]) -> Savepoint:
+def _parse(said: dict[str, Any]) -> Savepoint:
     tables = {
         kind: None if each is None else TableSnapshot(**each) for kind, each in said.pop("tables").items()
     }
@@ -222,7 +222,7 @@ def being_restored(model: StreamModel) -> Mapping[str, str | None] | None:
     return None if text is None else dict(json.loads(text))
 
 
-def cut_short(model: StreamModel) -> str | None:
+def interrupted_restore(model: StreamModel) -> str | None:
     """Returns a sentence on how to finish or undo an interrupted restore of a model, or None if there is none."""
     begun = being_restored(model)
     if begun is None:
@@ -236,12 +236,12 @@ def cut_short(model: StreamModel) -> str | None:
     )
 
 
-def check_whole(model: StreamModel) -> None:
+def check_not_interrupted(model: StreamModel) -> None:
     """Raises if a restore or a swap of a model was interrupted. To be called before anything of the model is read.
 
     Raises:
         StreamError: one was.
     """
     check_settled(model)
-    if (problem := cut_short(model)) is not None:
+    if (problem := interrupted_restore(model)) is not None:
         raise StreamError(f"Model {model.name}: {problem}")

@@ -45,7 +45,7 @@ def in_first_order(model: StreamModel, inputs: Sequence[StreamInput], checkpoint
     Raises:
         StreamError: the query's set of sources has changed.
     """
-    noted = _noted(model, checkpoint or model.checkpoint)
+    noted = _recorded_sources(model, checkpoint or model.checkpoint)
     if noted is None:
         # The stream hasn't started, or the checkpoint has no order.
         return Order(model, tuple(inputs), is_noted=False)
@@ -81,7 +81,7 @@ def noted_sources(storage: Storage, checkpoint: str) -> list[str]:
     return [each["reads"] for each in json.loads(text)] if text is not None else []
 
 
-def _noted(model: StreamModel, path: str) -> list[dict[str, str]] | None:
+def _recorded_sources(model: StreamModel, path: str) -> list[dict[str, str]] | None:
     checkpoint = read_checkpoint(model.storage, path)
     begun = checkpoint is not None and checkpoint.planned is not None
     text = model.storage.read_text(f"{path}/{_FILE}") if begun else None

@@ -11,7 +11,7 @@ import pytest
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.sql import spark_functions
 from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
-from dbt.adapters.spark_streaming.query.sql.functions import Kind, asked_by
+from dbt.adapters.spark_streaming.query.sql.functions import Kind, session_functions
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 
@@ -120,7 +120,7 @@ def test_a_session_says_what_other_functions_are(spark: Any) -> None:
     def ask(query: str) -> Sequence[object]:
         return tuple(spark.sql(query).first())
 
-    kind = asked_by(ask)
+    kind = session_functions(ask)
     asked = {
         ("mean_of", 1): Kind.AGGREGATE,
         ("plus_one", 1): Kind.SCALAR,

@@ -398,7 +398,7 @@ def test_who_reads_a_model_may_begin_before_it_has_rows(spark: Any, storage_root
     upstream.run()
     table = upstream.model.target
     assert spark.table(upstream.model.changes).count() == 0
-    known = changelogs.with_feeds(spark, {}, {table: table})
+    known = changelogs.with_changelogs(spark, {}, {table: table})
     assert known == {table: Known(key=("k",), changes=True)}
     text = f"select k, n from (select /*+ STREAM */ * from {table}) where n > 1"
     program = generate.program(plan_query.plan(text, known, None, ("k", "n")), upsert=True)
@@ -419,14 +419,14 @@ def test_a_table_whose_rows_are_replaced_no_more_says_so(spark: Any, storage_roo
     table = before.model.target
     with pytest.raises(QueryError, match="doesn't keep its changes yet"):
         spark.sql(f"drop table {before.model.changes}")
-        changelogs.with_feeds(spark, {}, {table: table})
+        changelogs.with_changelogs(spark, {}, {table: table})
     before.reset()
     spark.sql(f"create or replace table {table} (k string, n bigint) using iceberg")
     before.program = generate.program(plan_of(f"select k, v as n from {E}"))
     before.model = replace(before.model, changelog=False)
     before.run()
     assert before.rows() == [("a", 1)]
-    assert changelogs.with_feeds(spark, {}, {table: table}) == {}
+    assert changelogs.with_changelogs(spark, {}, {table: table}) == {}
 
 
 def changing(spark: Any, storage_root: Path) -> Stream:

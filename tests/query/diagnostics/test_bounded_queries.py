@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.errors import Unbounded
+from dbt.adapters.spark_streaming.query.errors import UnboundedStateError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -22,7 +22,7 @@ def expanded(text: str) -> str:
 
 
 def refusal(text: str, known: dict[str, Known] | None = None) -> str:
-    with pytest.raises(Unbounded) as problem:
+    with pytest.raises(UnboundedStateError) as problem:
         plan_query.plan(expanded(text), known or KNOWN)
     return str(problem.value)
 

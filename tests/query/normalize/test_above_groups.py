@@ -94,5 +94,7 @@ def test_queries_that_are_not_all_asked_for_each_row_are_refused(text: str) -> N
 def test_an_aggregate_stays_whole_below_a_subquery(call: str) -> None:
     select = parse(f"select k, {call} as a, (select min(v) from {OTHER}) as m from {STREAM} group by k")
     assert isinstance(select, exp.Select)
-    assert "__aggregate_1` AS a" in sql(above_groups.lifted(select))
-    assert sql(parse(call.join(("select ", "")))).removeprefix("SELECT ") in sql(above_groups.lifted(select))
+    assert "__aggregate_1` AS a" in sql(above_groups.select_over_groups(select))
+    assert sql(parse(call.join(("select ", "")))).removeprefix("SELECT ") in sql(
+        above_groups.select_over_groups(select)
+    )

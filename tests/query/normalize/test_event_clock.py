@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
+from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import signature
@@ -165,7 +165,7 @@ def test_in_a_tree_of_operators_rows_come_and_leave() -> None:
         "on a.item = b.item")  # fmt: skip
     assert "TemporalFilter" in joined
     assert joined["Join"].growth is None  # both sides are bounded
-    with pytest.raises(Unbounded, match="every row of both sides"):
+    with pytest.raises(UnboundedStateError, match="every row of both sides"):
         operators(f"select b.item, a.x from {RECENT_BIDS} as b join {ASKS} as a on a.item = b.item")
 
 

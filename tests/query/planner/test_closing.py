@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
+from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.window_close import WindowClose
@@ -107,7 +107,7 @@ def test_windows_over_a_model_whose_rows_change() -> None:
         "give the model constant_domains: ['k'] if the set of their values doesn't grow."
     )
     assert plan_query.plan(text, keyed, DAY, ("k",)).dataflow is not None
-    with pytest.raises(Unbounded, match="it keeps a row for every value of k that ever comes"):
+    with pytest.raises(UnboundedStateError, match="it keeps a row for every value of k that ever comes"):
         plan_query.plan(text, keyed)
     made = plan_query.plan(text, keyed, domains=("k",)).dataflow
     assert made is not None and kinds(made)[:3] == ["Source", "ChangelogNormalize", "Project"]

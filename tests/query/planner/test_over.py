@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.errors import Unbounded
+from dbt.adapters.spark_streaming.query.errors import UnboundedStateError
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.normalize.rankings import rank_filters
 from dbt.adapters.spark_streaming.query.plan.operator import Operator
@@ -45,7 +45,7 @@ def test_a_filter_ends_a_ranking_of_different_rows() -> None:
 
 
 def test_a_ranking_without_an_end_says_what_would_bound_it() -> None:
-    with pytest.raises(Unbounded) as problem:
+    with pytest.raises(UnboundedStateError) as problem:
         plan_query.plan(f"select k, row_number() over (partition by k order by v) as r from {STREAM}", KNOWN)
     assert str(problem.value) == (
         "'ROW_NUMBER() OVER (PARTITION BY k ORDER BY v)' ranks all rows that ever come; say how many are asked for: "
@@ -76,7 +76,7 @@ def test_a_ranking_of_a_table_that_is_no_stream_is_read_as_it_is() -> None:
     """Its text is what a state of the query above is known by."""
     ranked = "select k, x, row_number() over (partition by k order by x) as rn from db.dim"
     text = f"select d.x from {STREAM} as s left join ({ranked}) as d on d.k = s.k and d.rn = 1"
-    assert sql(rank_filters.brought_down(parse(text))) == sql(parse(text))
+    assert sql(rank_filters.push_down_bounds(parse(text))) == sql(parse(text))
 
 
 NUMBERS = "row_number() over (partition by k order by ts)"
@@ -85,7 +85,7 @@ NUMBERS = "row_number() over (partition by k order by ts)"
 def test_numbers_of_rows_are_a_ranking_which_has_to_have_an_end() -> None:
     numbered = f"(select *, {NUMBERS} as rn from {STREAM})"
     assert "TopN" in kinds(flow(f"select * from {numbered} where rn <= 3", None))
-    with pytest.raises(Unbounded, match="ranks all rows that ever come; say how many"):
+    with pytest.raises(UnboundedStateError, match="ranks all rows that ever come; say how many"):
         flow(f"select * from {numbered}", None)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.errors import Unbounded
+from dbt.adapters.spark_streaming.query.errors import UnboundedStateError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.plan.operators.changelog_normalize import ChangelogNormalize
 from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
@@ -45,7 +45,7 @@ from tests.query.trees import GROUPS, KNOWN, OTHER, STREAM, flow
     ],
 )
 def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
-    with pytest.raises(Unbounded, match="grows without bound") as problem:
+    with pytest.raises(UnboundedStateError, match="grows without bound") as problem:
         flow(text, ttl=None)
     assert sentence in str(problem.value)
 
@@ -55,7 +55,7 @@ def test_keys_with_few_values_need_no_bound(plan_it: Callable[..., Plan]) -> Non
     kinds_of = f"(select *, case when v > 9 then 'much' when v is null then 'none' end as much from {STREAM})"
     few = f"select much, k is null as missing, v % 7, count(*) as n from {kinds_of} group by much, k is null, v % 7"
     plan_it(few, KNOWN)
-    with pytest.raises(Unbounded) as problem:
+    with pytest.raises(UnboundedStateError) as problem:
         plan_it(few.replace("k is null", "k"), KNOWN)
     assert "constant_domains: ['missing'] if" in str(problem.value)
 
@@ -77,7 +77,7 @@ def test_keys_with_few_values_need_no_bound(plan_it: Callable[..., Plan]) -> Non
     ],
 )
 def test_state_that_grows_for_ever_is_refused(text: str, domains: list[str], found: str) -> None:
-    with pytest.raises(Unbounded) as refusal:
+    with pytest.raises(UnboundedStateError) as refusal:
         plan_query.plan(text, AUCTIONS, None, domains)
     assert found in str(refusal.value)
     assert "state_ttl" in str(refusal.value)
@@ -105,7 +105,7 @@ def test_state_that_is_bounded(text: str, domains: list[str]) -> None:
 @pytest.mark.parametrize("given", [[], ["city"], ["item"], ["upper"], ["x"], ["Item", "x"]])
 def test_the_domains_that_are_proposed_are_the_whole_list(given: list[str]) -> None:
     text = f"select city, count(*) as n, x + y from {B} group by city, item, upper, x + y"
-    with pytest.raises(Unbounded) as refusal:
+    with pytest.raises(UnboundedStateError) as refusal:
         plan_query.plan(text, AUCTIONS, None, given)
     proposed = re.search(r"constant_domains: (\[[^]]*\])", str(refusal.value))
     assert proposed
@@ -127,7 +127,7 @@ def test_the_domains_that_are_proposed_are_the_whole_list(given: list[str]) -> N
 def test_a_domain_that_no_column_is_called_is_named(
     text: str, domains: list[str], proposed: list[str]
 ) -> None:
-    with pytest.raises(Unbounded) as refusal:
+    with pytest.raises(UnboundedStateError) as refusal:
         plan_query.plan(text, AUCTIONS, None, domains)
     assert str(refusal.value).startswith(
         "config 'constant_domains' names 'Ctiy', and no column of this query is called so. The state of this query grows"
@@ -151,7 +151,7 @@ def test_a_domain_that_no_column_is_called_is_named(
     ],
 )
 def test_a_domain_that_a_column_may_be_called_is_not(text: str, domain: str) -> None:
-    with pytest.raises(Unbounded, match=r"^The state of this query grows"):
+    with pytest.raises(UnboundedStateError, match=r"^The state of this query grows"):
         plan_query.plan(text, AUCTIONS, None, [domain])
     plan_query.plan(text, AUCTIONS, None, [domain, "item"])
 
@@ -160,6 +160,6 @@ def test_the_last_rows_of_keys_grow_with_these() -> None:
     known = {"raw.bid": Known("ts", ("id", "at"))}
     text = f"select x, count(*) from {B} group by x"
     assert keeping(auction_flow(text, known=known)) == [ChangelogNormalize, GroupAggregate]
-    with pytest.raises(Unbounded, match=r"constant_domains: \['at', 'id', 'x'\]"):
+    with pytest.raises(UnboundedStateError, match=r"constant_domains: \['at', 'id', 'x'\]"):
         plan_query.plan(text, known, None, ["x"])
     plan_query.plan(text, known, None, ["id", "at"])

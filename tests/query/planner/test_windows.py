@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
+from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.plan.operators.project import Project
 from dbt.adapters.spark_streaming.query.plan.operators.window_close import WindowClose
@@ -108,7 +108,7 @@ def test_what_stands_on_such_windows_comes_with_them() -> None:
     ],
 )
 def test_windows_without_a_bound_in_time_still_need_one(rows: str) -> None:
-    with pytest.raises(Unbounded, match="grows without bound"):
+    with pytest.raises(UnboundedStateError, match="grows without bound"):
         flow(COUNTED.format(rows), None, ())
 
 
@@ -133,7 +133,7 @@ def windows_by(time: str, rows: str, length: str = "10 minutes") -> str:
 )
 def test_windows_by_a_time_whose_distance_is_not_known_need_a_bound(time: str, rows: str) -> None:
     text = f"select window_start, window_end, k, count(*) as n from {windows_by(time, rows)} group by all"
-    with pytest.raises(Unbounded, match="grows without bound"):
+    with pytest.raises(UnboundedStateError, match="grows without bound"):
         flow(text.replace("group by all", "group by window_start, window_end, k"), None, ())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.sql.clauses import shown_as
+from dbt.adapters.spark_streaming.query.sql.clauses import output_column_of
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
 
 
@@ -30,7 +30,7 @@ from dbt.adapters.spark_streaming.query.sql.dialect import parse
 def test_a_column_is_what_it_reads(items: str, expression: str, column: str | None) -> None:
     select = parse(f"select {items}, row_number() over (partition by {expression} order by v) as rn from t")
     (key,) = select.expressions[-1].this.args["partition_by"]
-    assert shown_as(select, key) == column
+    assert output_column_of(select, key) == column
 
 
 def test_of_several_relations_only_a_qualified_column_is_in_their_stars() -> None:
@@ -38,4 +38,4 @@ def test_of_several_relations_only_a_qualified_column_is_in_their_stars() -> Non
         "select a.*, row_number() over (partition by a.k, b.k, k order by v) as rn from a cross join b"
     )
     keys = select.expressions[-1].this.args["partition_by"]
-    assert [shown_as(select, key) for key in keys] == ["k", None, None]
+    assert [output_column_of(select, key) for key in keys] == ["k", None, None]

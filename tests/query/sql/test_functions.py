@@ -8,7 +8,7 @@ import pytest
 from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query.aggregates.model import AggregateStage
-from dbt.adapters.spark_streaming.query.errors import QueryError, Unbounded
+from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import signature
@@ -441,6 +441,7 @@ def test_a_misspelt_aggregate_is_told() -> None:
     """It makes a value of each row, as far as anybody can tell, of all of which something would be kept."""
     text = f"select item, summ(price) as n from {S} group by item"
     with pytest.raises(
-        Unbounded, match=r"^There is no function summ\(\), as which an aggregate may be misspelt\. The "
+        UnboundedStateError,
+        match=r"^There is no function summ\(\), as which an aggregate may be misspelt\. The ",
     ):
         plan_query.plan(text, {"raw.bid": Known("ts")}, domains=["item"], ask=Session())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream.iceberg.branches import gone_files
+from dbt.adapters.spark_streaming.stream.iceberg.branches import missing_files
 from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
 
 GONE = "java.io.UncheckedIOException: java.io.FileNotFoundException: No such file or directory: s3://b/t/data"
@@ -19,7 +19,7 @@ GONE = "java.io.UncheckedIOException: java.io.FileNotFoundException: No such fil
 class Table(IcebergTable):
     """One whose FileIO has some files, and says of a folder without any what it is told to."""
 
-    _lists = True
+    _can_list_files = True
 
     def __init__(
         self, location: str, files: Collection[str], no_folder: str = GONE, late: bool = False
@@ -53,7 +53,7 @@ def gone(table: Table, *snapshot: str) -> list[str]:
     spark: Any = SimpleNamespace(
         sql=lambda text: SimpleNamespace(collect=lambda: [(path,) for path in snapshot])
     )
-    return gone_files(spark, Storage("s3://b/root", lambda: None), table, 1)
+    return missing_files(spark, Storage("s3://b/root", lambda: None), table, 1)
 
 
 def test_a_folder_is_listed_at_once() -> None:

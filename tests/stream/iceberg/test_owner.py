@@ -14,7 +14,13 @@ from dbt.adapters.spark_streaming.cli.project import ProjectError, Selection
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project import stream_node
 from dbt.adapters.spark_streaming.service import health
-from dbt.adapters.spark_streaming.service.health import RUNNING, SERVICE, Health, kept_elsewhere, read_health
+from dbt.adapters.spark_streaming.service.health import (
+    RUNNING,
+    SERVICE,
+    Health,
+    read_health,
+    running_elsewhere,
+)
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.iceberg import owner
@@ -77,10 +83,10 @@ def test_health_is_the_first_targets(
 ) -> None:
     monkeypatch.setattr(health.os, "getpid", lambda: 1)
     other = of_target(model, tmp_path, **OTHERS[0])
-    assert kept_elsewhere(model) is not None
-    assert kept_elsewhere(other) is None, "a run of it isn't passed over"
+    assert running_elsewhere(model) is not None
+    assert running_elsewhere(other) is None, "a run of it isn't passed over"
     health.write_health(model.storage, model.health, Health("views", health.STOPPED, 1.0), 15.0)
-    with pytest.raises(StreamError), health.noted_if_it_fails(other):
+    with pytest.raises(StreamError), health.publishing_failure(other):
         raise StreamError("it can't begin")
     found = read_health(model)
     assert found is not None

@@ -15,7 +15,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.microbatch import splitter
 from dbt.adapters.spark_streaming.stream.microbatch.splitter import BatchSplitter
-from dbt.adapters.spark_streaming.stream.progress.position import Cut, Position, read_position
+from dbt.adapters.spark_streaming.stream.progress.position import Position, SplitPoint, read_position
 
 
 @pytest.fixture
@@ -35,7 +35,9 @@ def cutter(
     )
 
 
-def take(of: BatchSplitter, problem: str | None = None, since: Cut | None = None) -> dict[str, Any] | None:
+def take(
+    of: BatchSplitter, problem: str | None = None, since: SplitPoint | None = None
+) -> dict[str, Any] | None:
     """Take in micro-batch 5; the note while it is being taken in."""
     with of.pieces(None, 5, since, 0) as found:
         assert [piece.cut for piece in found] == [None]
@@ -72,9 +74,9 @@ def test_what_is_left_is_told_by_the_same_event_time(model: StreamModel) -> None
         with pytest.raises(
             StreamError, match=r"in order of raw\.events\.ts, which is no longer its event time"
         ):
-            take(changed, since=Cut(17, ("raw.events.ts",)))
+            take(changed, since=SplitPoint(17, ("raw.events.ts",)))
 
 
 def test_where_it_goes_on_is_in_the_position() -> None:
-    position = Position("m", "id", 5, cut=Cut(17, ("raw.events.ts", "raw.others.at")))
+    position = Position("m", "id", 5, cut=SplitPoint(17, ("raw.events.ts", "raw.others.at")))
     assert read_position(position.properties()) == position

@@ -6,7 +6,7 @@ import itertools
 import json
 from dataclasses import replace
 
-from dbt.adapters.spark_streaming.stream.progress.position import Growth, Position, read_position
+from dbt.adapters.spark_streaming.stream.progress.position import PartGrowth, Position, read_position
 
 POSITION = Position(
     model="curves",
@@ -22,7 +22,7 @@ POSITION = Position(
     null_time_rows=3,
     rows_out=2,
     signature="abc",
-    growth={"slices": Growth(folded=7, rows=3, commits=2, loose=1)},
+    growth={"slices": PartGrowth(folded=7, rows=3, commits=2, loose=1)},
 )
 
 

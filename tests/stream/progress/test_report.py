@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
-from dbt.adapters.spark_streaming.stream.progress.position import Growth, Position
+from dbt.adapters.spark_streaming.stream.progress.position import PartGrowth, Position
 from dbt.adapters.spark_streaming.stream.progress.report import (
     BatchMetrics,
     lag_seconds,
@@ -29,7 +29,7 @@ POSITION = Position(
     null_time_rows=3,
     rows_out=2,
     signature="abc",
-    growth={"slices": Growth(folded=7, rows=3, commits=2, loose=1)},
+    growth={"slices": PartGrowth(folded=7, rows=3, commits=2, loose=1)},
 )
 
 

@@ -22,7 +22,7 @@ from dbt.adapters.spark_streaming.query.windows import expansion, window_argumen
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.progress.position import Position
-from dbt.adapters.spark_streaming.stream.run.recovery import Found, check, unfinished
+from dbt.adapters.spark_streaming.stream.run.recovery import StoredProgress, check, unfinished
 from dbt.adapters.spark_streaming.stream.storage.checkpoint import Checkpoint
 
 MODEL = StreamModel("curves", "db.curves", "db.curves__state", Storage("/root", lambda: None), ())
@@ -42,9 +42,9 @@ def _keyed(*keys: str, source: str = "SELECT * FROM a") -> Signature:
 
 SIGNATURE = _keyed("k")
 
-FRESH = Found(checkpoint=None, has_target=True, target_written=False, target=None)
+FRESH = StoredProgress(checkpoint=None, has_target=True, target_written=False, target=None)
 AT_SEVEN = Position("curves", "q1", batch=7, rows_out=100)
-GOING = Found(
+GOING = StoredProgress(
     checkpoint=Checkpoint("q1", planned=7, done=7),
     has_target=True,
     target_written=True,
@@ -59,7 +59,7 @@ ELSEWHERE = (
 )
 
 
-def problem(found: Found, stateful: bool = True) -> str:
+def problem(found: StoredProgress, stateful: bool = True) -> str:
     with pytest.raises(StreamError) as raised:
         check(MODEL, stateful, SIGNATURE, found)
     sentence = raised.value.msg
@@ -89,7 +89,7 @@ def problem(found: Found, stateful: bool = True) -> str:
         replace(GOING, state=replace(AT_SEVEN, flush=1), target=replace(AT_SEVEN, flush=1)),
     ],
 )
-def test_what_belongs_together_goes_on(found: Found) -> None:
+def test_what_belongs_together_goes_on(found: StoredProgress) -> None:
     check(MODEL, True, SIGNATURE, found)
 
 
@@ -308,7 +308,7 @@ def test_a_state_is_kept_where_only_rows_changed() -> None:
         replace(GOING, state=None, target=None),
     ],
 )
-def test_without_state_the_table_alone_says_how_far_it_is(found: Found) -> None:
+def test_without_state_the_table_alone_says_how_far_it_is(found: StoredProgress) -> None:
     check(MODEL, False, SIGNATURE, found)
 
 
@@ -336,7 +336,7 @@ def test_without_state_a_table_that_was_rolled_back_is_noticed() -> None:
         (replace(GOING, state=replace(AT_SEVEN, flush=1, folded=True)), False),
     ],
 )
-def test_what_a_crash_left_unfinished(found: Found, expected: bool) -> None:
+def test_what_a_crash_left_unfinished(found: StoredProgress, expected: bool) -> None:
     assert unfinished(found) is expected
 
 

@@ -21,7 +21,7 @@ from dbt.adapters.spark_streaming.stream.common.model import StreamModel, Stream
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
 from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import migrated_signature
-from dbt.adapters.spark_streaming.stream.progress.position import Cut, Position
+from dbt.adapters.spark_streaming.stream.progress.position import Position, SplitPoint
 from dbt.adapters.spark_streaming.stream.run.backfill_metrics import check_new_metrics
 from dbt.adapters.spark_streaming.stream.sources.replay import history
 
@@ -39,7 +39,9 @@ def model(tmp_path: Any, source: StreamSource) -> StreamModel:
     return StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), (source,))
 
 
-def said(tmp_path: Any, old: Program, new: Program, cut: Cut | None = None, marked: bool = False) -> str:
+def said(
+    tmp_path: Any, old: Program, new: Program, cut: SplitPoint | None = None, marked: bool = False
+) -> str:
     had = old.signature
     if marked:
         ((name, aggregates),) = had.aggregates.items()
@@ -124,7 +126,7 @@ def test_what_depends_on_the_watermark(tmp_path: Any) -> None:
 
 def test_a_micro_batch_that_is_not_all_in(tmp_path: Any) -> None:
     old, new = program(grouped("count(*) as n")), program(grouped("count(*) as n, sum(price) as s"))
-    assert "its last micro-batch is only partly ingested" in said(tmp_path, old, new, Cut(5, ("ts",)))
+    assert "its last micro-batch is only partly ingested" in said(tmp_path, old, new, SplitPoint(5, ("ts",)))
 
 
 def test_state_ttl_needs_a_count_of_all_rows(tmp_path: Any) -> None:

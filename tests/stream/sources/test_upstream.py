@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
-from dbt.adapters.spark_streaming.stream.sources.upstream import replaced
+from dbt.adapters.spark_streaming.stream.sources.upstream import replaced_message
 
 MODEL = StreamModel("m", "lake.`dbt-dev`.`my-model`", "s", Storage("/root", lambda: None), ())
 
@@ -23,10 +23,12 @@ def test_advice_names_what_dbt_can_select() -> None:
 def test_advice_on_a_seed() -> None:
     model = replace(MODEL, upstream={"given_rows": "given", "t": "t"}, seeds=frozenset(["given_rows"]))
     assert model.make_anew("lake.db.Given_Rows") == "`dbt build --full-refresh --select given+`"
-    said = replaced(model, "lake.db.given_rows", from_scratch=True)
+    said = replaced_message(model, "lake.db.given_rows", from_scratch=True)
     assert "the table lake.db.given_rows of the seed that it streams from was recreated" in said
     assert (
         f"Rebuild this model too: {model.rebuild}; with all models that read the seed in turn: `dbt build"
         in said
     )
-    assert "the table lake.db.t that it streams from was rebuilt" in replaced(model, "lake.db.t", True)
+    assert "the table lake.db.t that it streams from was rebuilt" in replaced_message(
+        model, "lake.db.t", True
+    )

@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.query.state_signature import (
     TreeState,
 )
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
-from dbt.adapters.spark_streaming.stream.run.evolve import begins
+from dbt.adapters.spark_streaming.stream.run.evolve import new_columns
 from dbt.adapters.spark_streaming.stream.state.column_mapping import (
     TwoTypesError,
     as_in_table,
@@ -160,7 +160,7 @@ def test_a_part_that_comes_has_no_column_yet() -> None:
 
     found = evolution(stage(), stage(v=DistinctState("stage_1_distinct_v", ("v",))))
     known = KnownColumns(
-        {"k": "date", "k__int": "int"}, {"stage_1_groups": {"k": "k__int"}}, partial(begins, found)
+        {"k": "date", "k__int": "int"}, {"stage_1_groups": {"k": "k__int"}}, partial(new_columns, found)
     )
     wants: dict[str, dict[str, str | None]] = {
         "stage_1_groups": {"k": "int"},

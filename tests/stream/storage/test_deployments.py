@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.stream.storage.deployments import (
     Swap,
     version,
 )
-from dbt.adapters.spark_streaming.stream.storage.savepoints import check_whole
+from dbt.adapters.spark_streaming.stream.storage.savepoints import check_not_interrupted
 
 
 @pytest.fixture
@@ -59,17 +59,17 @@ def test_what_can_not_be_read(model: StreamModel, staged: Deployment) -> None:
 
 
 def test_a_promotion_that_was_cut_short(model: StreamModel, staged: Deployment) -> None:
-    check_whole(model)
-    assert deployments.in_between(model.storage) == set()
+    check_not_interrupted(model)
+    assert deployments.tables_being_swapped(model.storage) == set()
     for to, command, back in ((PROMOTED, "promote", "rollback"), (STAGED, "rollback", "promote")):
         deployments.write(model.storage, replace(staged, swap=Swap(to, {}, {})))
         with pytest.raises(StreamError) as raised:
-            check_whole(model)
+            check_not_interrupted(model)
         assert raised.value.msg == (
             f"Model m: `dbt-stream deploy {command} m` was interrupted, so its table, its state and its checkpoint may be "
             f"of two versions. To finish it: `dbt-stream deploy {command} m`. To undo it: `dbt-stream deploy {back} m`."
         )
-        assert deployments.in_between(model.storage) == {"lake.db.m", staged.new, staged.previous}
+        assert deployments.tables_being_swapped(model.storage) == {"lake.db.m", staged.new, staged.previous}
 
 
 def test_commands_are_those_of_the_version(model: StreamModel, staged: Deployment) -> None:

@@ -16,7 +16,7 @@ from dbt.adapters.spark_streaming.stream.storage.savepoints import (
     Savepoint,
     TableSnapshot,
     check_name,
-    check_whole,
+    check_not_interrupted,
     find,
     forget,
     listed,
@@ -58,10 +58,10 @@ def test_names(model: StreamModel) -> None:
 
 
 def test_a_restore_that_was_cut_short(model: StreamModel) -> None:
-    check_whole(model)
+    check_not_interrupted(model)
     model.storage.write_text(model.restoring, json.dumps({"name": "s", "kept_as": None}))
     with pytest.raises(StreamError) as raised:
-        check_whole(model)
+        check_not_interrupted(model)
     assert raised.value.msg == (
         "Model m: the restore of its savepoint 's' was interrupted, so its state, its table and its checkpoint may be of "
         "different times. Run it again: `dbt-stream state restore m s`. To rebuild the model: `dbt run --full-refresh "

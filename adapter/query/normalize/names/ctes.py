@@ -38,7 +38,7 @@ def inline(query: exp.Query, outer: Environment | None = None) -> exp.Query:
             )
         for cte in clause.expressions:
             columns = cte.args["alias"].args.get("columns") or []
-            names[cte.alias.lower()] = _named(inline(cte.this, names), columns, cte.alias)
+            names[cte.alias.lower()] = _rename_columns(inline(cte.this, names), columns, cte.alias)
         remove_with(query)
     _replace(query, names)
     return query
@@ -92,11 +92,11 @@ def _name_columns(query: exp.Subquery) -> None:
     """Moves the column names of an alias, as in `(…) as t(a, b)`, into the query."""
     alias = query.args.get("alias")
     if isinstance(alias, exp.TableAlias) and alias.columns and isinstance(query.this, exp.Query):
-        query.set("this", _named(query.this, alias.columns, alias.name))
+        query.set("this", _rename_columns(query.this, alias.columns, alias.name))
         alias.set("columns", None)
 
 
-def _named(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Query:
+def _rename_columns(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Query:
     """Renames the columns of a query."""
     if not columns:
         return query
@@ -104,9 +104,9 @@ def _named(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Quer
     values = _values_of(query)
     width = len(items) if values is None else len(values.expressions[0].expressions)
     if values is None and any(item.is_star for item in items):
-        raise _unclear(name, columns, "that has '*'")
+        raise _column_names_error(name, columns, "that has '*'")
     if width != len(columns):
-        raise _unclear(name, columns, f"that has {width} of them")
+        raise _column_names_error(name, columns, f"that has {width} of them")
     if values is not None:
         alias = values.args.get("alias") or exp.TableAlias(this=exp.to_identifier("named"))
         alias.set("columns", [column.copy() for column in columns])
@@ -120,7 +120,7 @@ def _named(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Quer
             first.expressions[place].replace(exp.alias_(item.copy(), f"column_{place}"))
     had = [item.alias_or_name for item in query.selects]
     if len({*map(str.lower, had)}) < len(had):
-        raise _unclear(name, columns, "with two columns of one name")
+        raise _column_names_error(name, columns, "with two columns of one name")
     renamed = [
         exp.alias_(exp.column(old, quoted=True), new.name, quoted=True)
         for old, new in zip(had, columns, strict=True)
@@ -140,6 +140,6 @@ def _values_of(query: exp.Query) -> exp.Values | None:
     return values if isinstance(values, exp.Values) and not values.alias_column_names else None
 
 
-def _unclear(name: str, columns: Sequence[exp.Expr], what: str) -> QueryError:
+def _column_names_error(name: str, columns: Sequence[exp.Expr], what: str) -> QueryError:
     named = f"{name}({', '.join(map(sql, columns))})"
     return QueryError(f"'{named}' names the columns of a query {what}; name them in its select list.")

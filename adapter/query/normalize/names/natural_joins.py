@@ -2,7 +2,7 @@
 
 >>> from ...sql.dialect import parse, sql
 >>> tree = parse("select * from (select k, v from t) as a natural left join (select w, K from u) as b")
->>> write_out(tree.find_all(exp.Select))
+>>> rewrite_natural_joins(tree.find_all(exp.Select))
 >>> sql(tree).partition(" AS a ")[2]
 'LEFT JOIN (SELECT w, K FROM u) AS b USING (`k`)'
 """
@@ -14,12 +14,12 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from ...errors import QueryError
-from ...sql.clauses import joined, only_asks
+from ...sql.clauses import is_semi_or_anti, joined
 from ...sql.functions import QueryRunner
 from .stars import names_of
 
 
-def write_out(selects: Iterable[exp.Select], ask: QueryRunner | None = None) -> None:
+def rewrite_natural_joins(selects: Iterable[exp.Select], ask: QueryRunner | None = None) -> None:
     """Rewrites NATURAL joins with USING where the columns of both sides are known. Changes the trees.
 
     Args:
@@ -50,7 +50,7 @@ def _write_out(select: exp.Select, ask: QueryRunner | None) -> None:
                 join.set("on", exp.true())
         elif join is not None and join.args.get("method"):
             return
-        if join is None or not only_asks(join):
+        if join is None or not is_semi_or_anti(join):
             before += [name for name in names if name.lower() not in using]
 
 

@@ -7,10 +7,10 @@ generated SQL the marks are removed, and generated names that collide are rename
 >>> from ...sql.dialect import parse, sql
 >>> tree = parse("select __sign, v as __life from t where x = '__sign'")
 >>> taken = taken_by_author(tree)
->>> mark(tree)
+>>> mark_names(tree)
 >>> sql(tree)
 "SELECT __of_author0sign, v AS __of_author0life FROM t WHERE x = '__sign'"
->>> apart("select *, `__SIGN` as __sign, __time from (" + sql(tree) + ")", taken)
+>>> separate_names("select *, `__SIGN` as __sign, __time from (" + sql(tree) + ")", taken)
 "select *, `__SIGN__2` as __sign__2, __time from (SELECT __sign, v AS __life FROM t WHERE x = '__sign')"
 """
 
@@ -55,7 +55,7 @@ def taken_by_author(tree: exp.Expr, columns: Iterable[str] = ()) -> frozenset[st
     return frozenset({node.name.lower() for node in _of_author(tree)} | set(filter(may_be_ours, columns)))
 
 
-def mark(tree: exp.Expr) -> None:
+def mark_names(tree: exp.Expr) -> None:
     """Marks such names of the author's columns and subqueries. Changes the tree."""
     for node in list(_of_author(tree)):
         node.set("this", names.marked(node.this))
@@ -128,7 +128,7 @@ def as_written() -> Iterator[None]:
         raise type(problem)(unmarked(str(problem))) from problem.__cause__
 
 
-def apart(made: _T, taken: Collection[str]) -> _T:
+def separate_names(made: _T, taken: Collection[str]) -> _T:
     """Removes the marks from generated SQL, and renames generated names that collide with the author's.
 
     Args:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ...errors import QueryError
-from ...sql.clauses import joined, only_asks
+from ...sql.clauses import is_semi_or_anti, joined
 from ...sql.dialect import relation_names, relation_of, relations_around, walk_same_query
 from ...sql.functions import QueryRunner
 from ...sql.nodes import every
@@ -71,7 +71,7 @@ def qualify(
     unknown: dict[str, None] = {}
     taken = {each.name.lower() for each in every(tree, exp.Identifier)}
     for select in list(selects):
-        around = select if is_changing(select) else asking(select)
+        around = select if is_changing(select) else select_around(select)
         if around is not None and depends_on_owners(around, is_changing):
             for column, seen in list(_columns(select)):
                 owners = _owner(column, seen, select, columns_of)
@@ -87,7 +87,7 @@ def qualify(
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _VisibleRelations:
     """The relations that a column at some place may belong to."""
 
     relations: Sequence[exp.Expr]
@@ -96,20 +96,20 @@ class _Seen:
 
 def depends_on_owners(select: exp.Select, is_changing: Callable[[exp.Expr], bool]) -> bool:
     """Whether a SELECT joins or queries several changing relations, or is itself a subquery in an expression."""
-    if asking(select) is not None:
+    if select_around(select) is not None:
         return True
-    read = [*(each for each, _ in joined(select)), *_inside(select)]
+    read = [*(each for each, _ in joined(select)), *_subqueries_in(select)]
     return len(read) > 1 and sum(map(is_changing, read)) > 1
 
 
-def _inside(select: exp.Select) -> Iterator[exp.Query]:
+def _subqueries_in(select: exp.Select) -> Iterator[exp.Query]:
     """Yields the subqueries in a SELECT's expressions."""
     for query in every(select, exp.Select):
-        if query is not select and asking(query) is select:
+        if query is not select and select_around(query) is select:
             yield query
 
 
-def asking(select: exp.Query) -> exp.Select | None:
+def select_around(select: exp.Query) -> exp.Select | None:
     """Returns the SELECT whose expression contains a query, so that the query may be correlated. None for a query in
     FROM."""
     child: exp.Expr = select
@@ -123,26 +123,26 @@ def asking(select: exp.Query) -> exp.Select | None:
     return parent.find_ancestor(exp.Select) if not isinstance(parent, exp.Select) else parent
 
 
-def _columns(select: exp.Select) -> Iterator[tuple[exp.Column, _Seen]]:
+def _columns(select: exp.Select) -> Iterator[tuple[exp.Column, _VisibleRelations]]:
     """Yields a SELECT's own columns with the relations they may belong to."""
     sides = joined(select)
-    there = [each for each, join in sides if join is None or not only_asks(join)]
+    there = [each for each, join in sides if join is None or not is_semi_or_anti(join)]
     for place, (_, join) in enumerate(sides):
         on = None if join is None else join.args.get("on")
         if on is not None:
-            before = [each for each, other in sides[:place] if other is None or not only_asks(other)]
-            for column in _called_in(on, select):
-                yield column, _Seen([*before, sides[place][0]])
+            before = [each for each, other in sides[:place] if other is None or not is_semi_or_anti(other)]
+            for column in _columns_in(on, select):
+                yield column, _VisibleRelations([*before, sides[place][0]])
     for clause, value in select.args.items():
         if clause in ("from", "from_", "joins", "with", "with_", "hint"):
             continue
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, exp.Expr):
-                for column in _called_in(part, select):
-                    yield column, _Seen(there, clause in _AFTER_THE_ITEMS)
+                for column in _columns_in(part, select):
+                    yield column, _VisibleRelations(there, clause in _AFTER_THE_ITEMS)
 
 
-def _called_in(part: exp.Expr, select: exp.Select) -> Iterator[exp.Column]:
+def _columns_in(part: exp.Expr, select: exp.Select) -> Iterator[exp.Column]:
     names = relation_names(select) | relations_around(select)
     for node in walk_same_query(part):
         if isinstance(node, exp.Column) and not node.is_star and len(node.parts) <= len(_BEFORE):
@@ -152,7 +152,7 @@ def _called_in(part: exp.Expr, select: exp.Select) -> Iterator[exp.Column]:
 
 def _owner(
     column: exp.Column,
-    seen: _Seen,
+    seen: _VisibleRelations,
     select: exp.Select,
     columns_of: Callable[[exp.Expr], frozenset[str] | None],
 ) -> list[exp.Expr] | None:
@@ -176,21 +176,21 @@ def _owner(
         if owners:
             return [each for each in owners if each.alias_or_name.lower() not in inside]
         inside |= {each.alias_or_name.lower() for each, _ in joined(around)}
-        outer = asking(around)
+        outer = select_around(around)
         if outer is None:
             return []
-        relations = _seen_from(around, outer)
+        relations = _visible_relations(around, outer)
         around = outer
 
 
-def _seen_from(query: exp.Select, around: exp.Select) -> list[exp.Expr]:
+def _visible_relations(query: exp.Select, around: exp.Select) -> list[exp.Expr]:
     """The relations of a SELECT that a query in it may refer to. For LATERAL only the earlier ones."""
     found: list[exp.Expr] = []
     lateral = query.find_ancestor(exp.Lateral, exp.Select)
     for each, join in joined(around):
         if each is lateral:
             break
-        if join is None or not only_asks(join):
+        if join is None or not is_semi_or_anti(join):
             found.append(each)
     return found
 

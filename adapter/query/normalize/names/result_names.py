@@ -2,7 +2,7 @@
 
 >>> from ...sql.dialect import parse
 >>> tree = parse("select k, count(*), sum(t.v) + 1, max(v), count(distinct v), a and b from t")
->>> nameless = give(tree)
+>>> nameless = name_columns(tree)
 >>> [item.alias for item in tree.expressions]
 ['', 'count(1)', '(sum(v) + 1)', 'max(v)', 'count(DISTINCT v)', '']
 >>> nameless is tree.expressions[-1]
@@ -40,17 +40,17 @@ _PLAIN = {
 """Functions that Spark prints with their arguments and nothing else."""
 
 
-def results(query: exp.Expr) -> Iterator[exp.Select]:
+def result_selects(query: exp.Expr) -> Iterator[exp.Select]:
     """Yields the SELECTs whose rows are the query's."""
     query = query.unnest()
     if isinstance(query, exp.SetOperation):
-        yield from results(query.left)
-        yield from results(query.right)
+        yield from result_selects(query.left)
+        yield from result_selects(query.right)
     elif isinstance(query, exp.Select):
         yield query
 
 
-def give(tree: exp.Query) -> exp.Expr | None:
+def name_columns(tree: exp.Query) -> exp.Expr | None:
     """Names a query's unnamed columns. Changes the tree.
 
     Returns:
@@ -59,12 +59,12 @@ def give(tree: exp.Query) -> exp.Expr | None:
     Raises:
         QueryError: two columns have the same name.
     """
-    first = next(results(tree), None)
+    first = next(result_selects(tree), None)
     nameless, seen = None, set[str]()
     for item in list(first.expressions) if first is not None else ():
         name = item.output_name
         if not name and not item.is_star and not isinstance(item, exp.Aliases) and not makes_rows(item):
-            made = _in_spark(item)
+            made = _spark_name(item)
             if made is not None:
                 item.replace(exp.alias_(item.copy(), made, quoted=True))
             elif not isinstance(item, exp.Func) or isinstance(item, exp.Connector | exp.Case | exp.If):
@@ -78,22 +78,22 @@ def give(tree: exp.Query) -> exp.Expr | None:
     return nameless
 
 
-def _in_spark(node: exp.Expr) -> str | None:
+def _spark_name(node: exp.Expr) -> str | None:
     """Returns Spark's name for an unnamed expression. None if it isn't known here."""
     if isinstance(node, exp.Column):
         return None if node.is_star else node.name
     if isinstance(node, exp.Literal):
         return node.name
     if isinstance(node, exp.Paren):
-        return _in_spark(node.this)
+        return _spark_name(node.this)
     if isinstance(node, exp.Binary) and type(node) in _OPERATORS:
-        left, right = _in_spark(node.this), _in_spark(node.expression)
+        left, right = _spark_name(node.this), _spark_name(node.expression)
         return None if left is None or right is None else f"({left} {_OPERATORS[type(node)]} {right})"
     if not isinstance(node, exp.Func) or (function := function_name(node)) not in _PLAIN:
         return None
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
         return "count(1)"
-    listed = [_in_spark(each) for each in arguments(node)]
+    listed = [_spark_name(each) for each in arguments(node)]
     if not listed or None in listed:
         return None
     return f"{function}({'DISTINCT ' if is_distinct(node) else ''}{', '.join(filter(None, listed))})"

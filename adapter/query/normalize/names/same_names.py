@@ -5,10 +5,11 @@ refer to neither. Buffered rows are structs, whose fields need distinct names.
 
 >>> from ...sql.dialect import parse, sql
 >>> tree = parse("select n from (select *, 1 as n from (select k, v from t) as a join (select K from u) as b on a.k = b.k)")
->>> tell_apart(tree, tree.find_all(exp.Select)), sql(tree.find(exp.Subquery).this.expressions[2])
+>>> rename_duplicates(tree, tree.find_all(exp.Select)), sql(tree.find(exp.Subquery).this.expressions[2])
 ({'K__2': 'K'}, '`b`.`K` AS `K__2`')
 >>> tree = parse("select n from (select *, 1 as n from (select k, v from t) join (select k, v from u) using (k))")
->>> bool(tell_apart(tree, tree.find_all(exp.Select))), [sql(item) for item in tree.find(exp.Subquery).this.expressions]
+>>> renamed = rename_duplicates(tree, tree.find_all(exp.Select))
+>>> bool(renamed), [sql(item) for item in tree.find(exp.Subquery).this.expressions]
 (True, ['`side_1`.`k`', '`side_1`.`v`', '`side_2`.`v` AS `v__2`', '1 AS n'])
 """
 
@@ -27,7 +28,7 @@ from . import result_names
 from .stars import columns_of
 
 
-def tell_apart(
+def rename_duplicates(
     tree: exp.Query, selects: Iterable[exp.Select], ask: QueryRunner | None = None
 ) -> Collection[str]:
     """Renames duplicate columns of subqueries. Changes the tree.
@@ -44,12 +45,12 @@ def tell_apart(
         QueryError: a renamed column would be part of the result.
     """
     names = {each.name.lower() for each in every(tree, exp.Identifier)}
-    results = [*result_names.results(tree)]
+    results = [*result_names.result_selects(tree)]
     renamed: dict[str, str] = {}
     # Innermost first: a query's columns depend on those below it.
     for select in reversed(list(selects)):
         if not any(select is each for each in results):
-            _tell_apart(select, names, renamed, ask)
+            _rename_in_select(select, names, renamed, ask)
     for select in results if renamed else ():
         below = {each.name for each in every(select, exp.Identifier) if each.name in renamed}
         for item in select.expressions:
@@ -70,7 +71,7 @@ def _names_of(item: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
     return None if columns is None else [each.name for each in columns]
 
 
-def _tell_apart(
+def _rename_in_select(
     select: exp.Select, names: set[str], renamed: dict[str, str], ask: QueryRunner | None
 ) -> None:
     several = len(relations(select)) > 1
@@ -78,12 +79,12 @@ def _tell_apart(
     named = unnamed if several else []
     for each in named:
         name_relation(each, names)
-    asks = ask if several or select.args.get("laterals") or _may_hide_one(select) else None
+    asks = ask if several or select.args.get("laterals") or _may_duplicate_star_column(select) else None
     items: list[exp.Expr] = []
     for item in select.expressions:
         columns = columns_of(item, asks) if item.is_star else None
         items += [item] if columns is None else columns
-    called = [_called(item) for item in items]
+    called = [_column_name(item) for item in items]
     twins = [place for place, name in enumerate(called) if name is not None and name in called[:place]]
     if not twins:
         for each in named:
@@ -91,14 +92,14 @@ def _tell_apart(
         return
     for place in twins:
         name = items[place].alias_or_name
-        own = _another(name or "column", {*names, *filter(None, called)}, first=2, between="__")
+        own = _numbered_name(name or "column", {*names, *filter(None, called)}, first=2, between="__")
         renamed[own] = name or sql(items[place])
         items[place] = exp.alias_(items[place].unalias(), own, quoted=True)
         names.add(own.lower())
     select.set("expressions", items)
 
 
-def _called(item: exp.Expr) -> str | None:
+def _column_name(item: exp.Expr) -> str | None:
     """Returns the lower-case name of an item's column. None if it isn't a single column."""
     if item.is_star or isinstance(item, exp.Aliases):
         return None
@@ -106,14 +107,14 @@ def _called(item: exp.Expr) -> str | None:
     return (item.alias_or_name or sql(item)).lower()
 
 
-def _may_hide_one(select: exp.Select) -> bool:
+def _may_duplicate_star_column(select: exp.Select) -> bool:
     """Whether an item next to a star may have the same name as one of the star's columns. Not if the query above uses
     the name: then it is unique."""
     items = {item.alias_or_name.lower() for item in select.expressions if not item.is_star} - {""}
-    return any(item.is_star for item in select.expressions) and not items <= _called_above(select)
+    return any(item.is_star for item in select.expressions) and not items <= _names_used_above(select)
 
 
-def _called_above(select: exp.Select) -> set[str]:
+def _names_used_above(select: exp.Select) -> set[str]:
     """Names of a subquery's columns, in lower case, that the query around it refers to."""
     around, relation = select.find_ancestor(exp.Select), select.parent
     if around is None or not isinstance(relation, exp.Subquery):
@@ -135,12 +136,12 @@ def _called_above(select: exp.Select) -> set[str]:
 
 def name_relation(relation: exp.Subquery | exp.Lateral, names: set[str]) -> None:
     """Gives a relation a generated alias, and adds it to the taken names."""
-    name = _another("side", names, first=1, between="_")
+    name = _numbered_name("side", names, first=1, between="_")
     relation.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
     names.add(name)
 
 
-def _another(name: str, taken: Collection[str], first: int, between: str) -> str:
+def _numbered_name(name: str, taken: Collection[str], first: int, between: str) -> str:
     """Returns a numbered name that isn't taken."""
     number = first
     while f"{name}{between}{number}".lower() in taken:

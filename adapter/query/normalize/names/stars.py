@@ -3,16 +3,16 @@ that the author doesn't see.
 
 >>> from ...sql.dialect import parse, sql
 >>> tree = parse("select hash(*) as h, struct(g.* except (k)) as s from (select k, count(*) as N from t group by k) as g")
->>> write_out(tree)
+>>> expand_stars(tree)
 >>> sql(tree.expressions[0]), sql(tree.expressions[1])
 ('HASH(`g`.`k`, `g`.`N`) AS h', 'STRUCT(`g`.`N`) AS s')
 >>> tree = parse("select hash(*) as h from (select k, v from t) as a join (select v, k from u) as b using (k)")
->>> write_out(tree) or sql(tree.expressions[0])
+>>> expand_stars(tree) or sql(tree.expressions[0])
 'HASH(`a`.`k`, `a`.`v`, `b`.`v`) AS h'
->>> sql(write_out(parse("select struct(*) from t")))
+>>> sql(expand_stars(parse("select struct(*) from t")))
 'STRUCT(*)'
 >>> tree = parse("select struct(*) as s from t")
->>> write_out(tree, ask=lambda query: ["struct<a:int,b:array<string>>"]) or sql(tree)
+>>> expand_stars(tree, ask=lambda query: ["struct<a:int,b:array<string>>"]) or sql(tree)
 'SELECT STRUCT(`t`.`a`, `t`.`b`) AS s FROM t'
 """
 
@@ -23,14 +23,14 @@ from collections.abc import Callable, Collection, Sequence
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ...aggregates.types import question
-from ...sql.clauses import joined, left_out, only_asks, passes_columns
+from ...aggregates.types import types_query
+from ...sql.clauses import is_semi_or_anti, joined, left_out, passes_columns
 from ...sql.dialect import DIALECT
 from ...sql.functions import QueryRunner
 from ...sql.nodes import every
 
 
-def write_out(
+def expand_stars(
     tree: exp.Expr,
     concerned: Callable[[exp.Expr], bool] = lambda star: True,
     ask: QueryRunner | None = None,
@@ -51,7 +51,7 @@ def write_out(
     for star in list(every(tree, exp.Star)):
         holder = star.parent if isinstance(star.parent, exp.Column) else star
         call = holder.parent
-        if call is None or not _is_written_out(holder, call) or not concerned(holder):
+        if call is None or not _needs_expansion(holder, call) or not concerned(holder):
             continue
         columns = columns_of(holder, ask)
         if isinstance(call, exp.Struct) and any(column.name in renamed for column in columns or ()):
@@ -68,7 +68,7 @@ def write_out(
     return unknown
 
 
-def _is_written_out(holder: exp.Expr, call: exp.Expr) -> bool:
+def _needs_expansion(holder: exp.Expr, call: exp.Expr) -> bool:
     if isinstance(call, exp.Select):
         group = call.args.get("group")
         return group is not None and bool(group.args.get("all"))
@@ -93,7 +93,7 @@ def columns_of(holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | 
     if select is None or not passes_columns(star):
         return None
     qualifier = holder.table.lower() if isinstance(holder, exp.Column) else ""
-    sides = [(each, join) for each, join in joined(select) if join is None or not only_asks(join)]
+    sides = [(each, join) for each, join in joined(select) if join is None or not is_semi_or_anti(join)]
     if qualifier:
         sides = [(each, None) for each, _ in sides if each.alias_or_name.lower() == qualifier]
     found: list[exp.Column] = []
@@ -102,18 +102,18 @@ def columns_of(holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | 
         if names is None or not (each.alias_or_name or len(sides) == 1):
             return None
         own = [exp.column(name, table=each.alias_or_name or None, quoted=True) for name in names]
-        together = own if join is None else _brought_together(join, found, own)
+        together = own if join is None else _join_columns(join, found, own)
         if together is None:
             return None
         found = together
-    made = _of_laterals(select.args.get("laterals") or (), qualifier)
+    made = _lateral_columns(select.args.get("laterals") or (), qualifier)
     if made is None:
         return None
     gone = left_out(star)
     return [column for column in [*found, *made] if column.name.lower() not in gone] or None
 
 
-def _of_laterals(laterals: Sequence[exp.Lateral], qualifier: str) -> list[exp.Column] | None:
+def _lateral_columns(laterals: Sequence[exp.Lateral], qualifier: str) -> list[exp.Column] | None:
     """Columns of all LATERAL VIEWs, or of the one with this alias. None if the text doesn't name them."""
     found: list[exp.Column] = []
     for each in laterals:
@@ -127,9 +127,7 @@ def _of_laterals(laterals: Sequence[exp.Lateral], qualifier: str) -> list[exp.Co
     return found
 
 
-def _brought_together(
-    join: exp.Join, left: list[exp.Column], right: list[exp.Column]
-) -> list[exp.Column] | None:
+def _join_columns(join: exp.Join, left: list[exp.Column], right: list[exp.Column]) -> list[exp.Column] | None:
     """Columns of a join in Spark's order: USING columns once and first. None if one can't be referenced."""
     if join.args.get("method"):
         return None
@@ -170,7 +168,7 @@ def _names(relation: exp.Expr) -> list[str] | None:
     query = relation.unnest()
     if not isinstance(query, exp.Query) or any(item.is_star for item in query.selects):
         return None
-    return _plain([item.alias_or_name for item in query.selects])
+    return _unless_ambiguous([item.alias_or_name for item in query.selects])
 
 
 def types_of(relation: exp.Expr, ask: QueryRunner) -> dict[str, str] | None:
@@ -178,12 +176,12 @@ def types_of(relation: exp.Expr, ask: QueryRunner) -> dict[str, str] | None:
     unique."""
     if not isinstance(relation, exp.Subquery | exp.Table):
         return None
-    (kind,) = ask(question(exp.Select().from_(relation.copy()), ["any_value(struct(*))"]))
+    (kind,) = ask(types_query(exp.Select().from_(relation.copy()), ["any_value(struct(*))"]))
     try:
         made = exp.DataType.build(str(kind), dialect=DIALECT)
     except SqlglotError:
         return None
-    names = _plain([each.name for each in made.expressions])
+    names = _unless_ambiguous([each.name for each in made.expressions])
     if names is None:
         return None
     return {
@@ -192,5 +190,5 @@ def types_of(relation: exp.Expr, ask: QueryRunner) -> dict[str, str] | None:
     }
 
 
-def _plain(names: list[str]) -> list[str] | None:
+def _unless_ambiguous(names: list[str]) -> list[str] | None:
     return names if all(names) and len({*map(str.lower, names)}) == len(names) else None

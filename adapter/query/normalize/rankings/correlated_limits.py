@@ -6,7 +6,7 @@ comparison with the outer row.
 >>> tree = parse("select e.k, (select o.v from o where o.k = e.k and o.w > 1 order by o.ts desc limit 1) as last from e")
 >>> for column in tree.find_all(exp.Column):
 ...     note_type(column, "bigint")
->>> found = taken_apart(tree.expressions[1].this.this)
+>>> found = split(tree.expressions[1].this.this)
 >>> sql(found.below), [sql(each) for each in found.within]
 ('SELECT o.v AS `v`, o.k AS `__within_0` FROM o WHERE o.w > 1 ORDER BY o.ts DESC LIMIT 1', ['o.k'])
 >>> print(sql(found.over(parse("select v, __within_0 from ranked"))))
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ...sql.clauses import aggregate, filters, set_filters
-from ...sql.dialect import of_around
+from ...sql.dialect import correlated_columns
 from ...sql.nodes import every, with_notes_of
 from ..compared_types import equated
 
@@ -65,21 +65,21 @@ class Correlated:
         return made.where(*tests, copy=False)
 
 
-def taken_apart(query: exp.Select) -> Correlated | None:
+def split(query: exp.Select) -> Correlated | None:
     """Splits a correlated query with LIMIT. None if it is correlated by other predicates than equalities of one type,
     or groups."""
     place = query.parent
     while isinstance(place, exp.Subquery | exp.Paren):
         place = place.parent
     is_value = not isinstance(place, exp.In | exp.Exists | exp.Any | exp.All | exp.Lateral)
-    if isinstance(place, exp.SetOperation | exp.From | exp.Join) or (is_value and not _is_one(query)):
+    if isinstance(place, exp.SetOperation | exp.From | exp.Join) or (is_value and not _is_first_row(query)):
         return None
     if {name for name, value in query.args.items() if value} - _CLAUSES or aggregate(query) is not None:
         return None
     stars = [item for item in query.expressions if item.is_star]
     if query.find(exp.Window) or (stars and is_value):
         return None
-    asked = {id(column) for column in of_around(query)}
+    asked = {id(column) for column in correlated_columns(query)}
     own: list[exp.Expr] = []
     within: list[exp.Expr] = []
     equal: list[exp.Expr] = []
@@ -108,7 +108,7 @@ def taken_apart(query: exp.Select) -> Correlated | None:
     return Correlated(below, names, within, equal, is_value)
 
 
-def _is_one(query: exp.Select) -> bool:
+def _is_first_row(query: exp.Select) -> bool:
     limit = query.args.get("limit")
     count = None if limit is None else limit.expression
     return isinstance(count, exp.Literal) and count.name == "1" and not query.args.get("offset")

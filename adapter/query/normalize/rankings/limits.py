@@ -2,9 +2,9 @@
 
 >>> from ...sql.dialect import parse, sql
 >>> tree = parse("select a, b as c from t order by c desc limit 3")
->>> sql(as_rank(tree))
+>>> sql(rewrite_as_rank(tree))
 'SELECT a, c FROM (SELECT a, b AS c, ROW_NUMBER() OVER (ORDER BY b DESC) AS __rank FROM t) AS ranked WHERE __rank <= 3'
->>> sql(as_rank(parse("select b + 1 from t order by b limit 3")))
+>>> sql(rewrite_as_rank(parse("select b + 1 from t order by b limit 3")))
 'SELECT * EXCEPT (__rank) FROM (SELECT b + 1, ROW_NUMBER() OVER (ORDER BY b) AS __rank FROM t) AS ranked WHERE __rank <= 3'
 """
 
@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from ...errors import QueryError
 from ...frontend import hints
-from ...sql.dialect import canonical, of_around, sql
+from ...sql.dialect import canonical, correlated_columns, sql
 from ...sql.nodes import every, with_notes_of
 from . import correlated_limits, orders
 
@@ -31,7 +31,7 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
     """
     for united in reversed(list(every(tree, exp.SetOperation))):
         if any(united.args.get(name) for name in orders.CUTS) and concerned(united):
-            around = _around(united)
+            around = _select_above_union(united)
             tree = around if united is tree else tree
             united.replace(around)
     for select in reversed(list(every(tree, exp.Select))):
@@ -39,12 +39,12 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
         if select.find_ancestor(exp.Lateral) is not None:
             continue
         if any(select.args.get(name) for name in orders.CUTS) and concerned(select):
-            if _is_needless(select):
+            if _has_no_effect(select):
                 for clause in ("limit", "fetch", "order"):
                     select.set(clause, None)
                 continue
-            if asked := of_around(select):
-                within = within_rows_around(select)
+            if asked := correlated_columns(select):
+                within = rank_within_outer_rows(select)
                 if within is None:
                     raise QueryError(
                         f"'{hints.quoted(select)}' cuts off rows of a correlated subquery, which reads the outer "
@@ -54,7 +54,7 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
                     )
                 made = within
             else:
-                made = as_rank(select.copy())
+                made = rewrite_as_rank(select.copy())
             if select is tree:
                 tree = made
             else:
@@ -62,17 +62,21 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
     return tree
 
 
-def within_rows_around(select: exp.Select) -> exp.Select | None:
+def rank_within_outer_rows(select: exp.Select) -> exp.Select | None:
     """Rewrites a correlated query with LIMIT as one over rows ranked within the compared columns. None if impossible.
 
     Raises:
         QueryError: the LIMIT has no order, or isn't a number of rows.
     """
-    found = correlated_limits.taken_apart(select)
-    return None if found is None else found.over(as_rank(found.below, [each.copy() for each in found.within]))
+    found = correlated_limits.split(select)
+    return (
+        None
+        if found is None
+        else found.over(rewrite_as_rank(found.below, [each.copy() for each in found.within]))
+    )
 
 
-def _is_needless(select: exp.Select) -> bool:
+def _has_no_effect(select: exp.Select) -> bool:
     """Whether the LIMIT has no effect: EXISTS of at least one row."""
     limit = select.args.get("limit") or select.args.get("fetch")
     cut = None if limit is None or select.args.get("offset") else _number(limit)
@@ -82,7 +86,7 @@ def _is_needless(select: exp.Select) -> bool:
     return isinstance(place, exp.Exists) and cut is not None and cut > 0
 
 
-def as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
+def rewrite_as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
     """Rewrites a SELECT with LIMIT as a rank, partitioned by the expressions in `within`. Changes the tree."""
     limit: exp.Expr | None = select.args.get("limit")
     offset: exp.Expr | None = select.args.get("offset")
@@ -96,7 +100,7 @@ def as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
         raise QueryError(
             f"'{sql(limit or select).strip()}' over a stream without ORDER BY: any rows could be the first; say which."
         )
-    order = orders.written_out(order, select)
+    order = orders.expand_order(order, select)
     for clause in (*orders.CUTS, "order"):
         select.set(clause, None)
     if select.args.get("distinct"):
@@ -125,7 +129,7 @@ def as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.Select:
     return outer.where(f"{RANK} > {skipped}") if skipped else outer
 
 
-def _around(united: exp.SetOperation) -> exp.Select:
+def _select_above_union(united: exp.SetOperation) -> exp.Select:
     """Moves ORDER BY and LIMIT of a set operation to a SELECT above it."""
     below = united.copy()
     names = [item.alias_or_name for item in united.selects]

@@ -15,12 +15,12 @@ CUTS = ("limit", "offset", "fetch")
 _ITEM = "item_of_select_list"
 
 
-def written_out(order: exp.Expr, select: exp.Select) -> exp.Expr:
+def expand_order(order: exp.Expr, select: exp.Select) -> exp.Expr:
     """Returns an ORDER BY with select items instead of ordinals and ALL.
 
     >>> from ...sql.dialect import parse, sql
     >>> tree = parse("select -v as v, t.* from (select a, b from u) as t order by 1 desc, 3")
-    >>> sql(written_out(tree.args["order"], tree)).strip()
+    >>> sql(expand_order(tree.args["order"], tree)).strip()
     'ORDER BY -v DESC, `t`.`b`'
 
     Raises:
@@ -33,16 +33,16 @@ def written_out(order: exp.Expr, select: exp.Select) -> exp.Expr:
             raise QueryError("ORDER BY ALL … LIMIT over a stream with '*'; name the columns to order by.")
         for item in select.expressions:
             made.append(first.copy())
-            made[-1].set("this", _marked(item))
+            made[-1].set("this", _marked_copy(item))
     for each in order.expressions if not made else ():
         made.append(each.copy())
         if isinstance(each.this, exp.Literal) and each.this.is_int:
-            made[-1].set("this", _marked(_item(select, int(each.this.name))))
+            made[-1].set("this", _marked_copy(_item(select, int(each.this.name))))
     return exp.Order(expressions=made)
 
 
 def in_columns(order: exp.Expr, select: exp.Select) -> list[exp.Expr]:
-    """Returns the expressions of an ORDER BY (from `written_out`) with aliases replaced by their items."""
+    """Returns the expressions of an ORDER BY (from `expand_order`) with aliases replaced by their items."""
     by_name = _by_name(select)
     found = []
     for each in order.expressions:
@@ -54,7 +54,7 @@ def in_columns(order: exp.Expr, select: exp.Select) -> list[exp.Expr]:
 
 
 def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Select, exp.Expr]:
-    """Returns a SELECT over this one with its columns, and the ORDER BY (from `written_out`) over these. Other order
+    """Returns a SELECT over this one with its columns, and the ORDER BY (from `expand_order`) over these. Other order
     expressions become hidden columns below. Changes the tree.
 
     >>> from ...sql.dialect import parse, sql
@@ -93,7 +93,7 @@ def output_column(item: exp.Expr) -> exp.Column:
     return with_notes_of(exp.column(exp.to_identifier(item.output_name, quoted=True)), item)
 
 
-def _marked(item: exp.Expr) -> exp.Expr:
+def _marked_copy(item: exp.Expr) -> exp.Expr:
     """Returns a copy of an item that is marked, so names in it aren't read as aliases."""
     copy = item.unalias().copy()
     copy.meta[_ITEM] = True

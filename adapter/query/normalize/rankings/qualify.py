@@ -16,13 +16,13 @@ from . import orders
 
 def without_qualify(tree: exp.Query) -> exp.Query:
     """Rewrites QUALIFY as WHERE over a subquery, and moves LIMIT above it. Changes the tree."""
-    tree = _cut_off_above(tree)
+    tree = _move_limits_above(tree)
     # Innermost first, because outer ones copy inner ones.
     for select in reversed(list(every(tree, exp.Select))):
         if not select.args.get("qualify"):
             continue
         had = set(select.named_selects)
-        _name_what_is_listed(select)
+        _replace_by_items(select)
         # DISTINCT applies after the filter, and without the filter's columns.
         distinct = select.args.get("distinct")
         select.set("distinct", None)
@@ -42,11 +42,12 @@ def without_qualify(tree: exp.Query) -> exp.Query:
     return tree
 
 
-def _cut_off_above(tree: exp.Query) -> exp.Query:
+def _move_limits_above(tree: exp.Query) -> exp.Query:
     """Moves each LIMIT next to QUALIFY to a SELECT above, because QUALIFY is applied first. Changes the tree.
 
     >>> from ...sql.dialect import parse, sql
-    >>> print(sql(_cut_off_above(parse("select k from t qualify row_number() over (order by v) = 1 order by w limit 3"))))
+    >>> tree = parse("select k from t qualify row_number() over (order by v) = 1 order by w limit 3")
+    >>> print(sql(_move_limits_above(tree)))
     SELECT `k` FROM (SELECT k, w AS `__sorted_by_0` FROM t QUALIFY ROW_NUMBER() OVER (ORDER BY v) = 1) AS qualified \
 ORDER BY `__sorted_by_0` LIMIT 3
     """
@@ -57,7 +58,7 @@ ORDER BY `__sorted_by_0` LIMIT 3
             cuts = {clause: below.args.get(clause) for clause in orders.CUTS}
             for clause in ("order", *cuts):
                 below.set(clause, None)
-            written = exp.Order(expressions=[]) if order is None else orders.written_out(order, below)
+            written = exp.Order(expressions=[]) if order is None else orders.expand_order(order, below)
             made, above = orders.put_above(below, written, "qualified")
             for clause, value in cuts.items():
                 made.set(clause, value)
@@ -67,7 +68,7 @@ ORDER BY `__sorted_by_0` LIMIT 3
     return tree
 
 
-def _name_what_is_listed(select: exp.Select) -> None:
+def _replace_by_items(select: exp.Select) -> None:
     """Replaces rankings in QUALIFY by the select items that are equal. Changes the tree."""
     qualify = select.args["qualify"]
     listed = {

@@ -3,7 +3,7 @@
 >>> from ...sql.dialect import parse
 >>> ranked = "select k, v, row_number() over (partition by k order by v) as rn from t"
 >>> def places(items, group="group by k"):
-...     return places_asked_for(parse(f"select {items} from ({ranked}) as r {group}"))
+...     return ranks_read(parse(f"select {items} from ({ranked}) as r {group}"))
 >>> places("k, sum(v) filter (where rn = 1) as s, max(case when r.rn <= 3 then v end) as m")
 {'rn': 3}
 >>> places("sum(if(rn < 3, v, null)) as s", group=""), places("k, count(v) as n")
@@ -21,10 +21,10 @@ from sqlglot import exp
 
 from ...aggregates.grouping import grouping
 from ...errors import QueryError
-from ...sql.clauses import branches, filters, is_over, left_out, relations, shown_as
+from ...sql.clauses import branches, filters, is_over, left_out, output_column_of, relations
 from ...sql.nodes import every
 from . import ranks
-from .rank_bounds import places_let_through
+from .rank_bounds import bounds_of_condition
 
 _Column = TypeVar("_Column")
 _PASS_OVER_NULL = (
@@ -49,7 +49,7 @@ _PASS_OVER_NULL = (
 _LEAVES_OUT_ROWS = ("where", "group", "having", "distinct", "limit", "offset", "qualify", "joins", "laterals")
 
 
-def places_asked_for(select: exp.Select) -> dict[str, int]:
+def ranks_read(select: exp.Select) -> dict[str, int]:
     """Returns the rank columns in the input of a grouped SELECT with the greatest rank that it reads.
 
     Filtering the other rows keeps all groups: each group has a row with rank 1.
@@ -73,13 +73,13 @@ def places_asked_for(select: exp.Select) -> dict[str, int]:
 
 def _ranks_read_by_all(select: exp.Select, alias: str) -> dict[str, int]:
     """Greatest rank that any of the aggregates reads, for the columns that all of them bound."""
-    return _by_any(
+    return _maximum_of_all(
         {name: last for (table, name), last in _ranks_read_by(call).items() if table in ("", alias)}
         for call in _aggregates(select)
     )
 
 
-def _by_any(asked: Iterable[dict[_Column, int]]) -> dict[_Column, int]:
+def _maximum_of_all(asked: Iterable[dict[_Column, int]]) -> dict[_Column, int]:
     """Returns the maximum over all, for the columns that each of them bounds."""
     listed = list(asked)
     in_all = [column for column in listed[0] if all(column in each for each in listed)] if listed else []
@@ -113,27 +113,29 @@ def _by_argument(call: exp.Expr) -> dict[tuple[str, str], int]:
     argument = call.this.unnest()
     if isinstance(argument, exp.Distinct):
         listed = argument.expressions
-        return _of_value(listed[0]) if len(listed) == 1 else {}
-    return {} if isinstance(call, exp.Count) and call.expressions else _of_value(argument)
+        return _ranks_for_value(listed[0]) if len(listed) == 1 else {}
+    return {} if isinstance(call, exp.Count) and call.expressions else _ranks_for_value(argument)
 
 
-def _of_value(value: exp.Expr) -> dict[tuple[str, str], int]:
+def _ranks_for_value(value: exp.Expr) -> dict[tuple[str, str], int]:
     """Greatest ranks for which a value isn't NULL."""
     value = value.unnest()
     if isinstance(value, exp.Cast):
-        return _of_value(value.this)
+        return _ranks_for_value(value.this)
     if not isinstance(value, exp.Case | exp.If) or (isinstance(value, exp.Case) and value.this is not None):
         return {}
     tests, default = branches(value)
     if default is not None and not isinstance(default.unnest(), exp.Null):
         return {}
-    return _by_any(_last(each.this) for each in tests if not isinstance(each.args["true"].unnest(), exp.Null))
+    return _maximum_of_all(
+        _last(each.this) for each in tests if not isinstance(each.args["true"].unnest(), exp.Null)
+    )
 
 
 def _last(condition: exp.Expr) -> dict[tuple[str, str], int]:
     return {
         column: places.last
-        for column, places in places_let_through(condition).items()
+        for column, places in bounds_of_condition(condition).items()
         if places.last is not None
     }
 
@@ -151,7 +153,7 @@ def _is_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
     if window is not None:
         if any(query.args.get(clause) for clause in ("limit", "offset")):
             return False
-        return set(keys) <= {shown_as(query, key) for key in window.args.get("partition_by") or ()}
+        return set(keys) <= {output_column_of(query, key) for key in window.args.get("partition_by") or ()}
     if len(relations(query)) != 1 or any(query.args.get(clause) for clause in _LEAVES_OUT_ROWS):
         return False
     below = relations(query)[0]

@@ -2,7 +2,7 @@
 
 >>> from ...sql.dialect import parse
 >>> def places(condition):
-...     found = places_let_through(parse(f"select 1 where {condition}").args["where"].this)
+...     found = bounds_of_condition(parse(f"select 1 where {condition}").args["where"].this)
 ...     return {name: (each.first, each.last) for (_, name), each in found.items()}
 >>> places("1 + rn <= 3"), places("rn - 1 between 0 and 2L"), places("not (rn > 3 or x)")
 ({'rn': (None, 2)}, {'rn': (1, 3)}, {'rn': (None, 3)})
@@ -47,31 +47,31 @@ Column = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Places:
+class RankBounds:
     """Lower and upper bound of the ranks that a condition lets through (it may let through fewer). None for no bound."""
 
     first: int | None
     last: int | None
 
-    def either(self, other: Places) -> Places:
+    def either(self, other: RankBounds) -> RankBounds:
         """Returns the ranks that at least one of two conditions lets through."""
         first = None if self.first is None or other.first is None else min(self.first, other.first)
         last = None if self.last is None or other.last is None else max(self.last, other.last)
-        return Places(first, last)
+        return RankBounds(first, last)
 
-    def both(self, other: Places) -> Places:
+    def both(self, other: RankBounds) -> RankBounds:
         """Returns the ranks that both conditions let through."""
-        return Places(
+        return RankBounds(
             max((each for each in (self.first, other.first) if each is not None), default=None),
             min((each for each in (self.last, other.last) if each is not None), default=None),
         )
 
 
-_Found = dict[Column, Places] | None
+_Found = dict[Column, RankBounds] | None
 """Bounds of columns where a condition holds. None if it never holds."""
 
 
-def places_let_through(condition: exp.Expr) -> dict[Column, Places]:
+def bounds_of_condition(condition: exp.Expr) -> dict[Column, RankBounds]:
     """Returns the columns that a condition bounds. Where it is TRUE, they aren't NULL and are within these bounds."""
     return _where(condition, True) or {}
 
@@ -79,7 +79,7 @@ def places_let_through(condition: exp.Expr) -> dict[Column, Places]:
 def _where(condition: exp.Expr, holds: bool) -> _Found:
     """Returns the bounds where a condition is TRUE, or FALSE. (Where it is NULL, it is neither.)"""
     condition = condition.unnest()
-    if (meant := _means(condition)) is not None:
+    if (meant := _unwrap(condition)) is not None:
         inner, value = meant
         return _where(inner, value) if holds else {}
     read = _READERS.get(type(condition))
@@ -131,7 +131,7 @@ def _comparison(condition: exp.Expr, holds: bool) -> _Found:
     return {} if kind is None else _compared(kind, condition.this, condition.expression)
 
 
-def _means(condition: exp.Expr) -> tuple[exp.Expr, bool] | None:
+def _unwrap(condition: exp.Expr) -> tuple[exp.Expr, bool] | None:
     """Returns the condition that another one wraps, and the value it requires: `(rn < 3) IS TRUE`, `true = (rn < 3)`."""
     if not isinstance(condition, exp.Is | exp.EQ | exp.NullSafeEQ):
         return None
@@ -156,12 +156,12 @@ def _branches(case: exp.Expr, holds: bool) -> list[_Found]:
 
 
 def _all(sides: Sequence[_Found]) -> _Found:
-    found: dict[Column, Places] = {}
+    found: dict[Column, RankBounds] = {}
     for side in sides:
         if side is None:
             return None
         for column, places in side.items():
-            found[column] = places.both(found.get(column, Places(None, None)))
+            found[column] = places.both(found.get(column, RankBounds(None, None)))
     return found
 
 
@@ -170,7 +170,7 @@ def _any(sides: Sequence[_Found]) -> _Found:
     if not possible:
         return None
     return {
-        column: reduce(Places.either, (side[column] for side in possible))
+        column: reduce(RankBounds.either, (side[column] for side in possible))
         for column in set.intersection(*map(set, possible))
     }
 
@@ -193,20 +193,22 @@ def _compared(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> _Found:
         return {}
     limit, exact = -difference.number * difference.times, difference.exact
     if kind is exp.EQ:
-        return {difference.column: Places(_first(limit, exact, False), _last(limit, exact, False))}
+        return {
+            difference.column: RankBounds(_first_rank(limit, exact, False), _last_rank(limit, exact, False))
+        }
     is_last = (kind in (exp.LT, exp.LTE)) == (difference.times > 0)
     strict = kind in (exp.LT, exp.GT)
     if is_last:
-        return {difference.column: Places(None, _last(limit, exact, strict))}
-    return {difference.column: Places(_first(limit, exact, strict), None)}
+        return {difference.column: RankBounds(None, _last_rank(limit, exact, strict))}
+    return {difference.column: RankBounds(_first_rank(limit, exact, strict), None)}
 
 
-def _last(limit: Fraction, exact: bool, strict: bool) -> int:
+def _last_rank(limit: Fraction, exact: bool, strict: bool) -> int:
     last = math.ceil(limit) - 1 if exact and strict else math.floor(limit if exact else limit + _SLACK)
     return max(last, 0)
 
 
-def _first(limit: Fraction, exact: bool, strict: bool) -> int:
+def _first_rank(limit: Fraction, exact: bool, strict: bool) -> int:
     return math.floor(limit) + 1 if exact and strict else math.ceil(limit if exact else limit - _SLACK)
 
 

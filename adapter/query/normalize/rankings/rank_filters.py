@@ -2,10 +2,10 @@
 
 >>> from ...sql.dialect import parse, sql
 >>> ranked = "select k, row_number() over (order by v) as rn from (select /*+ STREAM */ * from t)"
->>> print(sql(brought_down(parse(f"select k from (select k, rn as place from ({ranked})) where place < 3 and k > 1"))))
+>>> print(sql(push_down_bounds(parse(f"select k from (select k, rn as place from ({ranked})) where place < 3 and k > 1"))))
 SELECT k FROM (SELECT k, rn AS place FROM (SELECT * FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY v) AS rn \
 FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `rn` <= 2)) WHERE place < 3 AND k > 1
->>> print(sql(brought_down(parse(f"select u.k from u left join ({ranked}) as r on r.k = u.k and r.rn = 1"))))
+>>> print(sql(push_down_bounds(parse(f"select u.k from u left join ({ranked}) as r on r.k = u.k and r.rn = 1"))))
 SELECT u.k FROM u LEFT JOIN (SELECT * FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY v) AS rn \
 FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `rn` = 1) AS r ON r.k = u.k AND r.rn = 1
 
@@ -24,14 +24,14 @@ from ...frontend import hints
 from ...sql.clauses import column_names, conjuncts, filters, joined, relations
 from ...sql.nodes import every
 from . import ranks
-from .rank_aggregates import places_asked_for
-from .rank_bounds import places_let_through
+from .rank_aggregates import ranks_read
+from .rank_bounds import bounds_of_condition
 
 _CHANGES_ROWS = ("group", "having", "distinct", "limit", "offset", "qualify", "pivots")
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _RankBound:
     """An upper bound of a rank column."""
 
     column: str
@@ -40,35 +40,35 @@ class _Asked:
     """Whether only rank `last` is selected."""
 
 
-def brought_down(tree: exp.Query) -> exp.Query:
+def push_down_bounds(tree: exp.Query) -> exp.Query:
     """Pushes upper bounds of ranks down to rankings that aren't bounded by the query directly above. Changes the
     tree."""
     for select in list(every(tree, exp.Select)):
-        for name, last in places_asked_for(select).items():
-            _push_down(relations(select)[0], _Asked(name, last, False), here=True)
+        for name, last in ranks_read(select).items():
+            _push_down(relations(select)[0], _RankBound(name, last, False), here=True)
         several = len(relations(select)) > 1
         for node, join in joined(select):
             alias = node.alias_or_name.lower()
             for test in filters(select):
-                for asked in _asked(test, alias, several):
+                for asked in _bounds_in(test, alias, several):
                     _push_down(node, asked, here=False)
             # A join condition doesn't filter the preserved side.
             if join is not None and (join.side or "").upper() in ("", "LEFT"):
                 for test in conjuncts(join.args.get("on")):
-                    for asked in _asked(test, alias, True):
+                    for asked in _bounds_in(test, alias, True):
                         _push_down(node, asked, here=True)
     return tree
 
 
-def _asked(test: exp.Expr, alias: str, several: bool) -> Iterator[_Asked]:
+def _bounds_in(test: exp.Expr, alias: str, several: bool) -> Iterator[_RankBound]:
     """Yields a condition's bounds on a relation's columns. `several`: FROM has other relations, so columns must be
     qualified."""
-    for (table, name), places in places_let_through(test).items():
+    for (table, name), places in bounds_of_condition(test).items():
         if places.last is not None and (table == alias or not (table or several)):
-            yield _Asked(name, places.last, ranks.is_of_one_place(test, places))
+            yield _RankBound(name, places.last, ranks.selects_one_rank(test, places))
 
 
-def _push_down(relation: exp.Expr, asked: _Asked, here: bool) -> None:
+def _push_down(relation: exp.Expr, asked: _RankBound, here: bool) -> None:
     """Adds a filter around the ranking that a relation's column comes from. `here`: also if the relation is the
     ranking itself."""
     if not isinstance(relation, exp.Subquery) or relation.args.get("pivots") or _alias_columns(relation):
@@ -76,7 +76,7 @@ def _push_down(relation: exp.Expr, asked: _Asked, here: bool) -> None:
     _push_into(relation.unnest(), asked, here)
 
 
-def _push_into(query: exp.Expr, asked: _Asked, here: bool) -> None:
+def _push_into(query: exp.Expr, asked: _RankBound, here: bool) -> None:
     """Adds the filter to a query (see `_push_down`)."""
     if isinstance(query, exp.SetOperation):
         _push_into_branches(query, asked)
@@ -85,10 +85,10 @@ def _push_into(query: exp.Expr, asked: _Asked, here: bool) -> None:
         return
     rank = ranks.ranks(query).get(asked.column)
     if rank is not None:
-        if here and asked.column not in ranks.ended(query) and not _is_within_windows(query, rank):
+        if here and asked.column not in ranks.limits_above(query) and not _is_within_windows(query, rank):
             _filter(query, asked)
         return
-    if any(query.args.get(clause) for clause in _CHANGES_ROWS) or _looks_at_others(query):
+    if any(query.args.get(clause) for clause in _CHANGES_ROWS) or _combines_rows(query):
         return
     for item in query.expressions:
         made = item.unalias()
@@ -101,11 +101,11 @@ def _push_into(query: exp.Expr, asked: _Asked, here: bool) -> None:
                 if made.table.lower() == node.alias_or_name.lower() or (
                     not made.table and len(relations(query)) == 1
                 ):
-                    _push_down(node, _Asked(made.name.lower(), asked.last, asked.alone), here=True)
+                    _push_down(node, _RankBound(made.name.lower(), asked.last, asked.alone), here=True)
             return
 
 
-def _push_into_branches(query: exp.SetOperation, asked: _Asked) -> None:
+def _push_into_branches(query: exp.SetOperation, asked: _RankBound) -> None:
     """Adds the filter to both sides of a set operation: a row is compared with rows of equal ranks."""
     if any(query.args.get(clause) for clause in ("limit", "offset", "by_name", "on")):
         return
@@ -115,10 +115,10 @@ def _push_into_branches(query: exp.SetOperation, asked: _Asked) -> None:
     for side, names in ((query.this, left), (query.expression, right)):
         column = names[left.index(asked.column)]
         if names.count(column) == 1:
-            _push_into(side.unnest(), _Asked(column, asked.last, asked.alone), here=True)
+            _push_into(side.unnest(), _RankBound(column, asked.last, asked.alone), here=True)
 
 
-def _looks_at_others(query: exp.Select) -> bool:
+def _combines_rows(query: exp.Select) -> bool:
     """Whether a query computes something over several rows."""
     return any(item.find(exp.AggFunc, exp.Window) for item in query.expressions)
 
@@ -138,9 +138,9 @@ def _reads_stream(query: exp.Select) -> bool:
     return any(map(hints.marked_as_stream, every(query, exp.Select))) or any(hints.windows_under(query))
 
 
-def _filter(query: exp.Select, asked: _Asked) -> None:
+def _filter(query: exp.Select, asked: _RankBound) -> None:
     if not _reads_stream(query):
         return  # batch relations aren't ranked incrementally
     column, last = exp.column(asked.column, quoted=True), exp.Literal.number(asked.last)
     kind = exp.EQ if asked.alone else exp.LTE
-    query.replace(ranks.within(query.copy(), [kind(this=column, expression=last)]))
+    query.replace(ranks.filtered_ranking(query.copy(), [kind(this=column, expression=last)]))

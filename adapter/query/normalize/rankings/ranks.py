@@ -16,12 +16,12 @@ from sqlglot import exp
 
 from ...errors import QueryError
 from ...frontend import hints
-from ...sql.clauses import filters, only_asks
+from ...sql.clauses import filters, is_semi_or_anti
 from ...sql.dialect import DIALECT, from_clause, function_name, parse, sql
 from ...sql.nodes import every
 from ...sql.tie_breaking import values
 from ...windows.window_columns import FromRelation, window_column
-from .rank_bounds import Places, places_let_through
+from .rank_bounds import RankBounds, bounds_of_condition
 
 RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 _WRITTEN = "written"
@@ -134,7 +134,7 @@ def check(select: exp.Select) -> None:
     last = bounds(select)
     for test in filters(select):
         for column in every(test, exp.Column):
-            if column.name.lower() in of_rows.keys() - last.keys() and _is_of(column.table, relation):
+            if column.name.lower() in of_rows.keys() - last.keys() and _belongs_to(column.table, relation):
                 raise QueryError(
                     f"'{hints.quoted(test)}' sets no upper bound to the rank {column.name}; add {column.name} <= N."
                 )
@@ -145,13 +145,13 @@ def bounds(select: exp.Expr) -> dict[str, int]:
     return _bounds(select, _first_relation(select))
 
 
-def ended(ranking: exp.Select) -> dict[str, int]:
+def limits_above(ranking: exp.Select) -> dict[str, int]:
     """Returns the greatest rank that the SELECT above lets through, for each ranking of this SELECT."""
     relation = _relation_of(ranking)
     return {} if relation is None else _bounds(relation.find_ancestor(exp.Select), relation)
 
 
-def fixed(ranking: exp.Select) -> frozenset[str]:
+def single_rank_columns(ranking: exp.Select) -> frozenset[str]:
     """Returns the rank columns of a SELECT for which the SELECT above selects a single rank."""
     relation = _relation_of(ranking)
     if relation is None:
@@ -159,38 +159,40 @@ def fixed(ranking: exp.Select) -> frozenset[str]:
     select = relation.find_ancestor(exp.Select)
     return frozenset(
         name
-        for test, name, places in _asked(select, relation)
-        if places.last == 1 or is_of_one_place(test, places)
+        for test, name, places in _rank_conditions(select, relation)
+        if places.last == 1 or selects_one_rank(test, places)
     )
 
 
-def within(ranking: exp.Query, conditions: Sequence[exp.Expr]) -> exp.Select:
+def filtered_ranking(ranking: exp.Query, conditions: Sequence[exp.Expr]) -> exp.Select:
     """Returns the rows of a ranking that meet conditions."""
     return exp.select("*").from_(exp.Subquery(this=ranking)).where(*conditions)
 
 
-def is_of_one_place(test: exp.Expr, places: Places) -> bool:
+def selects_one_rank(test: exp.Expr, places: RankBounds) -> bool:
     """Whether a condition selects exactly one rank."""
     return isinstance(test, exp.EQ | exp.NullSafeEQ) and places.first == places.last
 
 
 def _bounds(select: exp.Expr | None, relation: exp.Expr | None) -> dict[str, int]:
     names, found = _ranks_in(relation), dict[str, int]()
-    for _, name, places in _asked(select, relation):
+    for _, name, places in _rank_conditions(select, relation):
         if name in names and places.last is not None:
             found[name] = min(places.last, found.get(name, places.last))
     return found
 
 
-def _asked(select: exp.Expr | None, relation: exp.Expr | None) -> Iterator[tuple[exp.Expr, str, Places]]:
+def _rank_conditions(
+    select: exp.Expr | None, relation: exp.Expr | None
+) -> Iterator[tuple[exp.Expr, str, RankBounds]]:
     """Yields the conjuncts of WHERE that bound a relation's column, each with the column and the bounds."""
     for test in filters(select) if select is not None else ():
-        for (table, name), places in places_let_through(test).items():
-            if _is_of(table, relation):
+        for (table, name), places in bounds_of_condition(test).items():
+            if _belongs_to(table, relation):
                 yield test, name, places
 
 
-def _is_of(qualifier: str, relation: exp.Expr | None) -> bool:
+def _belongs_to(qualifier: str, relation: exp.Expr | None) -> bool:
     """Whether a column belongs to this relation, as far as its qualifier says."""
     if relation is None:
         return False
@@ -198,7 +200,7 @@ def _is_of(qualifier: str, relation: exp.Expr | None) -> bool:
         return qualifier.lower() == relation.alias_or_name.lower()
     # Unqualified, it would be ambiguous, unless a semi join hides its relation.
     join = relation.parent
-    return not (isinstance(join, exp.Join) and only_asks(join))
+    return not (isinstance(join, exp.Join) and is_semi_or_anti(join))
 
 
 def _first_relation(select: exp.Expr) -> exp.Expr | None:
@@ -225,7 +227,7 @@ def top(select: exp.Select, sources: Sequence[FromRelation]) -> Top | None:
 
     A row that isn't among the first of its slice isn't among the first of a window with that slice.
     """
-    last = ended(select)
+    last = limits_above(select)
     if len(sources) != 1:
         return None
     others = [select.args.get(clause) for clause in ("where", "group", "distinct", "laterals", "having")]
@@ -234,16 +236,18 @@ def top(select: exp.Select, sources: Sequence[FromRelation]) -> Top | None:
     ((name, rows),) = last.items()
     rank = ranks(select)[name]
     try:
-        partition = [_of_row(key, sources) for key in rank.args.get("partition_by") or ()]
+        partition = [_expression_over_row(key, sources) for key in rank.args.get("partition_by") or ()]
         order = []
         for ordered in rank.args["order"].expressions:
-            if (text := _of_row(ordered.this, sources)) is not None:
+            if (text := _expression_over_row(ordered.this, sources)) is not None:
                 copy = ordered.copy()
                 copy.set("this", exp.maybe_parse(text, dialect=DIALECT))
                 order.append(sql(copy))
         if isinstance(rank.this, exp.RowNumber):
             # Ties are broken by the select list (`tie_breaking`).
-            texts = ["`row`" if each.is_star else _of_row(each, sources) for each in values(select)]
+            texts = [
+                "`row`" if each.is_star else _expression_over_row(each, sources) for each in values(select)
+            ]
             order.append(f"struct({', '.join(text for text in texts if text)})")
     except _WindowColumn:
         return None
@@ -254,7 +258,7 @@ class _WindowColumn(Exception):
     """Raised for an expression that a row has no value for before its windows close."""
 
 
-def _of_row(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
+def _expression_over_row(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
     """Returns an expression over a buffered row. None for a window column, which is equal for all rows of a window."""
     if window_column(node, sources):
         return None

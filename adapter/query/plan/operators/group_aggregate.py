@@ -16,7 +16,7 @@ from ...sql.dialect import parse
 from ...sql.names import digest
 from ..author_text import expressions_of, grouping_of, written_stage
 from ..explanation import AS_ITS_INPUT, WINDOW_END, Context, Explanation, kept_metrics
-from ..lineage import Lineage, Unclear
+from ..lineage import Lineage, UnknownLineage
 from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, never_expires, over
 from ..query_lineage import expression, read_input
 from ..query_summary import of_rows, tables
@@ -59,10 +59,10 @@ class GroupAggregate(ExpiringOperator):
         stage = self.stage
         select = parse(stage.written)
         if not isinstance(select, exp.Select):
-            raise Unclear(self.name)
+            raise UnknownLineage(self.name)
         read = read_input(select, {input_name(0): of})
         said = [
-            sorted((key.name, read.told(expression(key.sql))) for key in stage.keys),
+            sorted((key.name, read.expression_digest(expression(key.sql))) for key in stage.keys),
             stage.grouping_sets,
             stage.signed,
             [of.column(name) for name in self.ends],
@@ -74,7 +74,8 @@ class GroupAggregate(ExpiringOperator):
         if stage.grouping_sets is not None:
             columns["grouping_id"] = digest(rows, "grouping_id", [key.name for key in stage.keys])
         columns |= {
-            each.name: digest(rows, "aggregate", read.told(expression(each.sql))) for each in stage.metrics
+            each.name: digest(rows, "aggregate", read.expression_digest(expression(each.sql)))
+            for each in stage.metrics
         }
         return Lineage(rows, tuple(columns.items()))
 

@@ -13,7 +13,7 @@ from ..explanation import EVERYTHING, PARTITIONS, Computing, Context, Explanatio
 from ..join_sides import states_of_sides
 from ..lineage import Lineage, text_lineage
 from ..operator import ExpiringOperator, ResultSteps, Until, Wiring, keeps_rows, over
-from ..query_lineage import placed
+from ..query_lineage import canonical_text
 from ..query_summary import Summary, tables
 from ..relation import WEIGHT
 from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions, TopRows, added_up, netted, spread
@@ -88,7 +88,7 @@ class Recompute(ExpiringOperator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its text, its partitions and the rows that a ranking needs."""
-        also: list[object] = [placed(key, self.aliases) for keys in self.keys for key in keys]
+        also: list[object] = [canonical_text(key, self.aliases) for keys in self.keys for key in keys]
         if self.top is not None:
             also += ["top", self.top.rows]
         return text_lineage("Recompute", self.sql, below, *also)

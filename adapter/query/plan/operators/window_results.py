@@ -15,7 +15,7 @@ from ...sql.names import digest, stages_renamed
 from ...sql.nodes import every
 from ...windows.windows import Window
 from ..explanation import RETRACT, UPSERT, Changelog, Context, Explanation
-from ..lineage import UNKNOWN, Lineage, Unclear, opaque
+from ..lineage import UNKNOWN, Lineage, UnknownLineage, opaque
 from ..operator import Operator, Wiring, in_order
 from ..query_lineage import of_query
 from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
@@ -87,7 +87,7 @@ class WindowResults(Operator):
             return opaque("rows", without_names(output), *(each.means for each in below))
         try:
             return of_query(output, _of_windows(windows)[1])
-        except Unclear:
+        except UnknownLineage:
             pass
         for number, each in enumerate(windows):
             for table in every(output, exp.Table):
@@ -97,7 +97,7 @@ class WindowResults(Operator):
                     table.set("this", exp.to_identifier(f"__stage_{number}"))
         said = [json.dumps(each.definition(), sort_keys=True) for each in windows]
         if any(each.inputs for each in windows):
-            raise Unclear(self.name)
+            raise UnknownLineage(self.name)
         return opaque("windows", self.at_once, without_names(output), *said)
 
     def generate(self, wiring: Wiring) -> None:
@@ -142,7 +142,7 @@ def _of_windows(
         stage = each.stage
         try:
             said = each.definition()
-        except Unclear:
+        except UnknownLineage:
             rows[stage.name] = means[stage.name] = digest(repr(stage))
             continue
         of_rows = {name: what for name, what in said.items() if name not in ("metrics", "output")}
@@ -152,7 +152,7 @@ def _of_windows(
         whole = stages_renamed(json.dumps(said, sort_keys=True), means)
         if isinstance(each, WindowAggregate):
             closed = each.closed_windows(rows[stage.name], means)
-            with suppress(Unclear):
+            with suppress(UnknownLineage):
                 given[stage.name] = of_query(
                     parse(each.stage.output), {**untold, f"{stage.name}_windows": closed}
                 )

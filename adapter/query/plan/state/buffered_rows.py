@@ -195,7 +195,7 @@ class BufferedRows:
             by = f"partition by {', '.join(names)}" if names else ""
             last = f"select *, max({generations.LIFE}) over ({by}) as __last from (\n{rows}\n)"
             rows = f"select * except (__last) from (\n{last}\n) where {generations.LIFE} = __last"
-            rows = self._there(rows, [ROW]) if self._changes else rows
+            rows = self._net_rows(rows, [ROW]) if self._changes else rows
         return f"select {ROW}, {TIMES} from (\n{rows}\n)"
 
     def before(self) -> str:
@@ -217,7 +217,7 @@ class BufferedRows:
             f"left semi join {self._expiring.generations} as generations\n"
             f"on {on} and own.{generations.LIFE} = generations.{SINCE}"
         )
-        return self._there(rows, [ROW]) if self._changes else rows
+        return self._net_rows(rows, [ROW]) if self._changes else rows
 
     @property
     def _key(self) -> list[str] | None:
@@ -228,7 +228,7 @@ class BufferedRows:
             return None
         return [f"{ROW}.{quote(column)}" for column in sorted(key)]
 
-    def _there(self, rows: str, by: Sequence[str], also_by: Sequence[str] = ()) -> str:
+    def _net_rows(self, rows: str, by: Sequence[str], also_by: Sequence[str] = ()) -> str:
         """Returns the multiplicity of rows that were inserted and retracted under a TTL."""
         if self._key is not None:
             return generations.newest(rows, by, TIMES, [*also_by, *self._key])
@@ -243,13 +243,13 @@ class BufferedRows:
             f"select {ROW}, {TIMES}, {n} as {generations.CAME_IN} from (\n{rows}\n)"
             for n, rows in enumerate((self.before(), self.change()))
         )
-        return f"select {ROW}, {TIMES} from (\n{self._there(told, [ROW])}\n)"
+        return f"select {ROW}, {TIMES} from (\n{self._net_rows(told, [ROW])}\n)"
 
     def all_before(self) -> str:
         """Returns the rows before the micro-batch of all partitions that haven't expired."""
-        return f"select {ROW}, {TIMES} from (\n{self._lasting('watermark_before')}\n)"
+        return f"select {ROW}, {TIMES} from (\n{self._unexpired('watermark_before')}\n)"
 
-    def _lasting(self, watermark: str, beside: Sequence[BufferedRows] = ()) -> str:
+    def _unexpired(self, watermark: str, beside: Sequence[BufferedRows] = ()) -> str:
         rows = self._stored()
         if self.ttl is None:
             return rows
@@ -261,7 +261,7 @@ class BufferedRows:
             return rows
         assert self._expiring is not None
         of_generation = [*self._expiring.names, generations.LIFE]
-        return self._there(rows, [ROW, *of_generation, generations.UNTIL], of_generation)
+        return self._net_rows(rows, [ROW, *of_generation, generations.UNTIL], of_generation)
 
     def state(self, beside: Sequence[BufferedRows] = ()) -> StatePart:
         """Returns the state table.
@@ -271,7 +271,7 @@ class BufferedRows:
         """
         items = [f"{now(STEP)} as {STEP}", f"own.{ROW} as {self.row}", f"own.{TIMES} as {self.times}"]
         if self.ttl is not None:
-            items.append(generations.until(self.ttl, self._busy))
+            items.append(generations.until(self.ttl, self._active_until))
         tables = "as own"
         if self._expiring is not None:
             items.append(f"generations.{SINCE}")
@@ -300,7 +300,7 @@ class BufferedRows:
         )
 
     @property
-    def _busy(self) -> str | None:
+    def _active_until(self) -> str | None:
         if self.ends is not None:
             return f"own.{ROW}.{quote(self.ends)}"
         return None if self.busy is None else self.busy.replace("own.`", f"own.{ROW}.`")
@@ -319,7 +319,7 @@ class BufferedRows:
     def _fold(self, beside: Sequence[BufferedRows]) -> str:
         others = [each for each in beside if each.part != self.part]
         times, by = TIMES, ""
-        rows = self._stored() if self.stays else self._lasting("watermark_after", others)
+        rows = self._stored() if self.stays else self._unexpired("watermark_after", others)
         own = {} if self.ttl is None else {generations.UNTIL: EXPIRES_AT}
         if self._expiring is not None:
             own[generations.LIFE] = SINCE

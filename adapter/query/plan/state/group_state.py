@@ -111,23 +111,23 @@ class Groups(Partials):
     def _columns(self) -> list[str]:
         """Columns of the state table of groups."""
         rows = [ROWS_THERE] if self.signed else []
-        return [STEP, *self.generations.columns, *self.keys, *rows, *map(quote, self._kept_columns())]
+        return [STEP, *self.generations.columns, *self.keys, *rows, *map(quote, self._stored_columns())]
 
     def _changes(self, initial: bool = False) -> str:
         """Returns the batch's partial aggregates. `initial`: the state is empty."""
-        branches = [self._made_of_rows()]
+        branches = [self._partials_of_rows()]
         if not self.keys:
             known = f"\nleft anti join ({matching(self.part, [], None)}) as known on true"
-            branches.append(self._of_nothing("" if initial else known))
+            branches.append(self._empty_group("" if initial else known))
         if not self.signed:
-            branches += [self._made_of_values(members) for members in self.stage.distinct_sets]
+            branches += [self._partials_of_values(members) for members in self.stage.distinct_sets]
         columns = ", ".join(self._columns())
         return self._unioned([f"select {columns} from (\n{branch}\n)" for branch in branches])
 
     def _initial(self) -> str | None:
         return None if self.keys else self._changes(initial=True)
 
-    def _made_of_rows(self) -> str:
+    def _partials_of_rows(self) -> str:
         made: dict[str, str] = {}
         for metric in self.plain:
             made |= metric.make(sign="sign" if self.signed else None)
@@ -142,7 +142,7 @@ class Groups(Partials):
         by = self._group_by([STEP, *(["sign"] if self.signed else [])])
         return self.generations.with_since(f"select {', '.join(items)}\nfrom {self.rows}\n{by}")
 
-    def _of_nothing(self, known: str) -> str:
+    def _empty_group(self, known: str) -> str:
         """Returns the state of the global group before it has rows: it exists from the first step on."""
         items = [
             f"{now(STEP)} as {STEP}",
@@ -151,7 +151,7 @@ class Groups(Partials):
         ]
         return f"select {', '.join(items)}\nfrom clock{known}"
 
-    def _made_of_values(self, members: DistinctSet) -> str:
+    def _partials_of_values(self, members: DistinctSet) -> str:
         """Returns the partial aggregates of new values."""
         made: dict[str, str] = {}
         for metric in self._distinct_metrics():
@@ -171,7 +171,7 @@ class Groups(Partials):
 
     def _values_of_batch(self, members: DistinctSet) -> str:
         """Returns the batch's values, and the FILTERs that each passes."""
-        return self.generations.with_since(self._seen(members, [STEP]))
+        return self.generations.with_since(self._distinct_inputs(members, [STEP]))
 
     def _new_values(self, members: DistinctSet, initial: str) -> list[Step]:
         """Returns the steps with the values that the state lacks, or lacks for a FILTER."""
@@ -212,7 +212,7 @@ class Groups(Partials):
 
     # -- values that may go again ------------------------------------------------------------------
 
-    def _numbers(self, members: DistinctSet) -> list[str]:
+    def _count_columns(self, members: DistinctSet) -> list[str]:
         """Columns with a value's count, one per flag."""
         return [quote(name) for name in flag_columns(self.stage, members, TIMES)]
 
@@ -220,7 +220,7 @@ class Groups(Partials):
         """Returns the change of the values' counts in the batch."""
         numbers = [
             f"sum(sign){f' filter (where {quote(condition)})' if condition else ''} as {number}"
-            for number, condition in zip(self._numbers(members), members.filters, strict=True)
+            for number, condition in zip(self._count_columns(members), members.filters, strict=True)
         ]
         fixed = [STEP, *self._values(members)]
         of_set = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
@@ -232,13 +232,13 @@ class Groups(Partials):
             f"select {items}\nfrom {self.rows}\n{where}{self._group_by(fixed)}"
         )
 
-    def _of_values(self, members: DistinctSet, touched: str | None) -> str:
+    def _metrics_over_values(self, members: DistinctSet, touched: str | None) -> str:
         """Returns the metrics over the values with a positive count."""
         return self._metrics_of(members, matching(self._part(members), self.keys, touched))
 
     def _metrics_of(self, members: DistinctSet, rows: str) -> str:
         """Returns the metrics over values, per key and generation."""
-        numbers, of = self._numbers(members), [*self.generations.since, *self.keys]
+        numbers, of = self._count_columns(members), [*self.generations.since, *self.keys]
         made = []
         for metric in self._distinct_metrics():
             if metric.metric.distinct_set == members.name:
@@ -263,8 +263,10 @@ class Groups(Partials):
     def _fold_values(self, members: DistinctSet) -> str:
         identity = [*self.generations.since, *self._set_keys(), *self._values(members)]
         if self.signed:
-            made = [f"sum({number}) as {number}" for number in self._numbers(members)]
-            having = "\nhaving " + " or ".join(f"sum({number}) <> 0" for number in self._numbers(members))
+            made = [f"sum({number}) as {number}" for number in self._count_columns(members)]
+            having = "\nhaving " + " or ".join(
+                f"sum({number}) <> 0" for number in self._count_columns(members)
+            )
         else:
             made, having = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)], ""
         source = self.generations.of_living(self._part(members))
@@ -344,7 +346,7 @@ class Groups(Partials):
         joins = f"{groups} as own"
         for members in self.stage.distinct_sets:
             joins += (
-                f"\nleft join (\n{self._of_values(members, touched)}\n) as {quote(members.name)} "
+                f"\nleft join (\n{self._metrics_over_values(members, touched)}\n) as {quote(members.name)} "
                 f"on {same('own', quote(members.name), [*self.generations.since, *self.keys])}"
             )
         return f"(\nselect {', '.join(columns)}\nfrom {joins}\n)"

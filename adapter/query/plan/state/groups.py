@@ -69,17 +69,23 @@ class GroupChanges(Groups):
         if not self.keeps_given and not (self.signed and self.stage.distinct_sets):
             asks = (Asking(self.part, f"{_HAD} > 0", f"{_TOUCHED} > 0"),)
             initial = f"select *, 1L as {WEIGHT} from (\n{self._first()}\n)"
-            whole = Whole(self._of_both(None), self.part) if self._can_be_rewritten else None
+            whole = Whole(self._merged_before_and_after(None), self.part) if self._can_be_rewritten else None
             return [
                 *found[:-1],
-                Step(self.met, self._of_both(self.changed), initial=initial, asks=asks, whole=whole),
-                Step(self.name, self._change_of_both(), persist=self.read_again, initial=initial),
+                Step(
+                    self.met,
+                    self._merged_before_and_after(self.changed),
+                    initial=initial,
+                    asks=asks,
+                    whole=whole,
+                ),
+                Step(self.name, self._change_of_groups(), persist=self.read_again, initial=initial),
             ]
         columns = ", ".join(self._columns())
         known = f"select {columns} from (\n{matching(self.part, self.keys, self.changed)}\n)"
         both = f"{known}\nunion all\nselect {columns} from {self.changed}"
         before = (
-            self._last_given()
+            self._last_emitted()
             if self.keeps_given
             else self._finished(self.generations.in_current_generation(known), self.changed)
         )
@@ -112,7 +118,7 @@ class GroupChanges(Groups):
             MetricColumns(replace(each.metric, name=f"__before_{each.metric.name}")) for each in metrics
         ]
 
-    def _of_both(self, touched: str | None) -> str:
+    def _merged_before_and_after(self, touched: str | None) -> str:
         """Merges the state of the touched keys (or all) in one pass, to state columns with the batch and without it."""
         columns = ", ".join(self._columns())
         known = matching(self.part, self.keys, touched)
@@ -142,8 +148,8 @@ class GroupChanges(Groups):
             also,
         )
 
-    def _change_of_both(self) -> str:
-        """Returns the change of the groups in `_of_both`: old rows are retracted and new ones inserted."""
+    def _change_of_groups(self) -> str:
+        """Returns the change of the groups in `_merged_before_and_after`: old rows are retracted and new ones inserted."""
         metrics, before = self._sides
         is_there, was_there = f"{THERE} > 0", f"{_HAD} > 0"
         if self.signed and self.keys:  # the global group exists even without rows
@@ -171,7 +177,7 @@ class GroupChanges(Groups):
             f"where not (__is and {_WAS} and __after <=> __before)\n) where __there"
         )
 
-    def _last_given(self) -> str:
+    def _last_emitted(self) -> str:
         """Returns the last emitted row of each touched key."""
         by = f" group by {', '.join(self.keys)}" if self.keys else ""
         last = f"max_by({self.given}, coalesce({STEP}, -1L)) as {self.given}"
@@ -179,7 +185,7 @@ class GroupChanges(Groups):
         rows = f"select {last} from (\n{given}\n){by}"
         return f"select {self.given}.* from (\n{rows}\n) where {self.given} is not null"
 
-    def _given(self) -> StatePart:
+    def _emitted_rows_part(self) -> StatePart:
         """Returns the state table of emitted rows, with NULL for touched keys that have none any more."""
         own = [*self.keys, *self.generations.since]
         keys = [f"touched.{key}" for key in own]
@@ -211,7 +217,7 @@ class GroupChanges(Groups):
         """Returns the state tables."""
         found = super().parts()
         if self.keeps_given:
-            found.append(self._given())
+            found.append(self._emitted_rows_part())
         if self._can_be_rewritten:
             (groups,) = found
             return [replace(groups, rewrite=Rewrite(self._rewritten(), self.changed))]
@@ -231,10 +237,10 @@ class GroupChanges(Groups):
         step, *kept = self._columns()
         return f"select if({_TOUCHED} > 0, {now(step)}, null) as {step}, {', '.join(kept)} from {self.met}"
 
-    def _of_values(self, members: DistinctSet, touched: str | None) -> str:
+    def _metrics_over_values(self, members: DistinctSet, touched: str | None) -> str:
         if not self._of_batch_too:
-            return super()._of_values(members, touched)
-        numbers = self._numbers(members)
+            return super()._metrics_over_values(members, touched)
+        numbers = self._count_columns(members)
         identity = [*self.generations.since, *self.keys, *self._values(members)]
         columns = ", ".join([*identity, *numbers])
         new = f"select {columns} from {self._new(members)}"

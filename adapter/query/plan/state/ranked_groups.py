@@ -91,7 +91,13 @@ class RankedGroups:
                 Whole(self._members(self._stored()), self.part),
             ),
             # Materialized to be counted: the steps after it read few rows.
-            Step(self.candidates, self._not_behind(changed), persist=True, materialize=True, initial=changed),
+            Step(
+                self.candidates,
+                self._possible_members(changed),
+                persist=True,
+                materialize=True,
+                initial=changed,
+            ),
         ]
 
     def _known(self, touched: str, candidates: str, whole: Whole | None = None) -> list[Step]:
@@ -110,7 +116,7 @@ class RankedGroups:
             steps.append(Step(self.known, living, persist=True, initial=none))
         return steps
 
-    def _not_behind(self, changed: str) -> str:
+    def _possible_members(self, changed: str) -> str:
         """Filters changed rows: members that are retracted, and inserted rows that may be members. A row behind the
         last member of a full ranking, by the first order column, can't be one, unless a member falls behind that
         place, and then all groups of the ranking are read anyway.
@@ -243,7 +249,12 @@ class RankedGroups:
             f"select {ROW}, {PLACE}, sum({WEIGHT}) as {WEIGHT} from (\n{both}\n)\n"
             f"group by {ROW}, {PLACE} having sum({WEIGHT}) <> 0"
         )
-        return Step(self.name, shown(self.operator, net), persist=True, initial=shown(self.operator, after))
+        return Step(
+            self.name,
+            output_rows(self.operator, net),
+            persist=True,
+            initial=output_rows(self.operator, after),
+        )
 
     def emit(self) -> list[Step]:
         """Returns the steps with the changed rankings, after the commit."""
@@ -257,7 +268,9 @@ class RankedGroups:
         return [
             Step(self.touched, noted, persist=True, fresh=moved),
             Step(
-                self.put_out, shown_as_it_is(self.operator, rows), fresh=shown_as_it_is(self.operator, fresh)
+                self.put_out,
+                current_output_rows(self.operator, rows),
+                fresh=current_output_rows(self.operator, fresh),
             ),
         ]
 
@@ -286,14 +299,14 @@ class RankedGroups:
         folded = f"{NO_STEP}, {ROW} as {self.kept_row}, true as {self.member}"
         members, initial = self._members(self._stored()), None
         if self.expires:
-            append = self._with_lives(self.groups.known_and_new())
-            initial = self._with_lives(f"select * from {self.groups.changed}")
+            append = self._with_generations(self.groups.known_and_new())
+            initial = self._with_generations(f"select * from {self.groups.changed}")
             folded += f", {_LIFE} as {self.since}"
             members = self._living(members, "watermark_after")
         fold = f"select {folded} from (\n{members}\n)"
         return StatePart(self.part, append, fold, initial, closes=None, forgets=self.groups.generations.ttl)
 
-    def _with_lives(self, groups: str) -> str:
+    def _with_generations(self, groups: str) -> str:
         """Returns the changed members with the step in which their groups' generation began."""
         ids = ", ".join(f"{ROW}.{name} as {name}" for name in self.ids)
         moved = f"select {', '.join(filter(None, [ids, ROW, _MEMBER]))} from {self.moved}"
@@ -391,7 +404,7 @@ def with_fallen(front: str, fallen: Step, now: str, anew: str, keys: Sequence[st
     ]
 
 
-def shown(operator: TopNFields, rows: str) -> str:
+def output_rows(operator: TopNFields, rows: str) -> str:
     """Returns the query's columns of ranked rows, with ranks and weights."""
     rank = quote(operator.rank)
     rows = f"select {ROW}.*, {PLACE} as {rank}, {WEIGHT} from (\n{rows}\n)"
@@ -402,6 +415,6 @@ def shown(operator: TopNFields, rows: str) -> str:
     return f"select * except ({', '.join(own)}) from (\n{rows}\n)" if own else rows
 
 
-def shown_as_it_is(operator: TopNFields, rows: str) -> str:
+def current_output_rows(operator: TopNFields, rows: str) -> str:
     """Returns the query's columns of current rankings, whose rows have no weights yet."""
-    return shown(operator, f"select {ROW}, {PLACE}, 1L as {WEIGHT} from (\n{rows}\n)")
+    return output_rows(operator, f"select {ROW}, {PLACE}, 1L as {WEIGHT} from (\n{rows}\n)")

@@ -20,7 +20,7 @@ from .key_generations import (
     same,
     touched_in_step,
 )
-from .ranked_groups import PLACE, ROW, is_behind, last_places, members_part, shown, shown_as_it_is
+from .ranked_groups import PLACE, ROW, current_output_rows, is_behind, last_places, members_part, output_rows
 from .row_columns import first_of
 from .top_n_fields import TopNFields
 
@@ -109,20 +109,20 @@ class RankedRows:
         fresh = of_batch = f"select {columns}, true as {_FRESH} from (\n{new}\n)"
         if self.operator.final:
             # Emitted rows are final: later rows of their key are ignored.
-            done = f"(select * from (\n{self._known()}\n) where {DUE} <= {now('watermark_before')})"
+            done = f"(select * from (\n{self._stored_rows()}\n) where {DUE} <= {now('watermark_before')})"
             on = same("new", "done", [*self.keys, *self.generations.since])
             fresh = f"select new.* from (\n{fresh}\n) as new left anti join {done} as done on {on}"
-        both = f"{fresh}\nunion all\nselect {columns}, false as {_FRESH} from (\n{self._known()}\n)"
+        both = f"{fresh}\nunion all\nselect {columns}, false as {_FRESH} from (\n{self._stored_rows()}\n)"
         # Among equal rows, stored ones stay.
         ranked, initial = (self._first(rows, _FRESH) for rows in (self.generations.latest(both), of_batch))
-        taken = Step(self.rows, self._rows(), persist=True, whole=self._not_behind())
+        taken = Step(self.rows, self._rows(), persist=True, whole=self._possible_rows())
         return [
             *([] if self.is_timed else [taken]),
             *self.generations.steps(f"select {self.listed} from {self.rows}"),
             Step(self.now, ranked, persist=True, initial=initial),
         ]
 
-    def _not_behind(self) -> Whole | None:
+    def _possible_rows(self) -> Whole | None:
         """Returns the input without rows behind the last member of a full ranking, by the first order column, so that
         they aren't sorted in vain. None if that can't be decided, members may expire, or all rankings are replayed.
         """
@@ -136,7 +136,7 @@ class RankedRows:
         )
         return Whole(rows, self.part, of_many=True)
 
-    def _known(self) -> str:
+    def _stored_rows(self) -> str:
         """Returns the stored rows of the touched rankings."""
         return self._read(None if self.replayed else self.rows)
 
@@ -154,8 +154,8 @@ class RankedRows:
         """Returns the step with the change of the result."""
         after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
         if self.replayed:
-            return Step(self.name, shown(self.operator, after), persist=True)
-        before = self._first(self.generations.in_current_generation(self._known()))
+            return Step(self.name, output_rows(self.operator, after), persist=True)
+        before = self._first(self.generations.in_current_generation(self._stored_rows()))
         net = (
             f"select {ROW}, {PLACE}, sum({WEIGHT}) as {WEIGHT} from (\n"
             f"{after}\nunion all\nselect {ROW}, {PLACE}, -1L as {WEIGHT} from (\n{before}\n)\n)\n"
@@ -163,9 +163,9 @@ class RankedRows:
         )
         return Step(
             self.name,
-            shown(self.operator, net),
+            output_rows(self.operator, net),
             persist=True,
-            initial=shown(self.operator, after),
+            initial=output_rows(self.operator, after),
         )
 
     def emit(self, whole: bool) -> list[Step]:
@@ -175,7 +175,7 @@ class RankedRows:
             return [
                 Step(
                     self.put_out,
-                    shown_as_it_is(self.operator, self._first(self.generations.alive(self._read(None)))),
+                    current_output_rows(self.operator, self._first(self.generations.alive(self._read(None)))),
                 )
             ]
         rows = self._first(self.generations.latest(self._read(self.touched)))
@@ -186,13 +186,13 @@ class RankedRows:
             rows = f"select ranked.* from (\n{rows}\n) as ranked where {due}"
             return [
                 Step(self.touched, touched, persist=True),
-                Step(self.put_out, shown_as_it_is(self.operator, rows)),
+                Step(self.put_out, current_output_rows(self.operator, rows)),
             ]
         added = f"(select * from {self.now} where {_FRESH})"
-        fresh = shown_as_it_is(self.operator, of_keys(self.now, self.keys, self.touched, in_memory=True))
+        fresh = current_output_rows(self.operator, of_keys(self.now, self.keys, self.touched, in_memory=True))
         return [
             touched_in_step(self.touched, self.part, self.keys, added),
-            Step(self.put_out, shown_as_it_is(self.operator, rows), fresh=fresh),
+            Step(self.put_out, current_output_rows(self.operator, rows), fresh=fresh),
         ]
 
     def state(self) -> StatePart:

@@ -257,7 +257,7 @@ class SessionStage(SlicedStage):
         columns = [*self._set_keys(), *values, *self._flags(members)]
         rows = self._in_windows(self._part(members), columns, clock)
         fixed = [EXPIRES_AT, WINDOW_START, *values]
-        keys, by = self._of_kept_set(fixed)
+        keys, by = self._stored_set_keys(fixed)
         firsts = [
             f"min({SLICE_END}) filter (where {flag}) as {first}"
             for flag, first in zip(self._flags(members), self._firsts(members), strict=True)
@@ -265,7 +265,7 @@ class SessionStage(SlicedStage):
         return f"select {', '.join([*fixed, *keys, *firsts])}\nfrom (\n{rows}\n)\n{by}"
 
     def _open_slices(self, clock: bool) -> str:
-        kept = set(self._kept_columns())
+        kept = set(self._stored_columns())
         columns = [quote(c) if c in kept else f"null as {quote(c)}" for c in self._all_columns()]
         branches = [self._in_windows(self.slices, [*self.keys, *columns], clock)]
         branches += [self._changes(members, True) for members in self.stage.distinct_sets]
@@ -273,7 +273,7 @@ class SessionStage(SlicedStage):
 
     # -- compaction --------------------------------------------------------------------------------
 
-    def _refolded(self, part: str, columns: Sequence[str]) -> str:
+    def _with_session_bounds(self, part: str, columns: Sequence[str]) -> str:
         """Returns stored rows of open sessions, each with its session's bounds."""
         of_session = [f"sessions.{column}" for column in (*self.sessions.columns, EXPIRES_AT)]
         if self.window.grows:
@@ -285,12 +285,12 @@ class SessionStage(SlicedStage):
         return f"(select *, {put_out} as {SLICE_END} from (\n{rows}\n))"
 
     def _fold_slices(self) -> str:
-        columns = [*self.keys, *map(quote, self._kept_columns())]
-        return self._merged(self._refolded(self.slices, columns), [*self.slice, *self.keys])
+        columns = [*self.keys, *map(quote, self._stored_columns())]
+        return self._merged(self._with_session_bounds(self.slices, columns), [*self.slice, *self.keys])
 
     def _fold_values(self, members: DistinctSet) -> str:
         columns = [*self._set_keys(), *self._values(members)]
-        rows = self._refolded(self._part(members), [*columns, *self._flags(members)])
+        rows = self._with_session_bounds(self._part(members), [*columns, *self._flags(members)])
         identity = ", ".join([*self.slice, *columns])
         made = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)]
         return f"select {', '.join([identity, *made])}\nfrom {rows}\ngroup by {identity}"

@@ -65,12 +65,12 @@ class SlicedStage(Partials, WindowSteps):
                 found=self._any_not_null([self._known(first) for first in firsts]),
                 asked=self._any_not_null(firsts),
             )
-            looked_up = Step(self._met(members), met, initial=initial, asks=(asks,))
+            looked_up = Step(self._met_values_name(members), met, initial=initial, asks=(asks,))
             if self.kept_for_finest:
                 steps.append(replace(looked_up, persist=True))
                 initial, new = self._of_sets(members, initial=True), self._of_sets(members, initial=False)
             else:
-                new = f"select * from {self._met(members)}\nwhere {self._better(members)}"
+                new = f"select * from {self._met_values_name(members)}\nwhere {self._is_earlier(members)}"
                 steps.extend(self._values_read_twice(members, initial))
                 steps.append(looked_up)
             # First occurrences that are new or earlier than the stored ones, together with these.
@@ -195,7 +195,7 @@ class SlicedStage(Partials, WindowSteps):
             f"select * from seen"
         )
 
-    def _better(self, members: DistinctSet) -> str:
+    def _is_earlier(self, members: DistinctSet) -> str:
         return " or ".join(
             f"{first} < {self._known(first)} or ({self._known(first)} is null and {first} is not null)"
             for first in self._firsts(members)
@@ -210,20 +210,22 @@ class SlicedStage(Partials, WindowSteps):
         branches = []
         # GROUPING SETS would shuffle all rows once for each set. Separate GROUP BYs read them where they are
         # distributed.
-        for keys, number in self._sets():
+        for keys, number in self._grouping_set_keys():
             listed = [key if key in keys else f"null as {key}" for key in self.group_keys]
             items = [*fixed, *listed, f"{number}L as {GROUPING_ID}"]
             if number == 0:
-                branches.append(f"select {', '.join([*items, *columns])}\nfrom {self._met(members)}")
+                branches.append(
+                    f"select {', '.join([*items, *columns])}\nfrom {self._met_values_name(members)}"
+                )
             else:
                 branches.append(
-                    f"select {', '.join([*items, *made])}\nfrom {self._met(members)}\n"
+                    f"select {', '.join([*items, *made])}\nfrom {self._met_values_name(members)}\n"
                     f"group by {', '.join([*fixed, *keys])}"
                 )
         united = self._unioned(branches)
-        return united if initial else f"select * from (\n{united}\n)\nwhere {self._better(members)}"
+        return united if initial else f"select * from (\n{united}\n)\nwhere {self._is_earlier(members)}"
 
-    def _sets(self) -> list[tuple[list[str], int]]:
+    def _grouping_set_keys(self) -> list[tuple[list[str], int]]:
         """Returns the keys and grouping_id() of each grouping set, the one with all keys first."""
         found = []
         for members in self.stage.grouping_sets or ():
@@ -232,7 +234,7 @@ class SlicedStage(Partials, WindowSteps):
             found.append(([quote(key.name) for key in self.stage.keys if key.name in members], number))
         return sorted(found, key=lambda each: each[1])
 
-    def _met(self, members: DistinctSet) -> str:
+    def _met_values_name(self, members: DistinctSet) -> str:
         return f"{self._part(members)}_met"
 
     def _values_of_rows(self, members: DistinctSet) -> str:
@@ -282,7 +284,7 @@ class SlicedStage(Partials, WindowSteps):
 
     def _occurrences(self, members: DistinctSet) -> str:
         """Returns the values in each slice."""
-        return self._seen(members, self.slice)
+        return self._distinct_inputs(members, self.slice)
 
     # -- compaction --------------------------------------------------------------------------------
 
@@ -292,7 +294,7 @@ class SlicedStage(Partials, WindowSteps):
         source = f"select * from state where {alive}"
         if self.first_occurrences:
             columns = [
-                c for c in [*self.slice, *self.keys, *map(quote, self._kept_columns())] if c != SLICE_END
+                c for c in [*self.slice, *self.keys, *map(quote, self._stored_columns())] if c != SLICE_END
             ]
             source = (
                 f"select {', '.join(columns)}, {self._emitted_slice(SLICE_END)} as {SLICE_END}\n"
@@ -361,7 +363,7 @@ class SlicedStage(Partials, WindowSteps):
     def _fixed_windows(self, clock: bool) -> str:
         """Returns tumble, hop and session windows: the merged slices of each window."""
         keys = [*self.window_keys, *self.keys]
-        columns = ", ".join([*self.keys, *map(quote, self._kept_columns())]) or "1 as one"
+        columns = ", ".join([*self.keys, *map(quote, self._stored_columns())]) or "1 as one"
         closing = self._closing(self.slices, columns, clock)
         plain = self._merged(f"(\n{closing}\n)", keys)
         if not self.stage.distinct_sets:
@@ -390,7 +392,7 @@ class SlicedStage(Partials, WindowSteps):
         for metric in metrics:
             flag = flags[members.place(metric.metric)]
             made += [f"{text} as {quote(name)}" for name, text in metric.make(flag).items()]
-        set_keys, by = self._of_kept_set([*self.window_keys, *values])
+        set_keys, by = self._stored_set_keys([*self.window_keys, *values])
         of_set = [*self.window_keys, *set_keys, *values]
         once = f"(\nselect {', '.join([*of_set, *seen])}\nfrom (\n{closing}\n)\n{by}\n)"
         counted = self._flagged(members, once, of_set)

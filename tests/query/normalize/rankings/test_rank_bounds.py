@@ -7,14 +7,14 @@ from random import Random
 import duckdb
 import pytest
 
-from dbt.adapters.spark_streaming.query.normalize.rankings.rank_bounds import Places, places_let_through
+from dbt.adapters.spark_streaming.query.normalize.rankings.rank_bounds import RankBounds, bounds_of_condition
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
 from tests.differential.duck import translated
 
 
-def places(condition: str) -> Places | None:
+def places(condition: str) -> RankBounds | None:
     where = parse(f"select 1 from t where {condition}").args["where"].this
-    return places_let_through(where).get(("", "rn"))
+    return bounds_of_condition(where).get(("", "rn"))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def places(condition: str) -> Places | None:
     ],
 )
 def test_places(condition: str, first: int | None, last: int) -> None:
-    assert places(condition) == Places(first, last)
+    assert places(condition) == RankBounds(first, last)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_no_places(condition: str) -> None:
 
 def test_columns_of_several_relations() -> None:
     where = parse("select 1 from r where not (R.rn > 3 or o.rn > 2 or x)").args["where"].this
-    assert places_let_through(where) == {("r", "rn"): Places(None, 3), ("o", "rn"): Places(None, 2)}
+    assert bounds_of_condition(where) == {("r", "rn"): RankBounds(None, 3), ("o", "rn"): RankBounds(None, 2)}
 
 
 def _number(chance: Random) -> str:

@@ -46,7 +46,7 @@ def test_a_key_that_is_computed_hides_no_column() -> None:
     inner = f"(select max(v) from {OTHER} as o where o.k = k)"
     select = parse(f"select upper(k) as k, count(*) as n, {inner} as m from {STREAM} group by upper(k), k")
     assert isinstance(select, exp.Select)
-    assert "SELECT UPPER(k) AS `__key_0`, k AS `k`, COUNT(*)" in sql(above_groups.lifted(select))
+    assert "SELECT UPPER(k) AS `__key_0`, k AS `k`, COUNT(*)" in sql(above_groups.select_over_groups(select))
 
 
 def test_rows_that_come_and_go_are_undone_or_counted_by_value() -> None:

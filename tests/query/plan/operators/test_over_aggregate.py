@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.errors import Unbounded
+from dbt.adapters.spark_streaming.query.errors import UnboundedStateError
 from dbt.adapters.spark_streaming.query.plan.dataflow import Dataflow
 from dbt.adapters.spark_streaming.query.plan.operators.over_aggregate import OverAggregate
 from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
@@ -80,12 +80,13 @@ def test_what_bounds_frames() -> None:
     assert over("range between interval 1 hour preceding and current row")
     assert over("rows 2 preceding", ("u",))
     with pytest.raises(
-        Unbounded, match=r"it keeps the last 2 rows for every value of u .* or constant_domains: \['u'\]"
+        UnboundedStateError,
+        match=r"it keeps the last 2 rows for every value of u .* or constant_domains: \['u'\]",
     ):
         over("rows 2 preceding")
     assert over("", ("u",))
     with pytest.raises(
-        Unbounded, match=r"it keeps totals for every value of u .* or constant_domains: \['u'\]"
+        UnboundedStateError, match=r"it keeps totals for every value of u .* or constant_domains: \['u'\]"
     ):
         over("", ())
 
@@ -137,5 +138,5 @@ def test_of_running_aggregates_one_row_of_a_partition_is_kept(items: tuple[str, 
     ],
 )
 def test_of_other_frames_from_the_beginning_all_rows_are(items: str) -> None:
-    with pytest.raises(Unbounded, match="it keeps every row that ever comes"):
+    with pytest.raises(UnboundedStateError, match="it keeps every row that ever comes"):
         flow(f"select k, ts, {items} from {STREAM}", None)

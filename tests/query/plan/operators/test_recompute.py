@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.errors import Unbounded
+from dbt.adapters.spark_streaming.query.errors import UnboundedStateError
 from dbt.adapters.spark_streaming.query.plan.operator import Operator
 from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
 from dbt.adapters.spark_streaming.query.plan.operators.join import Join
@@ -70,7 +70,7 @@ from tests.query.auctions import AUCTIONS, BEST, GROUPED_BIDS, A, B, auction_flo
 )
 def test_what_keeps_all_rows_needs_only_an_end(text: str, kinds: list[type[Operator]], sentence: str) -> None:
     """Flink's planner has these, too; of whole streams they are refused where nothing bounds what is kept."""
-    with pytest.raises(Unbounded) as refusal:
+    with pytest.raises(UnboundedStateError) as refusal:
         plan_query.plan(text, AUCTIONS)
     assert sentence in str(refusal.value)
     assert keeping(auction_flow(text)) == keeping(auction_flow(text, DAY)) == kinds
