@@ -24,7 +24,7 @@ def __getattr__(name: str) -> Any:
     made = AdapterPlugin(
         adapter=SparkStreamingAdapter,
         credentials=SparkStreamingCredentials,
-        # By name: whether mypy finds this package, which lies in macros/, differs from one install to the next.
+        # By name: whether mypy finds this package, which is under macros/, differs from one install to the next.
         include_path=importlib.import_module("dbt.include.spark_streaming").PACKAGE_PATH,
         # dbt would derive the name from the folder, which differs in an editable install.
         project_name="dbt_spark_streaming",

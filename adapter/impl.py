@@ -29,7 +29,7 @@ from dbt.adapters.spark_streaming.methods.operations import OperationMethods
 from dbt.adapters.spark_streaming.methods.python_models import run_python_model
 from dbt.adapters.spark_streaming.methods.rewrites import RewriteMethods
 from dbt.adapters.spark_streaming.methods.streams import StreamingMethods
-from dbt.adapters.spark_streaming.project import contract, name_clashes
+from dbt.adapters.spark_streaming.project import contract, materializations, name_clashes
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.sources import profile_connections
 from dbt.adapters.spark_streaming.sources import stream_source as declared_sources
@@ -309,10 +309,13 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """Registers the declared sources of dbt's manifest, instead of those of an earlier manifest.
 
         Raises:
-            DbtRuntimeError: a node has the name of a streaming model's state or changelog.
+            DbtRuntimeError: a model's materialization doesn't exist, or a node has the name of a streaming model's state
+                or changelog.
         """
         super().set_macro_resolver(macro_resolver)
-        name_clashes.check(getattr(macro_resolver, "nodes", {}).values())
+        nodes, macros = (getattr(macro_resolver, name, {}).values() for name in ("nodes", "macros"))
+        materializations.check(nodes, macros)
+        name_clashes.check(nodes)
         declared_sources.forget_all()
         lookup_source.forget_all()
         for source in getattr(macro_resolver, "sources", {}).values():

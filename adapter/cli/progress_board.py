@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime, timezone
 from typing import Any
 
 from rich.console import Console, Group
@@ -23,14 +25,20 @@ _WINDOW = 10.0
 class ProgressBoard:
     """Context manager that shows the progress of models while they run."""
 
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console()
+    def __init__(self, console: Console | None = None, as_json: bool = False, is_quiet: bool = False) -> None:
+        """
+        Args:
+            console: the terminal.
+            as_json: whether each line is a JSON object of the form of dbt's.
+            is_quiet: whether only problems are printed.
+        """
+        self._console, self._as_json, self._is_quiet = console or Console(), as_json, is_quiet
         self._last_printed: dict[str, Any] = {}
         """The micro-batch that was printed last, by model."""
         self._rates: dict[str, Rate] = {}
         self._live = (
             Live(console=self._console, auto_refresh=False, transient=False)
-            if self._console.is_terminal
+            if self._console.is_terminal and not as_json and not is_quiet
             else None
         )
 
@@ -53,6 +61,8 @@ class ProgressBoard:
             found: an entry per model as `status.collect` returns it, with ``is_new``: whether its metrics are from this
                 process.
         """
+        if self._is_quiet:
+            return
         now = time.monotonic()
         shown = []
         for entry in found:
@@ -73,8 +83,17 @@ class ProgressBoard:
         """Whether a table is shown, on a terminal."""
         return self._live is not None
 
+    def inform(self, line: str) -> None:
+        """Prints a line that isn't about a problem."""
+        if not self._is_quiet:
+            self.say(line)
+
     def say(self, line: str) -> None:
         """Prints a line, above the table if there is one."""
+        if self._as_json:
+            time_of_line = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
+            info = {"level": "info", "msg": line, "name": "DbtStream", "ts": time_of_line}
+            line = json.dumps({"data": {}, "info": info})
         with suppress(OSError, ValueError):
             self._console.print(line, soft_wrap=True, markup=False, highlight=False)
 
@@ -89,7 +108,7 @@ class ProgressBoard:
         self._last_printed[name] = step
         last = progress["last"]
         unreadable = in_progress(progress, "last")
-        self.say(
+        self.inform(
             f"{progress['time']} {name}: {counted(last['rows_in'], 'row')} in, {last['rows_out']:,} out, "
             f"{sum(last['seconds'].values()):.1f} s, watermark {progress['watermark'] or 'none yet'}"
             + (f", {unreadable}" if unreadable else "")

@@ -46,6 +46,9 @@ class DbtProject:
     profile: str | None
     target: str | None
     variables: str | None
+    threads: int | None = None
+    log_format: str | None = None
+    quiet: bool = False
 
     def compiled(self, name: str) -> Mapping[str, Any]:
         """Returns the compiled node of a streaming model.
@@ -309,12 +312,17 @@ class DbtProject:
             ("--profile", self.profile),
             ("--target", self.target),
             ("--vars", self.variables),
+            ("--threads", self.threads if command in ("run", "compile") else None),
         ):
             if value is not None:
                 options += [name, str(value)]
-        # Commands that only read the project leave target/ unchanged.
-        looking = ["--quiet", "--log-level", "none", "--no-write-json"] if quiet else []
-        return _runner(manifest, heard).invoke([*looking, command, *arguments, *options])
+        if quiet:
+            # Commands that only read the project leave target/ unchanged.
+            output = ["--quiet", "--log-level", "none", "--no-write-json"]
+        else:
+            output = ["--log-format", self.log_format] if self.log_format else []
+            output += ["--quiet"] if self.quiet else []
+        return _runner(manifest, heard).invoke([*output, command, *arguments, *options])
 
 
 def _depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:

@@ -13,25 +13,43 @@ from .project import DbtProject
 
 _DEFAULT = DbtProject(Path("."), None, None, None, None)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
-_OPTIONS = (
+_OPTIONS: tuple[tuple[str, str, Any, str | None, str], ...] = (
     (
         "--project-dir",
         "folder",
         _FOLDER,
-        "DBT_PROJECT_DIR",
+        "PROJECT_DIR",
         "The folder with dbt_project.yml. Default: this one.",
     ),
     (
         "--profiles-dir",
         "profiles",
         _FOLDER,
-        "DBT_PROFILES_DIR",
+        "PROFILES_DIR",
         "The folder with profiles.yml. Default: as dbt finds it.",
     ),
-    ("--profile", "profile", str, None, "The profile to use instead of the project's."),
-    ("--target", "target", str, None, "The target of the profile."),
+    ("--profile", "profile", str, "PROFILE", "The profile to use instead of the project's."),
+    ("--target", "target", str, "TARGET", "The target of the profile."),
     ("--vars", "variables", str, None, "dbt's --vars: a YAML mapping."),
+    (
+        "--threads",
+        "threads",
+        click.IntRange(min=1),
+        None,
+        "Models that are built at once. Default: as in the profile.",
+    ),
+    (
+        "--log-format",
+        "log_format",
+        click.Choice(("default", "text", "json", "debug")),
+        "LOG_FORMAT",
+        "How lines of a run are printed, as in dbt.",
+    ),
+    ("--quiet", "quiet", bool, "QUIET", "Print results and errors only."),
 )
+"""Each option, its field of `DbtProject`, its type, its environment variable without dbt's prefix, and its help."""
+_SHORT = {"--target": "-t", "--quiet": "-q"}
+_PREFIXES = ("DBT_ENGINE_", "DBT_")
 
 
 def _options(first: bool) -> Iterator[click.Option]:
@@ -43,13 +61,14 @@ def _options(first: bool) -> Iterator[click.Option]:
     for name, field, kind, variable, text in _OPTIONS:
 
         def note(context: click.Context, _: click.Parameter, value: Any, field: str = field) -> None:
-            if value is not None:
+            if value is not None and value is not False:
                 context.obj = replace(context.obj or _DEFAULT, **{field: value})
 
         yield click.Option(
-            [name, "-t"] if name == "--target" else [name],
+            [name, *([_SHORT[name]] if name in _SHORT else [])],
             type=kind,
-            envvar=variable if first else None,
+            is_flag=kind is bool,
+            envvar=[f"{prefix}{variable}" for prefix in _PREFIXES] if first and variable else None,
             expose_value=False,
             callback=note,
             help=text,

@@ -154,7 +154,7 @@ class Service:
         self._streams = {name: RunningModel(name, self._upstream(name)) for name in names}
         self._preparer = Preparer(self._prepare, names)
         streams = RunningModels(self._streams, self._preparer, environment.session, every)
-        self._board = ProgressBoard()
+        self._board = ProgressBoard(as_json=project.log_format == "json", is_quiet=project.quiet)
         self.supervisor = Supervisor(names, streams.run, policy, fail_fast, say=self._board.say)
         self._began = time.monotonic()
         self._publisher: Publisher = publisher(environment.storage)
@@ -182,7 +182,7 @@ class Service:
     def run(self, signals: Signals) -> bool:
         """Supervises the models until all have ended or a signal arrives. Returns whether none failed."""
         with self._board:
-            self._board.say(
+            self._board.inform(
                 f"Starting {counted(len(self._models), 'model')}: {', '.join(self._models)}. Ctrl-C stops them after the "
                 "micro-batches that they are in."
             )
@@ -206,7 +206,7 @@ class Service:
         signals.exit_code = 1 if failed else 0
         if end is not None:
             _print(without_secrets(end), sys.stderr)
-        _print(self._closing_line())
+        self._board.inform(self._closing_line())
         if end is not None or (signals and (self._is_abandoned or self._preparer.is_busy)):
             # Threads that are still busy would delay the exit, perhaps without end.
             end_now(signals.exit_code)
@@ -256,7 +256,7 @@ class Service:
                     max(0, stream.latest["total"][each] - before.get(each, 0))
                     for each in ("rows_in", "rows_out")
                 )
-                self._board.say(
+                self._board.inform(
                     f"{name}: {counted(rows_in, 'row')} in and {rows_out:,} out since it was started."
                 )
 
@@ -318,7 +318,7 @@ class Service:
         self._is_up = True
         said = f"{counted(len(up), 'model')} up: {', '.join(up)}." if up else "No model is up."
         rest = "; ".join(f"{each.name} is {each.state}" for each in others)
-        self._board.say(f"{said} {rest}." if rest else said)
+        self._board.inform(f"{said} {rest}." if rest else said)
 
     def _closing_line(self) -> str:
         models = self.supervisor.models

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from typing import Any
 
 from rich.console import Console
@@ -44,6 +45,25 @@ def test_a_line_per_micro_batch_where_nobody_looks() -> None:
     assert first.endswith(" views: 1 row in, 0 out, 0.5 s, watermark none yet")
     assert second.endswith(" views: 1,200 rows in, 0 out, 0.5 s, watermark none yet")
     assert end == "views: stopped"
+
+
+def test_lines_are_json_of_the_form_of_dbts_where_they_are_asked_for() -> None:
+    written = io.StringIO()
+    with ProgressBoard(Console(file=written, force_terminal=True, width=20), as_json=True) as board:
+        board.show([entry(1, 1200)])
+        board.say("views: [red]stopped")
+    first, end = map(json.loads, written.getvalue().splitlines())
+    assert "1,200 rows in" in first["info"]["msg"]
+    assert (end["info"]["msg"], end["info"]["level"]) == ("views: [red]stopped", "info")
+
+
+def test_only_problems_are_printed_by_a_quiet_run() -> None:
+    written = io.StringIO()
+    with ProgressBoard(Console(file=written, force_terminal=True), is_quiet=True) as board:
+        board.inform("1 model up")
+        board.show([entry(1, 1200)])
+        board.say("views: failed.")
+    assert written.getvalue() == "views: failed.\n"
 
 
 def test_what_was_done_before_is_no_news() -> None:
