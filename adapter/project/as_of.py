@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ..query.errors import QueryError
+from ..query.errors import EVENT_TIME_IN_YAML, QueryError
 from ..query.frontend.streams import Known
 from ..query.sql.dialect import DIALECT
 from ..util.quoting import is_path, quote_path, shown_time
@@ -44,7 +44,7 @@ def make(relation: str, time: object, key: object, known: Known | None) -> Versi
     found = Known() if known is None else known
     if found.event_time is None:
         raise QueryError(
-            f"as_of() over {relation}: nothing says from when a row is valid; give it dbt's config event_time."
+            f"as_of() over {relation}: nothing says from when a row is valid; give it {EVENT_TIME_IN_YAML}."
         )
     if is_path(found.event_time):
         raise QueryError(

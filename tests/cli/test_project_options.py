@@ -82,9 +82,12 @@ def test_the_environment_names_profile_target_and_output_as_for_dbt(
     prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[DbtProject] = []
-    monkeypatch.setattr(
-        "dbt.adapters.spark_streaming.cli.status.collect", lambda project, _: found.append(project) or []
-    )
+
+    def note(project: DbtProject, _: object) -> list[object]:
+        found.append(project)
+        return []
+
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect", note)
     values = {"PROFILE": "p", "TARGET": "prod", "LOG_FORMAT": "json", "QUIET": "1"}
     CliRunner().invoke(main, ["status"], env={f"{prefix}{name}": value for name, value in values.items()})
     (project,) = found

@@ -14,7 +14,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from ...util.quoting import is_path, path_of, quote_time, shown_time
-from ..errors import QueryError
+from ..errors import EVENT_TIME_IN_YAML, QueryError
 from ..frontend import hints
 from ..frontend.streams import Known
 from ..program import now
@@ -218,7 +218,7 @@ class _Marker:
             relation = next(relation for relation, _ in base if relation in self.untold)
             raise QueryError(
                 f"'{sql(node)}' compares a column of {relation} with the clock, which is the watermark where that column is "
-                "the event time, and nothing says which column is; give it dbt's config event_time."
+                f"the event time, and nothing says which column is; give it {EVENT_TIME_IN_YAML}."
             )
         relation, time = sorted(base & self.base, key=lambda each: each[1])[0]
         told = self.known.get(relation, Known()).event_time

@@ -13,7 +13,7 @@ from sqlglot.errors import SqlglotError
 from ...util.quoting import is_path
 from ..aggregates.types import find_ties
 from ..diagnostics import bounded_queries, column_names, flinks_words
-from ..errors import NotInStages, QueryError, UnboundedStateError, UnintendedQueryError
+from ..errors import EVENT_TIME_IN_YAML, NotInStages, QueryError, UnboundedStateError, UnintendedQueryError
 from ..frontend import hints, mini_batch
 from ..frontend.streams import Known, Streams
 from ..frontend.written_clauses import written_clauses
@@ -396,14 +396,14 @@ def _in_operators(
     unmeasured = [stream.relation for stream in inputs if stream.event_time is None]
     if unmeasured and any(isinstance(each, WindowClose) for each in flow.operators):
         raise QueryError(
-            f"Windows close by event time, and nothing says which column of {', '.join(unmeasured)} that is; give it dbt's "
-            "config event_time."
+            f"Windows close by event time, and nothing says which column of {', '.join(unmeasured)} that is; give it "
+            f"{EVENT_TIME_IN_YAML}."
         )
     is_measured = settings.ttl is not None or any(each.depends_on_watermark for each in flow.operators)
     if unmeasured and len(inputs) > 1 and is_measured:
         raise QueryError(
             f"The progress of {', '.join(unmeasured)} is unknown, since nothing says which column is its event time; "
-            "give it dbt's config event_time."
+            f"give it {EVENT_TIME_IN_YAML}."
         )
     lookups.check_operators(flow, outside)
     views = {table.view for table in outside}

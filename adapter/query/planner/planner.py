@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from sqlglot import exp
 
-from ..errors import QueryError, UnboundedStateError, UnintendedQueryError
+from ..errors import EVENT_TIME_IN_YAML, QueryError, UnboundedStateError, UnintendedQueryError
 from ..frontend import hints
 from ..frontend.streams import Known, Streams
 from ..plan import unbounded_state, untimed_rows
@@ -114,7 +114,7 @@ class TreePlanner(Planner):
         if self.ttl is not None and not any(times):
             raise QueryError(
                 "How long rows are kept is measured in event time, and no stream of this query says which column that is; "
-                "give one dbt's config event_time."
+                f"give one {EVENT_TIME_IN_YAML}."
             )
         key = root.relation.key if root.relation.changes else None
         flow = Dataflow(root, None if key is None else tuple(sorted(key)), operators)

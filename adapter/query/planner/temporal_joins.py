@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ..errors import QueryError, UnintendedQueryError
+from ..errors import EVENT_TIME_IN_YAML, QueryError, UnintendedQueryError
 from ..frontend import hints
 from ..frontend.hints import VersionsAsOf
 from ..normalize import as_of_joins
@@ -177,7 +177,7 @@ def _instead(alias: str, rows: Operator) -> str:
         return f"write as_of(…, '{alias}.{rows.relation.event_time or times[0]}')"
     if any(isinstance(each, Source) and each.relation.event_time for each in in_order(rows)):
         return "join the versions to the stream itself, and put its joins, windows or groups above that"
-    return "give the stream dbt's config event_time"
+    return f"give the stream {EVENT_TIME_IN_YAML}"
 
 
 def _times(relation: Relation) -> set[str]:

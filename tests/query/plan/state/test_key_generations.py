@@ -15,7 +15,7 @@ from tests.query.auctions import B
 
 def test_how_long_is_measured_in_event_time() -> None:
     with pytest.raises(
-        QueryError, match="no stream of this query says which column that is; give one dbt's config"
+        QueryError, match="no stream of this query says which column that is; give one its event_time in YAML"
     ):
         plan_of(f"select x, count(*) from {B} group by x", {}, DAY)
 
