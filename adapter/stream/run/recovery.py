@@ -306,9 +306,10 @@ def _row_key_problem(model: StreamModel, known: Signature, signature: Signature,
     if had == has:
         return None
     if anew and had is not None and has is not None:
-        before, after = _key_columns(had), _key_columns(has)
+        # A rebuild compares all rows of the table by these columns, whatever the query called what is in them.
+        before, after = _key_columns(had).keys(), _key_columns(has).keys()
         rebuilds_table = signature.tree is not None and signature.tree.rebuilds_table
-        if before == after or (rebuilds_table and after.items() <= before.items()):
+        if before == after or (rebuilds_table and after <= before):
             return None
     now, was = _key_in_words(has), _key_in_words(had)
     if now == was and had is not None and has is not None:

@@ -10,6 +10,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.state_signature import VERSION
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg.table import load
 from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore, undo
 from dbt.adapters.spark_streaming.stream.run.saving import save
@@ -123,6 +124,35 @@ def test_an_edit_makes_a_conflict_and_another_one_ends_it(
     s.add(THEN)
     s.run(APART)
     s.is_right(APART)
+
+
+@pytest.mark.thorough
+def test_a_key_is_what_is_in_it(spark: Any, storage_root: Path) -> None:
+    """Another alias is no other key, and where something else is under an alias all rows of the table are compared."""
+
+    def keyed(columns: str, shown: str = "x, y", by: str = "x, y") -> str:
+        rows = f"select {columns}, n from ({_GROUPS})"
+        return f"select {shown}, count(*) as c, sum(n) as n from ({rows}) group by {by}"
+
+    three, five = "minute(ts) % 3", "minute(ts) % 5"
+    first = keyed(f"{three} as x, {five} as y")
+    s = Model(spark, storage_root)
+    s.add(BEFORE)
+    s.run(first)
+    for text, rows in {
+        keyed(f"{three} as v, {five} as ts", "v as x, ts as y", "v, ts"): AFTER,
+        keyed(f"{three} as y, {five} as x"): THEN,
+        keyed(f"{three} + 1 as y, {five} as x"): [],
+    }.items():
+        s.run(text)
+        s.is_right(text)
+        if rows:
+            s.add(rows)
+            s.run(text)
+            s.is_right(text)
+    # The state is the same one, and rows of the table would have to be found by other columns.
+    with pytest.raises(StreamError, match=r"would be identified by x \(y\), y \(x\), and were by x, y"):
+        s.run(keyed(f"{three} + 1 as y, {five} as x", "y as x, x as y"))
 
 
 @pytest.mark.thorough

@@ -21,8 +21,9 @@ from dbt.adapters.spark_streaming.query.state_signature import (
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.progress.position import Position
-from dbt.adapters.spark_streaming.stream.run.recovery import StoredProgress, check, unfinished
+from dbt.adapters.spark_streaming.stream.run.recovery import StoredProgress, check, query_problem, unfinished
 from dbt.adapters.spark_streaming.stream.storage.checkpoint import Checkpoint
 
 MODEL = StreamModel("curves", "db.curves", "db.curves__state", Storage("/root", lambda: None), ())
@@ -461,6 +462,37 @@ def test_rows_of_the_table_that_are_found_as_they_were() -> None:
         check(MODEL, True, _row_key(GROUPS.format(items=items, by="b, a")), replace(GOING, signature=old))
     adds = _row_key(WINDOWS.format(items="window_end, item"), True, upsert=False)
     check(MODEL, True, adds, replace(GOING, signature=_signature("a")))
+
+
+def test_rows_of_the_table_that_a_rebuild_compares_all_together() -> None:
+    """A rebuild finds them by the columns of the key, whatever the query calls what is in them."""
+    groups = f"select a, b, count(*) as m from {expansion.expand_stream('raw.bid')} group by a, b"
+
+    def signed(items: str, names: tuple[str, str] = ("x", "y")) -> Signature:
+        one, two = names
+        rows = f"select {items}, m from ({groups})"
+        text = f"select {one} as k, {two} as n, count(*) as c from ({rows}) group by {one}, {two}"
+        made = generate.program(plan_query.plan(text, {"raw.bid": Known("ts")}, domains=("a", "b")))
+        assert made.upsert is not None and made.alike is not None
+        return replace(made.signature, row_key=made.upsert.row_key, fingerprints=made.alike())
+
+    had = signed("a as x, b as y")
+    for has in (
+        signed("a as v, b as x", ("v", "x")),
+        signed("a as y, b as x"),
+        signed("a as y, b as x", ("y", "x")),
+        signed("a + 1 as x, b as y"),
+    ):
+        found = evolution(had, has)
+        assert found.rebuilt and query_problem(MODEL, found, had, has) is None
+    has = signed("a as x, b as y", ("y", "x"))
+    found = evolution(had, has)
+    said = query_problem(MODEL, found, had, has)
+    assert (
+        not found.rebuilt
+        and said is not None
+        and "identified by k (y), n (x), and were by k (x), n (y)" in said
+    )
 
 
 @pytest.mark.parametrize("stateful", [True, False])
