@@ -21,6 +21,10 @@ _CLASS = re.compile(r"^(?:An error occurred while calling [\w.]+\.?\s*:?\s*)?(?:
 _POSITION = re.compile(r"; line \d+ pos \d+(?=;|\s*$)", re.M)
 """A place in the SQL that was generated from the author's."""
 
+_NO_TABLE = re.compile(
+    r"\[TABLE_OR_VIEW_NOT_FOUND\] The table or view (\S+) cannot be found\..*?(?=SQLSTATE|\Z)", re.S
+)
+
 _NOT_UNIQUE = (
     "The unique_key isn't unique: several rows of the query have the same key, and each would change the same row of "
     "the table. Add the columns in which they differ to unique_key, or keep one row per key in the query."
@@ -73,10 +77,22 @@ def _readable(problem: BaseException) -> str:
     message = (
         _POSITION.sub("", _CLASS.sub("", "\n".join(lines))).strip().rstrip(";") or type(problem).__name__
     )
+    message = _NO_TABLE.sub(_missing_table, message)
     causes = [cause.strip() for cause in _CAUSE.findall(whole)]
     if causes and causes[-1] not in message:
         message += f"\n{causes[-1]}"
     return message
+
+
+def _missing_table(found: re.Match[str]) -> str:
+    """Returns Spark's message about a table that isn't there with advice for an author of models."""
+    advice = "no CTE above has this name; a model is read by ref('…')"
+    if "`.`" in found[1]:
+        advice = (
+            "a model or seed has to be built first; a source whose rows are files or messages says so in its YAML: "
+            "config: {meta: {stream: {format: …, path: …}}}"
+        )
+    return f"[TABLE_OR_VIEW_NOT_FOUND] There is no table or view {found[1]}: {advice}. "
 
 
 def _java_message(problem: BaseException) -> str | None:

@@ -44,3 +44,21 @@ def test_a_position_in_generated_sql_is_left_out() -> None:
         )
     )
     assert found == "[UNRESOLVED_COLUMN] `amount` cannot be resolved. SQLSTATE: 42703"
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("`orders`", "no CTE above has this name"), ("`raw`.`orders`", "config: {meta: {stream:")],
+)
+def test_a_table_that_is_not_there_comes_with_what_it_may_be(name: str, advice: str) -> None:
+    found = readable(
+        Exception(
+            f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {name} cannot be found. Verify the spelling and correctness of "
+            "the schema and catalog.\nIf you did not qualify the name with a schema, verify the current_schema() output.\n"
+            "To tolerate the error on drop use DROP VIEW IF EXISTS or DROP TABLE IF EXISTS. "
+            "SQLSTATE: 42P01; line 1 pos 14;\n'Project"
+        )
+    )
+    assert found.startswith(f"[TABLE_OR_VIEW_NOT_FOUND] There is no table or view {name}: ")
+    assert advice in found
+    assert found.endswith(". SQLSTATE: 42P01")
