@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -232,13 +233,14 @@ class DbtProject:
                 "--resource-type",
                 "model",
                 "--output",
-                "path",
+                "json",
                 "--output-keys",
                 "unique_id",
                 manifest=manifest,
             )
-            wanted = set(listed)
-            nodes = {k: node for k, node in nodes.items() if node["original_file_path"] in wanted}
+            # Not by path: a package may have a model in a file of the same path.
+            wanted = {json.loads(line)["unique_id"] for line in listed}
+            nodes = {k: node for k, node in nodes.items() if k in wanted}
         depths = _depths({unique_id: node.depends_on_nodes for unique_id, node in manifest.nodes.items()})
         return sorted(nodes.values(), key=lambda node: (depths[node["unique_id"]], model_names.label(node)))
 

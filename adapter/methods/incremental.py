@@ -11,13 +11,14 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
 from ..util.lazy_import import LazyModule
+from ..util.nested_types import fields_of
 from ..util.quoting import find_name, quote, quote_path
 
 if TYPE_CHECKING:
     from dbt.adapters.base import BaseRelation
     from dbt.adapters.base.column import Column
 
-    from ..project import batch, stream_node, streaming
+    from ..project import batch, partitioning, stream_node, streaming
     from ..project.batch import Incremental
     from ..query.batch import replace_rows
     from ..query.windows import ranges
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from ..stream.progress import position
     from ..stream.sink import incremental_runs
 else:
-    batch, stream_node, streaming = map(
-        LazyModule, ("project.batch", "project.stream_node", "project.streaming")
+    batch, partitioning, stream_node, streaming = map(
+        LazyModule, ("project.batch", "project.partitioning", "project.stream_node", "project.streaming")
     )
     columns, incremental_runs, position = map(
         LazyModule,
@@ -298,15 +299,39 @@ class BatchMethods(metaclass=AdapterMeta):
         return list(found.values())
 
     @available.parse_none
-    def check_partitions(self, model: Mapping[str, Any], columns: Sequence[Column]) -> None:
-        """Raises unless a query has all columns of `partition_by`.
+    def check_partitions(
+        self, model: Mapping[str, Any], columns: Sequence[Column], table: BaseRelation | None
+    ) -> None:
+        """Raises unless a query has all columns of `partition_by`, and the table is partitioned by them.
+
+        Args:
+            model: the model.
+            columns: the columns that both the query and the table have.
+            table: its table, if it is one of Iceberg.
 
         Raises:
-            CompilationError: it lacks one, so that all its rows would be in one partition.
+            CompilationError: its rows would replace other partitions than the config says.
         """
         have = [column.name for column in columns]
+        partition_by = model["config"].get("partition_by")
         with streaming.sentences(), stream_node.errors_with_model_name(model):
-            batch.check_partitions(model["config"].get("partition_by"), have)
+            partitioning.check_partitions(partition_by, have)
+            if table is not None:
+                types = self._column_types(f"select * from {table.render()}.partitions limit 0")
+                fields = [name for name, _ in fields_of(types.get("partition", "")) or ()]
+                partitioning.check_partitioning(partition_by, fields)
+
+    @available.parse(lambda *arguments, **named: "")
+    def replace_all_sql(self, target: BaseRelation, source: BaseRelation, columns: Sequence[Column]) -> str:
+        """Returns the statement that replaces all rows of a table by those of a query.
+
+        Args:
+            target: the table.
+            source: the new rows.
+            columns: the columns that both have; the others are NULL.
+        """
+        has = self.get_columns_in_relation(target)  # type: ignore[attr-defined]
+        return replace_rows.replace_all(target.render(), source.render(), _types(has), list(_types(columns)))
 
 
 def _as_list(names: str | Sequence[str] | None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -20,7 +20,7 @@ from ..query.sql.intervals import DAY
 from ..query.windows import ranges
 from ..query.windows.ranges import TimeRange, WindowRange
 from ..util import event_time
-from ..util.quoting import find_name, literal, path_of, quote_time, time_name, unquote
+from ..util.quoting import literal, path_of, quote_time, time_name
 
 WINDOW_OVERWRITE, MICROBATCH = "window_overwrite", "microbatch"
 
@@ -101,32 +101,6 @@ def unknown_strategy(strategy: str) -> QueryError:
     return QueryError(
         f"incremental_strategy '{strategy}' is unknown. Built in are {listed}; one of your own needs a macro {macro}."
     )
-
-
-def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence[str]) -> None:
-    """Raises unless the rows have the columns that the table is partitioned by.
-
-    Args:
-        partition_by: the config: columns, and functions of one column, as in days(ts).
-        columns: columns of the rows.
-
-    Raises:
-        QueryError: a column is missing.
-    """
-    listed = [partition_by] if isinstance(partition_by, str) else partition_by or ()
-    for each in listed:
-        within = each.rpartition("(")[2].rpartition(")")[0] if "(" in each else each
-        # Skips a number, as in bucket(16, id). A name may be a field of a struct.
-        names = [name.strip() for name in within.split(",") if not name.strip().isdigit()]
-        known = [
-            find_name(part, columns) for name in (each, *names) for part in (name, name.partition(".")[0])
-        ]
-        if not any(known):
-            name = " and ".join(map(unquote, names))
-            raise QueryError(
-                f"partition_by names {name}, and the query has no such column, so the partitions that its rows "
-                f"replace are unknown; it has {', '.join(columns)}."
-            )
 
 
 def overwrite(

@@ -33,14 +33,20 @@
 
 {% macro spark_streaming__get_incremental_insert_overwrite_sql(arguments) %}
   {#- Partitions that have new rows, or the whole table where it has no partitions. -#}
+  {%- set target = arguments['target_relation'] -%}
+  {%- set is_iceberg = load_relation(this).is_iceberg -%}
+  {%- set columns = _shared_columns(arguments) -%}
+  {%- do adapter.check_partitions(model, columns, target if is_iceberg else none) -%}
+  {%- if is_iceberg and not config.get('partition_by') -%}
+    {#- Not INSERT OVERWRITE: the session may have the mode below from another model, and no rows would replace nothing. -#}
+    {{ return(adapter.replace_all_sql(target, arguments['temp_relation'], columns)) }}
+  {%- endif -%}
   {%- if config.get('partition_by') -%}
     {%- do run_query('set spark.sql.sources.partitionOverwriteMode = dynamic') -%}
   {%- endif -%}
-  {%- set columns = _shared_columns(arguments) -%}
-  {%- do adapter.check_partitions(model, columns) -%}
   {%- set listed = columns | map(attribute='quoted') | join(', ') -%}
-  insert overwrite {{ 'table' if not load_relation(this).is_iceberg }} {{ arguments['target_relation'] }}
-  {{ partition_cols(label="partition") if not load_relation(this).is_iceberg }}
+  insert overwrite {{ 'table' if not is_iceberg }} {{ target }}
+  {{ partition_cols(label="partition") if not is_iceberg }}
   ({{ listed }})
   select {{ listed }} from {{ arguments['temp_relation'] }}
 {% endmacro %}

@@ -1,10 +1,11 @@
-"""Which of dbt's results are errors."""
+"""Which models a selection means, and which of dbt's results are errors."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
-from dbt.adapters.spark_streaming.cli.project import has_failed
+from dbt.adapters.spark_streaming.cli.project import DbtProject, Selection, has_failed
 
 
 def test_what_went_well_is_not_told_as_an_error() -> None:
@@ -16,3 +17,20 @@ def test_what_went_well_is_not_told_as_an_error() -> None:
         SimpleNamespace(status="pass", message="spark_streaming.on-run-end.0 passed"),
     ]
     assert [entry.message for entry in entries if has_failed(entry)] == ["Model m: bad row"]
+
+
+def test_a_selection_is_of_no_other_packages_model_of_the_same_path(tmp_path: Path) -> None:
+    """What is selected may be reset."""
+    files = {"profiles.yml": "shop: {target: dev, outputs: {dev: {type: spark_streaming, schema: shop}}}\n"}
+    for name, folder in {"shop": ".", "other": "dbt_packages/other"}.items():
+        files[f"{folder}/dbt_project.yml"] = f"name: {name}\nprofile: shop\n"
+        files[f"{folder}/models/orders.sql"] = (
+            f"{{{{ config(materialized='streaming_table', schema='{name}') }}}} select 1 as a"
+        )
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    project = DbtProject(tmp_path, tmp_path, None, None, None)
+    for asked in ("shop.orders", "other.orders"):
+        found = project.streaming_models(Selection((asked,)))
+        assert [".".join(node["fqn"]) for node in found] == [asked]

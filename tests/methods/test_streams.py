@@ -6,11 +6,15 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 from jinja2 import Undefined
 
+from dbt.adapters.spark_streaming.methods import streams
 from dbt.adapters.spark_streaming.methods.streams import StreamingMethods
+from dbt.adapters.spark_streaming.service.health import RUNNING, Health
 
 
 class Adapter(StreamingMethods):
     """The methods alone."""
+
+    environment = None
 
 
 def test_a_window_macro_becomes_a_subquery() -> None:
@@ -33,3 +37,22 @@ def test_a_stream_is_a_relation_with_a_hint() -> None:
 def test_what_a_macro_was_not_given_is_missing(time: str, lengths: list[object], missing: str) -> None:
     with pytest.raises(DbtRuntimeError, match=missing):
         Adapter().expand_window("tumble", "shop.orders", time, lengths)
+
+
+@pytest.mark.parametrize(
+    ("config", "is_asked_for", "is_skipped"),
+    [({}, False, True), ({"on_running": "skip"}, True, False), ({"on_running": "fail"}, False, False)],
+)
+def test_a_model_that_a_service_runs_is_skipped_unless_its_author_or_the_run_wants_more(
+    monkeypatch: pytest.MonkeyPatch, config: dict[str, str], is_asked_for: bool, is_skipped: bool
+) -> None:
+    held = Health("m", RUNNING, 0.0, text="old", pid=4711, host="worker-1")
+    monkeypatch.setattr(streams.health, "running_elsewhere", lambda model: held)
+    monkeypatch.setattr(streams.stream_node, "model", lambda node, environment: None)
+    found = Adapter().kept_running(
+        {"name": "m", "config": config, "checksum": {"checksum": "new"}}, is_asked_for
+    )
+    said = None if found is None else str(found)
+    assert (said is not None) == is_skipped
+    if said is not None:
+        assert "skipped: process 4711 on worker-1" in said and "its text is another one by now" in said

@@ -309,13 +309,6 @@ def test_an_event_time_that_the_query_lacks() -> None:
     assert said == "config 'event_time' is 'when', and the query has no column of that name; it has at."
 
 
-def test_rows_have_the_columns_of_their_partitions() -> None:
-    for partition_by in ("day", ["days(ts)", "bucket(16, `id`)"], "truncate(4, Name)", "meta.at", None):
-        batch.check_partitions(partition_by, ["id", "day", "ts", "name", "meta"])
-    said = sentence(lambda: batch.check_partitions(["id", "hours(at)"], ["id", "day"]))
-    assert said.startswith("partition_by names at, and the query has no such column")
-
-
 # -- backfill, errors -----------------------------------------------------------------------------
 
 

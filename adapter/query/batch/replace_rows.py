@@ -8,7 +8,7 @@ rows to delete; the new rows match nothing and are inserted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ...util.quoting import quote
 
@@ -30,6 +30,26 @@ def replace_files(table: str, source: str, columns: Mapping[str, str], condition
     """
     names = ", ".join(quote(name) for name in columns)
     return f"insert into {table} replace where {condition}\nselect {names} from {source}"
+
+
+def replace_all(table: str, source: str, columns: Mapping[str, str], given: Collection[str]) -> str:
+    """Returns a statement that replaces all rows of a table by those of a query, also if it has none.
+
+    Args:
+        table: its name.
+        source: a relation, or a query in brackets.
+        columns: all columns of the table and their types, in order.
+        given: those that the query has; the others are NULL.
+
+    >>> print(replace_all("db.t", "rows", {"k": "int", "v": "string"}, ["k"]))
+    insert into db.t replace where true
+    select `k`, cast(null as string) as `v` from rows
+    """
+    listed = (
+        quote(name) if name in given else f"cast(null as {kind}) as {quote(name)}"
+        for name, kind in columns.items()
+    )
+    return f"insert into {table} replace where true\nselect {', '.join(listed)} from {source}"
 
 
 def replace_where(

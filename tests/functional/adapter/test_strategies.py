@@ -43,6 +43,9 @@ MODELS = {
     "whole_of_fewer.sql": model(
         FIRST, values("('D', 4)", columns="msg, id"), incremental_strategy="insert_overwrite"
     ),
+    # Its first line runs it after one that overwrites partitions, in the same session.
+    "whole_of_none.sql": "-- depends_on: {{ ref('partitions') }}\n"
+    + model(FIRST, f"select * from ({THEN}) where id > 9", incremental_strategy="insert_overwrite"),
     "own.sql": model(FIRST, THEN, incremental_strategy="newest_only"),
     "one_more_column.sql": model(
         FIRST,
@@ -65,6 +68,8 @@ BAD = {
         incremental_strategy="insert_overwrite",
         partition_by=["day"],
     ),
+    "other_partitions.sql": "{{ config(partition_by=(['day'] if var('again', false) else none)) }}"
+    + model(FIRST, THEN, incremental_strategy="insert_overwrite"),
     "no_key.sql": model(FIRST, THEN, incremental_strategy="delete+insert", unique_key="idd"),
 }
 
@@ -82,7 +87,7 @@ class TestStrategies:
     def messages(self, project: Any) -> dict[str, str]:
         """What the second of two runs says."""
         run_dbt(["run"])
-        results = run_dbt(["run"], expect_pass=False)
+        results = run_dbt(["run", "--vars", "again: true"], expect_pass=False)
         return {result.node.name: str(result.message) for result in results}
 
     def rows(self, project: Any, table: str) -> list[tuple[Any, ...]]:
@@ -118,6 +123,14 @@ class TestStrategies:
         assert set(map(tuple, found)) == {(5, 1, None), (3, 2, "c")}
         found = project.run_sql(f"select * from {project.test_schema}.whole_of_fewer", fetch="all")
         assert [tuple(row) for row in found] == [(4, None, "D")]
+
+    def test_no_rows_overwrite_the_whole_table(self, project: Any, messages: dict[str, str]) -> None:
+        assert self.rows(project, "whole_of_none") == []
+
+    def test_a_config_that_was_edited_since(self, project: Any, messages: dict[str, str]) -> None:
+        said = "Model other_partitions: config 'partition_by' is day, and the table is partitioned by nothing"
+        assert said in messages["other_partitions"]
+        assert self.rows(project, "other_partitions") == self.OLD
 
     def test_rows_that_say_no_partition(self, project: Any, messages: dict[str, str]) -> None:
         assert (
