@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..project import model_names
@@ -78,9 +78,9 @@ class DbtProject:
 
         manifest = self._dbt("parse")
         chosen = _model_named(name, manifest)
-        selected = model_names.selector(chosen)
+        selected, path = model_names.selector(chosen), model_names.path_selector(chosen)
         # Batch models upstream are not compiled: they may run introspective queries.
-        streams = [f"+{selected},config.materialized:{kind}" for kind in MATERIALIZATIONS]
+        streams = [f"+{path},config.materialized:{kind}" for kind in MATERIALIZATIONS]
         options = ("--no-populate-cache", "--no-introspect")
         result = self._dbt("compile", "--select", selected, *streams, *options, manifest=manifest)
         nodes = [entry.node.to_dict() for entry in result if entry.node.resource_type == "model"]
@@ -199,7 +199,7 @@ class DbtProject:
                 note(unique_id, str(result.status), str(result.message), problems.get(unique_id))
 
         outcome = self._invoke(
-            "run", ("--select", *map(_exactly, nodes), "--no-fail-fast"), manifest, quiet, heard
+            "run", ("--select", *map(model_names.selector, nodes), "--no-fail-fast"), manifest, quiet, heard
         )
         results = getattr(outcome.result, "results", None) or ()
         for entry in results:
@@ -340,11 +340,6 @@ def _depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
             found[name] = 1 + max((found.get(each, 0) for each in left[name]), default=0)
         left = {name: above for name, above in left.items() if name not in found}
     return found
-
-
-def _exactly(node: Mapping[str, Any]) -> str:
-    """Returns dbt's selector of exactly one model, even if a folder or a model of another package has its name."""
-    return f"fqn:{'.'.join(node['fqn'])},file:{PurePath(node['original_file_path']).name}"
 
 
 def has_failed(entry: Any) -> bool:

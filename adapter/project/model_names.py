@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 
@@ -43,5 +44,11 @@ def ambiguous(name: str, nodes: Sequence[Mapping[str, Any]]) -> str:
 
 
 def selector(node: Mapping[str, Any]) -> str:
-    """Returns the selector of exactly this model in dbt's commands, without other versions or packages."""
+    """Returns the selector of exactly this model in dbt's commands: no other version or package, and no model in a folder
+    of its name, which the model's path alone selects, too."""
+    return f"{path_selector(node)},file:{PurePath(node['original_file_path']).name}"
+
+
+def path_selector(node: Mapping[str, Any]) -> str:
+    """Returns dbt's selector of a model by its path, which also selects the models in a folder of its name."""
     return f"fqn:{'.'.join(map(str, node['fqn']))}"

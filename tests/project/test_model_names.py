@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.cli.project import DbtProject, ProjectError
+from dbt.adapters.spark_streaming.cli.project import DbtProject, ProjectError, Selection
 from dbt.adapters.spark_streaming.project import model_names
 
 
@@ -69,5 +70,22 @@ def test_ambiguous_names_list_the_candidates_and_their_tables(project: DbtProjec
             project.streaming_model(name)
 
 
-def test_selectors_are_of_one_model() -> None:
-    assert [model_names.selector(each) for each in NODES[:2]] == ["fqn:shop.m.v1", "fqn:shop.m.v2"]
+def test_selectors_are_of_one_model(tmp_path: Path) -> None:
+    """dbt's own selection also takes the models in a folder that is called as the model, and all versions."""
+    profile = {"type": "spark_streaming", "schema": "s", "storage_root": str(tmp_path / "root")}
+    text = "{{ config(materialized='streaming_table') }} select 1 as one"
+    versions = "models: [{name: m, latest_version: 2, versions: [{v: 1}, {v: 2}]}]"
+    files = {
+        "dbt_project.yml": "{name: shop, profile: p}",
+        "profiles.yml": json.dumps({"p": {"target": "dev", "outputs": {"dev": profile}}}),
+        "models/m.yml": versions,
+        **{f"models/{name}.sql": text for name in ("m_v1", "m_v2", "m/v1/x", "orders", "orders/z")},
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    read = DbtProject(tmp_path, tmp_path, None, None, None)
+    manifest = read.parsed()
+    for node in read.streaming_models(manifest=manifest):
+        found = read.streaming_models(Selection((model_names.selector(node),)), manifest)
+        assert [each["unique_id"] for each in found] == [node["unique_id"]]
