@@ -7,8 +7,9 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from ..sources.stream_source import DeclaredSource, sources_in, stream_source
-from ..stream.common.model import StreamModel, plain_path
+from ..sources.file_options import is_pattern, pattern_prefix
+from ..sources.stream_source import sources_in, stream_source
+from ..stream.common.model import StreamModel, StreamSource, plain_path
 from ..stream.sources.cleaned_files import cleaned_folders, cleaning
 from ..stream.storage.checkpoint import read_checkpoint
 
@@ -30,7 +31,12 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
             continue
         name = getattr(stream_source(source.relation), "name", source.relation)
         begins = f"Model {model.name}: its source {name} has the option cleanSource: {becomes}, so"
-        if others := _readers(source.location, node, graph):
+        own = [
+            f"its other source {each.name or each.relation}"
+            for each in model.sources
+            if each is not source and each.is_files and may_share_files(source, each)
+        ]
+        if others := own + _readers(source, node, graph):
             raise DbtRuntimeError(
                 f"{begins} files are removed once this model has read them, and {', '.join(others)} "
                 f"{'read' if len(others) > 1 else 'reads'} them too. Leave cleanSource out, or have one model read "
@@ -50,10 +56,10 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
             )
 
 
-def _readers(folder: str, node: Mapping[str, Any], graph: Any) -> list[str]:
-    """Names of the project's other models, snapshots and so on that read a folder, through any source."""
+def _readers(source: StreamSource, node: Mapping[str, Any], graph: Any) -> list[str]:
+    """Names of the project's other models, snapshots and so on that read files of a folder, through any source."""
     sources = (graph or {}).get("sources", {})
-    read = {name for name, each in sources.items() if _reads(str(each.get("relation_name")), folder)}
+    read = {name for name, each in sources.items() if _reads(str(each.get("relation_name")), source)}
     nodes = [
         each
         for each in (graph or {}).get("nodes", {}).values()
@@ -76,6 +82,37 @@ def _readers(folder: str, node: Mapping[str, Any], graph: Any) -> list[str]:
     return sorted(filter(None, found.values()))
 
 
-def _reads(relation: str, folder: str) -> bool:
-    found: list[DeclaredSource] = sources_in(relation)
-    return any(plain_path(each.options.get("path", "")) == plain_path(folder) for each in found)
+def _reads(relation: str, source: StreamSource) -> bool:
+    declared = (
+        StreamSource(each.relation, each.options["path"], each.format, options=each.options)
+        for each in sources_in(relation)
+        if each.is_files
+    )
+    return any(may_share_files(source, each) for each in declared)
+
+
+def may_share_files(one: StreamSource, other: StreamSource) -> bool:
+    """Returns whether two folders, or patterns of folders, may have a file in common.
+
+    >>> bids = StreamSource("bids", "/in/bids", "json")
+    >>> paths = ("file:///in/bids/", "/in/*", "/in/{asks,bids}", "/in/bids/*.json", "/in/bids/day=1", "/in", "/in/bids/x/*")
+    >>> [may_share_files(bids, StreamSource("other", path, "json")) for path in paths]
+    [True, True, True, True, True, False, False]
+    >>> may_share_files(bids, StreamSource("other", "/in", "json", options={"recursiveFileLookup": "true"}))
+    True
+    """
+    return _may_read(one, other) or _may_read(other, one)
+
+
+def _may_read(source: StreamSource, other: StreamSource) -> bool:
+    """Returns whether a source may read files below the path of another one. Spark reads a folder, its subfolders that
+    name partitions, and all subfolders if the source says so."""
+    above, below = plain_path(source.location), plain_path(other.location)
+    prefix = pattern_prefix(below)
+    if is_pattern(above):
+        return prefix.startswith(pattern_prefix(above))
+    if not f"{prefix}/".startswith(f"{above}/"):
+        return False
+    between = prefix[len(above) :]
+    folders = (between.rpartition("/")[0] if is_pattern(below) else between).split("/")
+    return source.option_is("recursiveFileLookup", "true") or all("=" in each for each in folders if each)

@@ -24,6 +24,15 @@ def is_pattern(path: str) -> bool:
     return _PATTERN.search(path) is not None
 
 
+def pattern_prefix(path: str) -> str:
+    """Returns a path up to its first pattern character.
+
+    >>> pattern_prefix("/in/day[12]/*.csv"), pattern_prefix("/in")
+    ('/in/day', '/in')
+    """
+    return _PATTERN.split(path, maxsplit=1)[0]
+
+
 def named_like_a_pattern(path: str) -> str:
     """Returns the message on a folder whose own name Spark interprets as a pattern, so that it would read other
     folders."""

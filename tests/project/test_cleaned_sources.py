@@ -84,6 +84,35 @@ def test_others_that_read_the_folder_are_named(
     assert problem(tmp_path, graph(m="source.bids", **others), cleanSource="off") is None
 
 
+@pytest.mark.parametrize(
+    ("path", "shared"),
+    [
+        ("/in/*", True),
+        ("/in/{bids,asks}/*.json", True),
+        ("/in/bids/day=1/hour=2", True),
+        ("/in/x/../bids", True),
+        ("/in/bids2", False),
+        ("/in/a*", False),
+        ("/in/bids/old", False),
+    ],
+)
+def test_folders_that_overlap_are_the_same_files(tmp_path: Path, path: str, shared: bool) -> None:
+    declared = stream_source.DeclaredSource("raw.over", relation("over"), "json", {"path": path})
+    stream_source.register(stream_source.at_project(declared, tmp_path))
+    others = graph(m="source.bids", other="source.over")
+    others["sources"]["source.over"] = {"relation_name": relation("over")}
+    assert (problem(tmp_path, others) is not None) is shared
+
+
+def test_two_sources_of_one_model(tmp_path: Path) -> None:
+    made = model(tmp_path)
+    more = StreamSource(relation("same"), "/in/bids", "json", name="raw.same")
+    with pytest.raises(DbtRuntimeError, match=r"its other source raw\.same reads them too"):
+        check_cleaned(
+            replace(made, sources=(*made.sources, more)), {"unique_id": "m"}, graph(m="source.bids"), False
+        )
+
+
 def plan(
     model: StreamModel, files: str = '{"path": "file:///in/bids/a", "timestamp": 1, "batchId": 0}'
 ) -> None:

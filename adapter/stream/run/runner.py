@@ -438,7 +438,9 @@ class RunningStream:
         return True
 
     def _check_tables(self, number: int) -> None:
-        """Raises if the columns of source tables or files have changed since the query started."""
+        """Raises if source tables or topics were recreated, or columns of tables or files have changed, since the query
+        started."""
+        note_topics(self._ordered, check_topics(self._session, self._ordered))
         storage, checkpoint = self.model.storage, self.model.checkpoint
         starts = read_offsets(storage, checkpoint, number - 1) if number else []
         try:

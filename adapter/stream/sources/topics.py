@@ -1,7 +1,7 @@
 """Checks that Kafka's topics are still those that a stream has read: a recreated topic has other messages.
 
 Offsets don't show that. A broker assigns each new topic an id (KIP-516). The checkpoint stores the ids with the
-offsets, and each query compares them when it starts.
+offsets, and each query compares them when it starts and before each micro-batch.
 """
 
 from __future__ import annotations

@@ -124,6 +124,23 @@ def test_a_table_that_others_build_anew(rows: Stream, change: Callable[[Stream],
     assert rows.rows() == before
 
 
+@pytest.mark.thorough
+def test_each_micro_batch_asks_for_topics(rows: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic that is made anew meanwhile may have as many messages already."""
+
+    def made_again(*arguments: Any) -> None:
+        raise StreamError("The topic was deleted and made again.")
+
+    with running(rows) as stream:
+        take(stream, 3)
+        before = rows.rows()
+        monkeypatch.setattr(runner, "check_topics", made_again)
+        rows.add((3000, "d", 1))
+        with pytest.raises(StreamError, match="made again"):
+            take(stream, 4)
+    assert rows.rows() == before
+
+
 def test_a_column_that_comes_while_it_runs(rows: Stream) -> None:
     """The rows that have it aren't taken in without it."""
     everything = planned("select * from (select /*+ STREAM */ * from events)")
