@@ -89,6 +89,8 @@ logger = AdapterLogger("Spark")
 
 FULL = CapabilitySupport(support=Support.Full)
 _BATCH = ("table", "incremental", "snapshot", "seed", "view")
+_TEST = "test"
+"""Materialization of a test, which has a relation if its failures are stored."""
 """Materializations of batch nodes, which may replace the table of a streaming model."""
 
 
@@ -231,7 +233,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     def _before(self, node: Any) -> Before | None:
         """Returns the existing table with the name of a batch node, or None if it has none or can't be inspected."""
         kind = node.config.get("materialized")
-        if kind not in _BATCH or not node.relation_name or self.environment.is_remote:
+        if kind not in (*_BATCH, _TEST) or not node.relation_name or self.environment.is_remote:
             return None
         replaces = kind in ("table", "view") or (
             kind in ("incremental", "seed") and self._is_full_refresh(node)
@@ -248,7 +250,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """Marks the table of a batch node as made by this package, and expires its old snapshots."""
         if context is None:
             return
-        name, table = config.model.name, None
+        name, table = context.model.name, None
         with _errors_as_warnings(
             f"Node {name}: its table is built, but can't be marked as made by this package, or the files of a stream of its "
             "name can't be removed ({}). Its old snapshots and files are kept until it is built with --full-refresh."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
@@ -28,6 +28,7 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
     """
     for source in model.sources:
         if (becomes := cleaning(source)) is None:
+            _check_not_cleaned(model, source, node, graph)
             continue
         name = getattr(stream_source(source.relation), "name", source.relation)
         begins = f"Model {model.name}: its source {name} has the option cleanSource: {becomes}, so"
@@ -36,7 +37,7 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
             for each in model.sources
             if each is not source and each.is_files and may_share_files(source, each)
         ]
-        if others := own + _readers(source, node, graph):
+        if others := own + _readers(_shared(source, graph), node, graph):
             raise DbtRuntimeError(
                 f"{begins} files are removed once this model has read them, and {', '.join(others)} "
                 f"{'read' if len(others) > 1 else 'reads'} them too. Leave cleanSource out, or have one model read "
@@ -56,10 +57,37 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
             )
 
 
-def _readers(source: StreamSource, node: Mapping[str, Any], graph: Any) -> list[str]:
-    """Names of the project's other models, snapshots and so on that read files of a folder, through any source."""
-    sources = (graph or {}).get("sources", {})
-    read = {name for name, each in sources.items() if _reads(str(each.get("relation_name")), source)}
+def _check_not_cleaned(model: StreamModel, source: StreamSource, node: Mapping[str, Any], graph: Any) -> None:
+    """Raises if the files of a folder are cleaned by another node, which reads them through another source."""
+    for unique_id, each in _shared(source, graph).items():
+        becomes = cleaning(each)
+        if becomes is not None and (others := _readers([unique_id], node, graph)):
+            raise DbtRuntimeError(
+                f"Model {model.name}: files of its source {source.name or source.relation} are removed once "
+                f"{', '.join(others)} has read them, by the option cleanSource: {becomes} of another source. Leave "
+                "cleanSource out there, or read that model."
+            )
+
+
+def _shared(source: StreamSource, graph: Any) -> dict[str, StreamSource]:
+    """Returns the sources in dbt's graph that may have a file in common with a folder, by unique id."""
+    return {
+        unique_id: found
+        for unique_id, each in (graph or {}).get("sources", {}).items()
+        for declared in sources_in(str(each.get("relation_name")))
+        if declared.is_files
+        for found in [
+            StreamSource(
+                declared.relation, declared.options["path"], declared.format, options=declared.options
+            )
+        ]
+        if source.is_files and may_share_files(source, found)
+    }
+
+
+def _readers(sources: Collection[str], node: Mapping[str, Any], graph: Any) -> list[str]:
+    """Names of the project's other models, snapshots and so on that read one of these sources."""
+    read = {*sources}
     nodes = [
         each
         for each in (graph or {}).get("nodes", {}).values()
@@ -80,15 +108,6 @@ def _readers(source: StreamSource, node: Mapping[str, Any], graph: Any) -> list[
                 read.add(each["unique_id"])
     found.pop(node["unique_id"], None)
     return sorted(filter(None, found.values()))
-
-
-def _reads(relation: str, source: StreamSource) -> bool:
-    declared = (
-        StreamSource(each.relation, each.options["path"], each.format, options=each.options)
-        for each in sources_in(relation)
-        if each.is_files
-    )
-    return any(may_share_files(source, each) for each in declared)
 
 
 def may_share_files(one: StreamSource, other: StreamSource) -> bool:

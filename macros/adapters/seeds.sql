@@ -19,7 +19,8 @@
     {%- if not full_refresh and _seed_table_stays(model, agate_table) -%}
         {{ return('') }}
     {%- endif -%}
-    {{ return(spark__reset_csv_table(model, full_refresh, old_relation, agate_table)) }}
+    {%- do adapter.drop_replaced(old_relation) -%}
+    {{ return(create_csv_table(model, agate_table)) }}
 {% endmacro %}
 
 

@@ -104,6 +104,20 @@ def test_folders_that_overlap_are_the_same_files(tmp_path: Path, path: str, shar
     assert (problem(tmp_path, others) is not None) is shared
 
 
+def test_nor_may_another_model_clean_what_this_one_reads(tmp_path: Path) -> None:
+    cleans = stream_source.DeclaredSource(
+        "raw.over", relation("over"), "json", {"path": "/in/*", "cleanSource": "delete"}
+    )
+    stream_source.register(cleans)
+    nodes = graph(m="source.bids", other="source.over")
+    assert problem(tmp_path, nodes, maxFilesPerTrigger="1") is None
+    nodes["sources"]["source.over"] = {"relation_name": relation("over")}
+    said = problem(tmp_path, nodes, maxFilesPerTrigger="1")
+    assert said is not None and "are removed once other has read them" in said
+    del nodes["nodes"]["other"]
+    assert problem(tmp_path, nodes, maxFilesPerTrigger="1") is None, "nobody reads it"
+
+
 def test_two_sources_of_one_model(tmp_path: Path) -> None:
     made = model(tmp_path)
     more = StreamSource(relation("same"), "/in/bids", "json", name="raw.same")

@@ -30,6 +30,14 @@ class TestBatchModels:
             "kept.sql": BATCH.format(kind="table"),
         }
 
+    @pytest.fixture(scope="class")
+    def seeds(self) -> dict[str, str]:
+        return {"cities.csv": "id,name\n1,Berlin\n"}
+
+    @pytest.fixture(scope="class")
+    def tests(self) -> dict[str, str]:
+        return {"bad.sql": "select id from range(10)"}
+
     @pytest.fixture
     def soon(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(replaced_tables, "MAX_SNAPSHOT_AGE", 0)
@@ -56,6 +64,14 @@ class TestBatchModels:
         assert len(files_of(spark, f"{schema}.kept")) > spark.table(f"{schema}.kept.files").count(), (
             "a branch has its files: they stay on the disk"
         )
+
+    @pytest.mark.thorough
+    def test_copies_of_seeds_and_of_failures_go(self, project: Any, spark: Any, soon: None) -> None:
+        for _ in range(3):
+            run_dbt(["seed", "--full-refresh"])
+            run_dbt(["test", "--store-failures"], expect_pass=False)
+        for name in (f"{project.test_schema}.cities", f"{project.test_schema}_dbt_test__audit.bad"):
+            assert len(files_of(spark, name)) == spark.table(f"{name}.files").count() > 0
 
     def test_files_of_others_stay(self, project: Any, spark: Any, tmp_path: Path, soon: None) -> None:
         """A table may have been given files that lie elsewhere."""
