@@ -568,14 +568,14 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """Returns a value as a SQL string literal."""
         return text_literal(value)
 
-    @available.parse_list
-    def contract_conditions(self, model: Mapping[str, Any]) -> list[str]:
-        """Returns SQL conditions that raise an error for a row that violates a constraint of the model's contract."""
+    @available.parse(lambda *arguments, **named: "")
+    def contract_cases(self, model: Mapping[str, Any]) -> str:
+        """Returns branches of a CASE that raise an error for a row that violates a constraint of the model's contract."""
         said = f", says the contract of {model['name']}."
-        return [
-            f"if({each.broken}, raise_error({text_literal(each.says + said)}), true)"
+        return " ".join(
+            f"when {each.broken} then raise_error({text_literal(each.says + said)})"
             for each in contract.constraints(model)
-        ]
+        )
 
     # --- seeds -----------------------------------------------------------------------------------
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.spark_streaming.environment.orc_types import ORC, other_type
 from dbt.adapters.spark_streaming.environment.spark_errors import readable
 from dbt.adapters.spark_streaming.sources.file_options import (
     is_pattern,
@@ -102,6 +104,8 @@ def _create(session: Any, source: DeclaredSource) -> None:
     records = records_of(session, source)
     if records is None or not (records.differs or source.format == KAFKA):
         _create_unless_same(session, source, "table", partial(create_table, source))
+        if source.format == ORC:
+            _check_types(session, source)
         return
     raw = replace(source, relation=f"{source.relation.removesuffix('`')}__records`")
     if source.format != KAFKA:
@@ -116,6 +120,18 @@ def _create(session: Any, source: DeclaredSource) -> None:
         records = replace(records, fields=[*records.fields, *more], folders=[*folders])
     _create_unless_same(session, raw, "table", partial(create_table, raw))
     _create_unless_same(session, source, "view", partial(create_view, source, raw.relation, records))
+
+
+def _check_types(session: Any, source: DeclaredSource) -> None:
+    """Raises if a file of ORC has a column of another type, whose values Spark would convert."""
+    options = {key: value for key, value in source.options.items() if key != "path"}
+
+    def read(files: Sequence[str], merge: str) -> Any:
+        return session.read.format(ORC).options(**{**options, "mergeSchema": merge}).load([*files])
+
+    files = [unquote(file) for file in read([source.options["path"]], "false").inputFiles()]
+    if (text := other_type(read, files, session.table(source.relation).schema)) is not None:
+        raise DbtRuntimeError(f"Source {source.name}: {text}.")
 
 
 def _create_unless_same(

@@ -45,4 +45,5 @@ def _not_null_constraint(name: str, reserved: bool = False) -> Constraint:
 def _check_constraint(constraint: Mapping[str, Any]) -> Constraint:
     name = f"{constraint['name']} " if constraint.get("name") else ""
     expression = constraint["expression"]
-    return Constraint(f"not ({expression})", f"Constraint {name}is broken: {expression}")
+    # The expression may end with a comment.
+    return Constraint(f"not ({expression}\n)", f"Constraint {name}is broken: {expression}")

@@ -1,4 +1,4 @@
-"""Rejects nodes whose table is also a state, changelog or temporary table of a model. Runs when the project is
+"""Rejects nodes whose table is also the state or the changelog of a model. Runs when the project is
 parsed."""
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from ..stream.common.identifiers import joined, parts
 from ..stream.common.model import STATE
 from .stream_config import MATERIALIZATIONS
 
-_TEMPORARY = "__dbt_tmp"
-_KEPT: Mapping[str, str] = {STATE: "state", CHANGES: "changelog", _TEMPORARY: "new rows of a run"}
+_KEPT: Mapping[str, str] = {STATE: "state", CHANGES: "changelog"}
 
 
 def check(nodes: Iterable[Any]) -> None:
-    """Raises if a node's table is also the state, the changelog or the temporary table of a model.
+    """Raises if a node's table is also the state or the changelog of a model.
 
     Args:
         nodes: dbt's nodes, of all kinds.
@@ -40,11 +39,8 @@ def check(nodes: Iterable[Any]) -> None:
 
 def _suffixes(node: Any) -> Iterator[str]:
     """Suffixes of the tables that a node has in addition to its own."""
-    materialized = node.config.materialized
-    if materialized in MATERIALIZATIONS:
+    if node.config.materialized in MATERIALIZATIONS:
         yield from (STATE, CHANGES)
-    elif materialized == "incremental" and getattr(node, "language", None) == "python":
-        yield _TEMPORARY
 
 
 def _name(node: Any) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
-"""Formats Spark's types as DDL."""
+"""Formats Spark's types as DDL, and compares simple ones."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .quoting import is_plain, quote
@@ -34,3 +36,37 @@ def type_text(type_: DataType) -> str:
 def quoted_as_needed(name: str) -> str:
     """Returns a name, quoted if SQL needs it."""
     return name if is_plain(name) else quote(name)
+
+
+_WIDER: Mapping[str, tuple[str, ...]] = {
+    "tinyint": ("smallint", "int", "bigint", "float", "double"),
+    "smallint": ("int", "bigint", "float", "double"),
+    "int": ("bigint", "double"),
+    "float": ("double",),
+}
+_TEXT = re.compile(r"(char|varchar)\(\d+\)|string collate .*")
+
+
+def simple_fits(kind: str, known: str) -> bool:
+    """Returns whether a column of one simple type can hold each value of another, different one without a conversion.
+
+    >>> simple_fits("int", "bigint"), simple_fits("decimal(10,2)", "decimal(11,3)"), simple_fits("int", "string")
+    (True, True, False)
+    """
+    if kind in _WIDER:
+        return known in _WIDER[kind]
+    digits, others = digits_of(kind), digits_of(known)
+    if digits is not None and others is not None:
+        return enough_digits(digits, others)
+    return _TEXT.match(kind) is not None and known == "string"
+
+
+def digits_of(kind: str) -> tuple[int, int] | None:
+    """Returns precision and scale of a DECIMAL; None for other types."""
+    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def enough_digits(digits: tuple[int, int], others: tuple[int, int]) -> bool:
+    """Returns whether a column of some precision and scale (`others`) holds values of another precision and scale."""
+    return digits[0] - digits[1] <= others[0] - others[1] and digits[1] <= others[1]

@@ -4,26 +4,22 @@
     and the table stays as it was.
 #}
 
-{% macro spark_streaming__get_select_subquery(sql) %}
-    select {{ adapter.dispatch('get_column_names', 'dbt')() }}
-    from (
-        {{ sql }}
-    ) as model_subq
-    {{- _where_contract_holds() }}
-{%- endmacro %}
-
-
 {% macro _where_contract_holds() %}
-    {%- for condition in adapter.contract_conditions(model) %}
-    {{ 'where' if loop.first else 'and' }} {{ condition }}
-    {%- endfor %}
+    {%- set cases = adapter.contract_cases(model) -%}
+    {{ 'where case ' ~ cases ~ ' else true end' if cases }}
 {%- endmacro %}
 
 
 {% macro spark_streaming__get_column_names() %}
-    {#- As dbt's own, but a name that needs quotes has them, whatever a column says of `quote`. -#}
+    {#-
+        The select list around a query with a contract. As dbt's own, but a name that needs quotes has them, whatever a
+        column says of `quote`, and the first column is there if the row keeps the contract. Spark moves a WHERE below
+        joins and HAVING, where it would be asked of rows that the query drops.
+    -#}
     {%- for name, column in model['columns'].items() -%}
-        {{ adapter.quote_name(name, column.get('quote') or false) }}{{ ', ' if not loop.last }}
+        {%- set quoted = adapter.quote_name(name, column.get('quote') or false) -%}
+        {%- set cases = adapter.contract_cases(model) if loop.first else '' -%}
+        {{ 'case ' ~ cases ~ ' else ' ~ quoted ~ ' end as ' if cases }}{{ quoted }}{{ ', ' if not loop.last }}
     {%- endfor -%}
 {% endmacro %}
 

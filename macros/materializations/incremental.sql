@@ -86,7 +86,7 @@
 {% macro _incremental_rows_relation(language) -%}
   {#- Batches that run at once have one each. -#}
   {%- set suffix = '__dbt_tmp' ~ ('_' ~ model['batch']['id'] if model.get('batch') else '') -%}
-  {#- Python's rows are a table, as in dbt-spark. -#}
+  {#- Python's rows are a table, as in dbt-spark. It is replaced and dropped, so it has a name that nobody gives. -#}
   {{ return(make_temp_relation(this, suffix) if language == 'sql'
-      else this.incorporate(path={'identifier': this.identifier ~ suffix})) }}
+      else this.incorporate(path={'identifier': this.identifier ~ suffix ~ '_' ~ local_md5(this | string)})) }}
 {%- endmacro %}

@@ -63,12 +63,8 @@ def test_taken(other: Any) -> None:
     name_clashes.check([other, HIST])
 
 
-def test_by_alias_and_of_python() -> None:
+def test_by_alias() -> None:
     aliased = node("history", "cumulate", "shop.hist")
     with pytest.raises(DbtRuntimeError, match=r"Model history keeps its changelog in shop\.hist__changes"):
         name_clashes.check([aliased, node("hist__changes", "table")])
-    python = node("rows", "incremental", language="python")
-    with pytest.raises(DbtRuntimeError, match=r"keeps its new rows of a run in shop\.rows__dbt_tmp"):
-        name_clashes.check([python, node("rows__dbt_tmp", "table")])
-    name_clashes.check([node("rows", "incremental", language="sql"), node("rows__dbt_tmp", "table")])
     name_clashes.check([node("hist", "table"), node("hist__state", "table")])

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ...query.program import BATCH_ID, CHANGE_TYPE, Program
 from ...util.metadata_columns import reserved_name
 from ...util.nested_types import fields_of, parts_of
+from ...util.types import digits_of, enough_digits, simple_fits
 from ..common.errors import StreamError, collation_message
 from ..common.model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
 
@@ -177,7 +178,7 @@ def fits(kind: str, known: str) -> bool:
     >>> fits("struct<a:int,b:map<int,float>>", "struct<a:bigint,b:map<int,double>>")
     True
     """
-    return _every_part(kind, known, _fits)
+    return _every_part(kind, known, simple_fits)
 
 
 def is_rounded(kind: str, known: str) -> bool:
@@ -192,7 +193,9 @@ def is_rounded(kind: str, known: str) -> bool:
     >>> is_rounded("array<bigint>", "array<int>"), is_rounded("struct<a:int,b:int>", "struct<a:int,b:decimal(10,0)>")
     (True, False)
     """
-    return not _every_part(kind, known, lambda one, other: _fits(one, other) or _fits_in_digits(one, other))
+    return not _every_part(
+        kind, known, lambda one, other: simple_fits(one, other) or _fits_in_digits(one, other)
+    )
 
 
 def _every_part(kind: str, known: str, holds: Callable[[str, str], bool]) -> bool:
@@ -205,27 +208,12 @@ def _every_part(kind: str, known: str, holds: Callable[[str, str], bool]) -> boo
     return holds(kind, known)
 
 
-def _fits(kind: str, known: str) -> bool:
-    """Applies the rule of `fits` to two plain types."""
-    if kind in _WIDER:
-        return known in _WIDER[kind]
-    digits, others = _digits(kind), _digits(known)
-    if digits is not None and others is not None:
-        return _enough_digits(digits, others)
-    return _TEXT.match(kind) is not None and known == "string"
-
-
 def _fits_in_digits(kind: str, known: str) -> bool:
     """Returns whether a column holds each value of another type, where each of the two is an integer or a decimal."""
-    digits = (_MOST_DIGITS[kind], 0) if kind in _MOST_DIGITS else _digits(kind)
+    digits = (_MOST_DIGITS[kind], 0) if kind in _MOST_DIGITS else digits_of(kind)
     # The largest INT has ten digits, but not every number of ten digits is an INT.
-    others = (_MOST_DIGITS[known] - 1, 0) if known in _MOST_DIGITS else _digits(known)
-    return digits is not None and others is not None and _enough_digits(digits, others)
-
-
-def _enough_digits(digits: tuple[int, int], others: tuple[int, int]) -> bool:
-    """Compares precision and scale of a value's type with those of a column."""
-    return digits[0] - digits[1] <= others[0] - others[1] and digits[1] <= others[1]
+    others = (_MOST_DIGITS[known] - 1, 0) if known in _MOST_DIGITS else digits_of(known)
+    return digits is not None and others is not None and enough_digits(digits, others)
 
 
 class Wider(NamedTuple):
@@ -262,7 +250,7 @@ def is_promotion(was: str, wanted: str) -> bool:
     >>> is_promotion("decimal(5,2)", "decimal(9,3)"), is_promotion("bigint", "int")
     (False, False)
     """
-    digits, wants = _digits(was), _digits(wanted)
+    digits, wants = digits_of(was), digits_of(wanted)
     if digits is not None and wants is not None:
         return digits[1] == wants[1] and digits[0] < wants[0]
     return (was, wanted) in _PROMOTED
@@ -318,17 +306,10 @@ def _wider_struct(
     return None if left else found | Widening(fields={path: tuple(more)} if more else {})
 
 
-_WIDER: Mapping[str, tuple[str, ...]] = {
-    "tinyint": ("smallint", "int", "bigint", "float", "double"),
-    "smallint": ("int", "bigint", "float", "double"),
-    "int": ("bigint", "double"),
-    "float": ("double",),
-}
 _PROMOTED = frozenset({("int", "bigint"), ("float", "double")})
 _MOST_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 """Digits of the largest number of each integer type."""
 _COLLATION = re.compile(r"\bstring collate ", re.IGNORECASE)
-_TEXT = re.compile(r"(char|varchar)\(\d+\)|string collate .*")
 
 
 def _parts(kind: str) -> dict[str, str]:
@@ -339,11 +320,6 @@ def _parts(kind: str) -> dict[str, str]:
     """
     found = parts_of(kind)
     return {kind: kind} if found is None else {f"{found[0]} {name}": each for name, each in found[1]}
-
-
-def _digits(kind: str) -> tuple[int, int] | None:
-    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
-    return (int(found[1]), int(found[2])) if found else None
 
 
 def check_same(model: StreamModel, of_query: Sequence[str], of_table: Sequence[str]) -> None:

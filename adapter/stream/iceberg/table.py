@@ -503,6 +503,8 @@ class IcebergTable:
     def orphans(self, spark: SparkSession, before: int, remove: bool) -> list[str]:
         """Returns the orphan files in the table's folder, which are in no snapshot, such as those of a killed process.
 
+        Files elsewhere, or with names that Iceberg doesn't give, are left out: somebody else put them there.
+
         Args:
             spark: a session.
             before: milliseconds since 1970. Later files are left out, as a commit in progress may need them.
@@ -519,13 +521,11 @@ class IcebergTable:
         if self._can_list_files and not self._uses_hadoop:
             # Hadoop may have no file system for the table's location.
             action = action.usePrefixListing(True)
-        if not remove:
-            action = action.deleteWith(_empty_consumer(java))
-        files = action.execute().orphanFileLocations().iterator()
-        found = []
-        while files.hasNext():
-            found.append(str(files.next()))
-        return sorted(found)
+        files = action.deleteWith(_empty_consumer(java)).execute().orphanFileLocations().iterator()
+        found = sorted(file for file in map(str, each_of(files)) if _is_icebergs(file, self.folder))
+        if remove:
+            self._delete_files(found)
+        return found
 
     def _check_folder(self, spark: SparkSession) -> None:
         """Raises if the table's folder has metadata of another table.
@@ -589,15 +589,17 @@ class IcebergTable:
         files = java.java.util.ArrayList()
         update = self._table.expireSnapshots().expireOlderThan(before).retainLast(at_least)
         update.deleteWith(_collecting_consumer(java, files)).commit()
-        own = java.java.util.ArrayList()
-        for file in each_of(files.iterator()):
-            if self._is_in_folder(str(file)):
-                own.add(file)
-        io = self._table.io()
+        self._delete_files([file for file in map(str, each_of(files.iterator())) if self._is_in_folder(file)])
+
+    def _delete_files(self, files: Iterable[str]) -> None:
+        java, io = jvm(self._spark), self._table.io()
         if java.java.lang.Class.forName("org.apache.iceberg.io.SupportsBulkOperations").isInstance(io):
-            io.deleteFiles(own)
+            listed = java.java.util.ArrayList()
+            for file in files:
+                listed.add(file)
+            io.deleteFiles(listed)
             return
-        for file in each_of(own.iterator()):
+        for file in files:
             io.deleteFile(file)
 
     def _is_in_folder(self, file: str) -> bool:
@@ -762,6 +764,21 @@ def starting_snapshot(lineage: Iterable[Snapshot]) -> tuple[int, Snapshot] | Non
         if each.operation not in (APPEND, REPLACE):
             break
     return None
+
+
+_UUID = "-".join(f"[0-9a-f]{{{digits}}}" for digits in (8, 4, 4, 4, 12))
+_ICEBERGS = re.compile(rf"/(?:metadata/[^/]*{_UUID}[^/]*|data/(?:.*/)?\d+-\d+-{_UUID}-[^/]*)")
+
+
+def _is_icebergs(file: str, folder: str) -> bool:
+    """Returns whether Iceberg names files of a table like this one.
+
+    >>> data = "data/day=1/00000-4-0f8fad5b-d9cb-469f-a165-70867728950e-0-00001.parquet"
+    >>> [_is_icebergs(f"file:/in/t/{name}", "file:///in/t") for name in (data, data[5:], f"sub/{data}", "data/mine.csv")]
+    [True, False, False, False]
+    """
+    begins, path = plain_path(folder), plain_path(file)
+    return path.startswith(begins) and _ICEBERGS.fullmatch(path[len(begins) :]) is not None
 
 
 def _empty_consumer(java: Any) -> Any:

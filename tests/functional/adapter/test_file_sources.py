@@ -32,6 +32,10 @@ sources:
             stream:
               format: json
               path: data/shops
+      - name: counted
+        config:
+          meta:
+            stream: {format: orc, path: data/counted, schema: {id: int, cents: bigint}}
       - name: gone
         config:
           meta:
@@ -72,6 +76,7 @@ class TestFileSources:
             "bids.sql": "{{ config(materialized='view') }}\nselect * from {{ source('raw', 'bid') }}",
             "of_view.sql": "{{ config(materialized='table') }}\nselect max(price) m from {{ ref('bids') }}",
             "shops.sql": "{{ config(materialized='table') }}\nselect * from {{ source('raw', 'shop') }} order by id",
+            "counted.sql": "select cents from {{ source('raw', 'counted') }}",
             "gone.sql": "select * from {{ source('raw', 'gone') }}",
             "topic.sql": "{{ config(materialized='streaming_table') }} select * from {{ stream(source('raw', 'topic')) }}",
             "python_total.py": (
@@ -136,6 +141,18 @@ class TestFileSources:
         finally:
             (folder / "x.parquet").unlink()
             folder.rmdir()
+
+    def test_a_file_of_orc_with_another_type_is_named(self, project: Any, spark: Any) -> None:
+        """Spark would make NULL of its values."""
+        folder = Path(project.project_root) / "data" / "counted"
+        spark.sql("select 1S as id, 5 as Cents").write.orc(str(folder / "day=a b%20"))
+        run_dbt(["run", "--select", "counted"])
+        assert self.rows(project, "counted") == [(5,)]
+        spark.sql("select 1 as id, 'a lot' as cents").write.orc(str(folder / "day=1"))
+        results = run_dbt(["run", "--select", "counted"], expect_pass=False)
+        message = results.results[0].message
+        assert "Source raw.counted: the file " in message and "/day=1/" in message
+        assert "has the column cents as STRING, and it is to be read as BIGINT" in message
 
     def test_kafka_needs_sparks_connector(self, project: Any) -> None:
         results = run_dbt(["run", "--select", "topic"], expect_pass=False)

@@ -87,9 +87,58 @@ class ContractsAndNullKeys:
                 assert [tuple(row) for row in found] == [(None, 1), ("a", 2)], table
 
 
+ROW = {"k": "string", "v": "int"}
+
+
+def enforced(name: str, columns: dict[str, str]) -> dict[str, Any]:
+    listed: list[dict[str, Any]] = [{"name": each, "data_type": kind} for each, kind in columns.items()]
+    for each in listed:
+        if each["name"] == "k":
+            each["constraints"] = [{"type": "not_null", "warn_unsupported": False}]
+        if each["name"] == "v":
+            each["constraints"] = [{"type": "check", "name": "few", "expression": "v < 3"}]
+    return {"name": name, "config": {"contract": {"enforced": True}}, "columns": listed}
+
+
+DROPPED = {
+    "join": "select a.k, a.v from {{ ref('some') }} as a join (select 'a' as k) as b on a.k = b.k",
+    "semi": "select k, v from {{ ref('some') }} where k in (select 'a' union all select 'x' || rand())",
+    "having": "select k, v from {{ ref('some') }} group by k, v having max(v) < 3 and count(k) > 0",
+}
+"""Queries that drop rows which break their contract, after a scan that Spark could ask it of."""
+
+
 class TestContractsAndNullKeys(ContractsAndNullKeys):
     STRATEGIES = ("merge", "microbatch")
     KEYED = ("merge",)
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        both = {
+            "table": "materialized='table'",
+            "incremental": "materialized='incremental', on_schema_change='fail'",
+        }
+        made = {
+            f"d_{name}_{kind}": (config, text)
+            for name, text in DROPPED.items()
+            for kind, config in both.items()
+        }
+        listed = [enforced(name, ROW) for name in made]
+        listed[0]["columns"][1]["constraints"][0]["expression"] = "v < 3 -- few, and not more"
+        return {
+            **super().models.__wrapped__(self),  # type: ignore[attr-defined]
+            "some.sql": "{{ config(materialized='table') }} select * from values ('a', 1), ('b', 4), (null, 1) as t(k, v)",
+            **{f"{name}.sql": f"{{{{ config({config}) }}}}\n{text}" for name, (config, text) in made.items()},
+            "dropped.yml": yaml.safe_dump({"models": listed}),
+        }
+
+    def test_rows_that_the_query_drops_break_no_contract(self, project: Any) -> None:
+        for _ in range(2):
+            run_dbt(["run", "-s", "some", "d_*"])
+        for name in DROPPED:
+            assert project.run_sql(f"select k, v from {{schema}}.d_{name}_table", fetch="one") == ("a", 1), (
+                name
+            )
 
 
 @pytest.mark.thorough
@@ -115,17 +164,6 @@ PLANNED = {
     ),
 }
 """Incremental models whose text is planned before it runs: their configs and texts."""
-ROW = {"k": "string", "v": "int"}
-
-
-def enforced(name: str, columns: dict[str, str]) -> dict[str, Any]:
-    listed: list[dict[str, Any]] = [{"name": each, "data_type": kind} for each, kind in columns.items()]
-    for each in listed:
-        if each["name"] == "k":
-            each["constraints"] = [{"type": "not_null", "warn_unsupported": False}]
-        if each["name"] == "v":
-            each["constraints"] = [{"type": "check", "name": "few", "expression": "v < 3"}]
-    return {"name": name, "config": {"contract": {"enforced": True}}, "columns": listed}
 
 
 @pytest.mark.thorough

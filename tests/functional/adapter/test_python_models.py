@@ -23,6 +23,28 @@ class TestPythonIncrementalTests(BasePythonIncrementalTests):
     pass
 
 
+@pytest.mark.thorough
+class TestTableOfNewRows:
+    """The rows of a run are a table, which is replaced and dropped: somebody else's isn't."""
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {
+            "rows.py": "def model(dbt, session):\n"
+            "    dbt.config(materialized='incremental')\n"
+            "    return session.sql('select 1 as x')\n"
+        }
+
+    def test_others_tables_stay(self, project: Any) -> None:
+        project.run_sql("create table {schema}.rows__dbt_tmp using iceberg as select 'mine' as x")
+        for _ in range(2):
+            run_dbt(["run"])
+        assert project.run_sql("select * from {schema}.rows__dbt_tmp", fetch="one") == ("mine",)
+        assert project.run_sql("select count(*) from {schema}.rows", fetch="one") == (2,)
+        tables = {row[1] for row in project.run_sql("show tables in {schema}", fetch="all")}
+        assert tables == {"rows", "rows__dbt_tmp"}
+
+
 class TestPythonMetaGetTests(BasePythonMetaGetTests):
     pass
 

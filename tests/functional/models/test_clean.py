@@ -20,6 +20,9 @@ MODEL = """{{ config(materialized='streaming_table', changelog=true) }}
 select page, count(*) as n from {{ stream(source('raw', 'events')) }} group by page"""
 
 
+UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
+
+
 class TestClean:
     @pytest.fixture(scope="class")
     def models(self, events: Path) -> dict[str, str]:
@@ -36,13 +39,26 @@ class TestClean:
         tables = storage_root / "warehouse" / schema
         (checkpoint,) = (storage_root / "checkpoints").glob(f"*{schema}.pages")
         planted = [
-            *(tables / name / "data" / "never-committed.parquet" for name in ("pages", "pages__state")),
-            tables / "pages__changes" / "metadata" / "v9-never-committed.metadata.json",
+            *(
+                tables / name / "data" / f"00000-4-{UUID}-0-00001.parquet"
+                for name in ("pages", "pages__state")
+            ),
+            tables / "pages__changes" / "metadata" / f"00009-{UUID}.metadata.json",
             checkpoint / "offsets" / ".9.0f6b.TID1.tmp",
             storage_root / "progress" / f"{schema}.json.{'ab12' * 8}.partial",
             storage_root / f".probe-{'ab12' * 8}",
         ]
-        for file in planted:
+        # Others' files in a folder of ours: named as Spark and pandas name them, or those of a table below.
+        others_files = [
+            tables / "pages" / name
+            for name in (
+                "in.json",
+                "data/mine.csv",
+                f"data/part-00000-{UUID}-c000.parquet",
+                f"sub/data/0-4-{UUID}-0-1.orc",
+            )
+        ]
+        for file in [*planted, *others_files]:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text("half")
         # Of a model whose name isn't that of its files.
@@ -93,7 +109,7 @@ class TestClean:
             path for path in removed() - set(planted) if schema in str(path) and "gone" not in str(path)
         }
         assert set(planted) <= removed()
-        assert not others
+        assert not others and all(file.exists() for file in others_files)
         assert not spark.catalog.tableExists(f"{schema}.gone__state")
         assert not list((storage_root / "checkpoints").glob(f"*{schema}.gone"))
         write_events(spark, events, "later", "('2024-03-04 02:00:00', 'p1', 'd1', 1)")

@@ -113,6 +113,48 @@ def test_a_column_that_spark_does_not_find(spark: Any, storage_root: Path, tmp_p
     assert s.run().rows_in == 1
 
 
+ORC = {
+    "text": ("v bigint", "'a lot' as v", "the column v as STRING, and it is to be read as BIGINT"),
+    "too_wide": ("v int", "3000000000L as v", "the column v as BIGINT, and it is to be read as INT"),
+    "fraction": ("v bigint", "1.5d as v", "the column v as DOUBLE, and it is to be read as BIGINT"),
+    "nested": (
+        "v struct<a: array<date>>",
+        "named_struct('a', array('soon')) as v",
+        "the column v.a.element as STRING",
+    ),
+    "found": (None, "'a lot' as v", "the column v as STRING, and it is to be read as BIGINT"),
+}
+"""What a source declares, or not; what a later file has; and what is said of it."""
+
+
+@pytest.mark.parametrize("name", mostly_thorough(ORC, ["text"]))
+def test_values_that_orc_would_convert(spark: Any, storage_root: Path, tmp_path: Path, name: str) -> None:
+    """Spark's reader makes them NULL, or cuts them off, without an error."""
+    declared, other, said = ORC[name]
+    folder = Folder(spark, tmp_path / "in", "orc")
+
+    def put(file: str, columns: str) -> None:
+        spark.sql(f"select {columns}").coalesce(1).write.orc(str(tmp_path / file))
+        next((tmp_path / file).glob("*.orc")).rename(folder.folder / f"{file}.orc")
+
+    kind = "bigint" if declared is None else declared.removeprefix("v ")
+    put("a", f"'a' as k, cast(null as {kind}) as V")
+    s = reading(spark, storage_root, folder)
+    s.program = planned(
+        "select k, 1L as v from (select /*+ STREAM */ * from events_in_files) where v is null"
+    )
+    if declared is not None:
+        s.model = replace(s.model, sources=(replace(s.model.sources[0], schema=f"k string, {declared}"),))
+    assert s.run().rows_in == 1
+    put("b", f"'b' as k, {other}")
+    put("c", f"'c' as k, cast(null as {kind}) as v")
+    for _ in range(2):
+        with pytest.raises(StreamError, match=said) as problem:
+            s.run()
+        assert "b.orc has the column" in str(problem.value)
+    assert s.rows() == [("a", 1)]
+
+
 @pytest.mark.parametrize("format", mostly_thorough(["csv", "orc"], []))
 def test_a_format_of_which_spark_looks_at_any_file(
     spark: Any, storage_root: Path, tmp_path: Path, format: str
