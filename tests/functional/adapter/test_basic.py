@@ -118,6 +118,7 @@ class TestDocsGenerate(BaseDocsGenerate):
         )
 
 
+@pytest.mark.thorough
 class TestDocsGenReferences(BaseDocsGenReferences):
     @pytest.fixture(scope="class")
     def expected_catalog(self, project: Any, profile_user: str) -> dict[str, Any]:

@@ -40,6 +40,7 @@ SPENT = [
 ]
 
 
+@pytest.mark.thorough
 class TestATranslatedScript:
     @pytest.fixture(scope="class")
     def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
