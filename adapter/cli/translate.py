@@ -23,8 +23,9 @@ def translate_file(file: Path, folder: Path | None, force: bool) -> Iterator[str
     Raises:
         ProjectError: the script can't be read, or the folder has files.
     """
-    name = re.sub(r"\W", "_", file.stem) or "flink"
-    folder = folder or Path(name if not name[0].isdigit() else f"_{name}")
+    # dbt's names of projects don't begin with a digit.
+    name = re.sub(r"^(?=\d|$)", "flink_", re.sub(r"\W", "_", file.stem))
+    folder = folder or Path(name)
     if not force and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProjectError(
             f"{folder} isn't empty. Name another folder, or overwrite the files in it with --force."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from jinja2 import Environment
@@ -29,7 +30,7 @@ def check(
     """Plans all models that aren't ephemeral, and gives them the configs that their state needs.
 
     Args:
-        models: the models, each after those that it reads. One that can't be planned is disabled.
+        models: the models. One that can't be planned is disabled.
         sources: the sources.
         seeds: the seeds.
         note: adds a sentence to the list of what should be checked.
@@ -43,7 +44,7 @@ def check(
         for name, source in sources.items()
     }
     known |= {f"model.{seed.name}": Known(seed.event_time) for seed in seeds}
-    for model in models.values():
+    for model in _inputs_first(models):
         if model.problems or model.is_ephemeral or _reads_lost(model, models):
             continue
         try:
@@ -62,6 +63,19 @@ def check(
         known[f"model.{model.name}"] = (
             found if upsert is None else replace(found, key=upsert.key or (), changes=True)
         )
+
+
+def _inputs_first(models: Mapping[str, Model]) -> list[Model]:
+    """Returns the models, each after those that it reads; a script may fill a table after a query of it. In a circle,
+    the order is the script's."""
+    read = {
+        name: {each.name for each in model.reads.values() if each.is_model and each.name in models}
+        for name, model in models.items()
+    }
+    try:
+        return [models[name] for name in TopologicalSorter(read).static_order()]
+    except CycleError:
+        return [*models.values()]
 
 
 def _reads_lost(model: Model, models: Mapping[str, Model]) -> bool:

@@ -170,7 +170,9 @@ class Writer:
             first = from_items(select)[0].alias_or_name if select is not None else ""
             time.set("table", exp.to_identifier(first))
         made.reads[of.call] = of
-        named = "" if key == of.key else f", key=[{', '.join(map(quote, key))}]"
+        # A source's key is written in sources.yml, a model's nowhere.
+        is_declared = key == of.key and of.call.startswith("source(")
+        named = "" if is_declared else f", key=[{', '.join(map(quote, key))}]"
         return f"{{{{ as_of({of.call}, {quote(time.sql(dialect=DIALECT))}{named}) }}}}"
 
     def _drop_processing_times(self, query: exp.Query) -> None:

@@ -200,6 +200,21 @@ def test_shapes_of_tutorials(query: str, has: str) -> None:
     assert has in body(found)
 
 
+def test_versions_of_a_table_that_the_script_fills_after_the_query() -> None:
+    made = translate(
+        f"""{ORDERS}
+CREATE TABLE rates (currency STRING, rate DOUBLE, at TIMESTAMP(3), WATERMARK FOR at AS at, PRIMARY KEY (currency) NOT ENFORCED)
+WITH ('connector' = 'upsert-kafka', 'topic' = 'rates');
+SELECT o.id, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON r.currency = o.currency;
+CREATE TABLE changes (currency STRING, rate DOUBLE, at TIMESTAMP(3), WATERMARK FOR at AS at) WITH ('connector' = 'datagen');
+INSERT INTO rates SELECT * FROM changes;""",
+        "shop",
+    )
+    found = model(made, "query_1")
+    assert "enabled=false" not in found, found
+    assert "as_of(ref('rates'), 'o.ts', key=['currency'])" in found
+
+
 def test_versions_of_a_view_of_the_last_rows() -> None:
     made = translate(
         f"""{ORDERS}
@@ -350,6 +365,15 @@ def test_the_guide_shows_what_is_written(tmp_path: Path, monkeypatch: pytest.Mon
     assert "\n".join(translate_file(Path("spend.sql"), None, False)) == shown["output"].rstrip()
     for path in ("models/hourly.sql", "models/sources.yml"):
         assert Path("spend", path).read_text() == shown[path]
+
+
+def test_a_project_has_a_name_that_dbt_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "03 group-by.sql"
+    script.write_text(ORDERS + "\nSELECT id FROM orders;")
+    assert [*translate_file(script, None, False)]
+    project = (tmp_path / "flink_03_group_by" / "dbt_project.yml").read_text()
+    assert "name: flink_03_group_by\n" in project
 
 
 def test_files_are_not_overwritten(tmp_path: Path) -> None:

@@ -192,7 +192,8 @@ def _read_table(spark: SparkSession, model: StreamModel, source: StreamSource) -
         if not rows.isStreaming:
             raise StreamError(
                 f"Model {model.name}: {source.location} can't be read as a stream: it is a view. Streams are "
-                "Iceberg tables and folders of files; write the view's query as a CTE of the model."
+                "Iceberg tables and folders of files. Materialize that model as ephemeral, with stream() around what it "
+                "reads and a plain ref() here; or write its query as a CTE of this one."
             )
         return rows, None
     except AnalysisException as problem:
