@@ -32,5 +32,5 @@ class UnboundedStateError(QueryError):
     """Raised if nothing bounds the state of a query."""
 
 
-EVENT_TIME_IN_YAML = "its event_time in YAML, beside its columns: config: {event_time: COLUMN}"
-"""What names the event time of a relation, as the object of a sentence: give it …"""
+EVENT_TIME_IN_YAML = "its event_time in YAML: config: {event_time: COLUMN}"
+"""The end of a sentence that asks for the event time of a relation: give it …"""
