@@ -22,7 +22,6 @@ from ..sources.file_names import check_batch
 from ..sources.planned_files import check_present
 from ..state.schema import KnownColumns
 from ..state.table import Widened, digest
-from ..storage.source_order import in_first_order
 from .micro_batch import MicroBatch, RunContext, now
 from .splitter import BatchSplitter, SubBatch
 from .state_meter import StateMeter
@@ -110,7 +109,8 @@ class Batches:
             self._catch_up()
             return
         spark = batch.sparkSession
-        self._check_files(spark, number)
+        check_batch(self._splitter.ordered, number)
+        check_present(spark, self._splitter.ordered, number)
         if not self._prepared:
             session.prepare(spark, self._asked)
             self._prepared = True
@@ -127,12 +127,6 @@ class Batches:
                 self._take(spark, piece, position, at)
                 if piece.cut is not None:
                     reached("batch:cut", self._context.model.name)
-
-    def _check_files(self, spark: SparkSession, number: int) -> None:
-        """Raises if Spark would read files of a micro-batch twice, or not at all."""
-        model = in_first_order(self._context.model, self._context.program.inputs).model
-        check_batch(model, number)
-        check_present(spark, model, number)
 
     def _take(self, spark: SparkSession, piece: SubBatch, position: Position, at: int) -> None:
         from pyspark.errors import AnalysisException

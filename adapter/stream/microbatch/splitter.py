@@ -208,6 +208,13 @@ class BatchSplitter:
             found.append((quoted(each.view), time, isinstance(kind, TimestampType)))
         return found
 
+    @property
+    def ordered(self) -> StreamModel:
+        """The model, its sources in the order of the checkpoint."""
+        if self._ordered is None:
+            self._ordered = in_first_order(self._model, self._inputs).model
+        return self._ordered
+
     # Number of rows that fit, and that are expected.
 
     def _most_rows(self, batch: DataFrame) -> int:
@@ -227,9 +234,7 @@ class BatchSplitter:
 
     def _expected(self, batch: DataFrame, number: int) -> int:
         """Upper bound of the number of rows, known without reading one."""
-        if self._ordered is None:
-            self._ordered = in_first_order(self._model, self._inputs).model
-        model = self._ordered
+        model = self.ordered
         ends = read_offsets(model.storage, model.checkpoint, number)
         starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
         if len(ends) != len(model.sources):
