@@ -198,8 +198,9 @@ def _explain_query(model: StreamModel, text: str) -> str | None:
     if _OTHER_ROWS.search(text):
         return (
             f"Model {model.name}: the rows in its state have other columns than those that arrive now; most likely a "
-            "source that the query reads with '*' has gained or lost a column. Name the columns that it had instead of "
-            f"the '*', and the state is continued; or rebuild the model: {model.rebuild}."
+            "source that the query reads with '*' has gained or lost a column, or a struct of it a field. Name the columns "
+            "that it had instead of the '*', or have the fields as they were, and the state is continued; or rebuild the "
+            f"model: {model.rebuild}."
         )
     return None
 

@@ -23,7 +23,7 @@ from ..evolution.effect import Evolution, changed_in
 from ..evolution.match_parts import names_of
 from ..evolution.migrated_signature import migrated_signature
 from ..evolution.migration import Migration, migration
-from ..evolution.output_schema import alterations, check_columns
+from ..evolution.output_schema import alterations, check_columns, widenings
 from ..iceberg.table import stored_types
 from ..microbatch.lookups import Lookups
 from ..microbatch.micro_batch import MicroBatch, RunContext
@@ -256,7 +256,7 @@ def _change_of_rows(
     rows."""
     model, signature = context.model, migrated_signature(had, new, {})
     later = _added_columns(spark, context, position, had, signature)
-    if signature == had and not later:
+    if signature == had and not later and not _table_gets_fields(spark, model):
         return None
     # The columns of stored rows are known only from the types in the table.
     migration, layout = _planned(
@@ -276,6 +276,12 @@ def _change_of_rows(
     if migration.widen or migration.narrow or migration.promote:
         return StateChange(found, migration, signature, layout.mapping, layout.schema)
     return StateChange(found, None, signature) if signature != had else None
+
+
+def _table_gets_fields(spark: SparkSession, model: StreamModel) -> bool:
+    """Returns whether the model's table would get fields in a struct. Rows of the state may lack them."""
+    has = {field.name: type_text(field.dataType) for field in spark.table(model.target).schema.fields}
+    return bool(widenings(model, has).fields)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -271,3 +272,45 @@ class TestStatesGetWider:
             expected, found = spark.sql(text), spark.table(f"{schema}.{name}")
             assert found.dtypes == expected.dtypes, name
             assert sorted_rows(found.collect()) == sorted_rows(expected.collect()), name
+
+
+@pytest.mark.thorough
+class TestDeclaredStructs:
+    """A struct of a declared `schema` gets a field. What the records had there before is unknown, so a state that keeps the
+    struct isn't continued; nothing has changed then, and the query can be put back."""
+
+    @pytest.fixture(scope="class")
+    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        return tmp_path_factory.mktemp("declared")
+
+    @pytest.fixture(scope="class")
+    def models(self, folder: Path) -> dict[str, str]:
+        schema = "s struct<a:{{ var('kind', 'int') }}{{ var('more', '') }}>, at timestamp"
+        stream = {"format": "json", "options": {"path": str(folder)}, "schema": schema}
+        table = {"name": "src", "config": {"event_time": "at", "meta": {"stream": stream}}}
+        rows = "{{ tumble(source('raw', 'src'), 'at', '1 hour') }}"
+        return {
+            "sources.yml": yaml.safe_dump({"sources": [{"name": "raw", "tables": [table]}]}),
+            "keyed.sql": STREAM.replace(", changelog=true, …", "")
+            + f"select window_start, window_end, s, count(*) as n from {rows} group by all",
+            "first.sql": STREAM.replace(", changelog=true, …", "")
+            + f"select * from {rows} qualify row_number() over (partition by window_start, window_end order by at) = 1",
+        }
+
+    def test_they_are_put_back(self, project: Any, folder: Path) -> None:
+        def run(number: int, *, fails: bool = False, **variables: Any) -> list[str]:
+            row = f'{{"s": {{"a": {number}, "b": "new"}}, "at": "2024-03-04T00:0{number}:00Z"}}\n'
+            (folder / f"{number}.json").write_text(row)
+            results = run_dbt(["run", "--vars", yaml.safe_dump(variables)], expect_pass=not fails)
+            return [str(result.message) for result in results]
+
+        run(1)
+        for number, kind in ((2, "int"), (3, "bigint")):
+            for said in run(number, fails=True, kind=kind, more=",b:string"):
+                assert "would be a STRUCT<" in said and "To rebuild it" in said, said
+        run(4)
+        run(5, kind="bigint", flush=True)
+        found = project.run_sql("select s, n from {schema}.keyed order by s", fetch="all")
+        assert [(row[0].asDict(), row[1]) for row in found] == [({"a": each}, 1) for each in range(1, 6)]
+        (found,) = project.run_sql("select s from {schema}.first", fetch="all")
+        assert found[0].asDict() == {"a": 1}

@@ -155,7 +155,10 @@ def test_a_source_that_was_replaced(message: str) -> None:
 )
 def test_rows_that_are_kept_and_a_column_more(message: str) -> None:
     found = sentence(message)
-    assert "a source that the query reads with '*' has gained or lost a column" in found
+    assert (
+        "a source that the query reads with '*' has gained or lost a column, or a struct of it a field"
+        in found
+    )
     assert "Name the columns that it had" in found
 
 

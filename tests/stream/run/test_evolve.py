@@ -20,11 +20,14 @@ from dbt.adapters.spark_streaming.stream.run import evolve
 MODEL = StreamModel("curves", "db.curves", "db.curves__state", Storage("/root", lambda: None), ())
 
 
-def prepared(monkeypatch: pytest.MonkeyPatch, had: Signature, signature: Signature) -> Any:
+def prepared(
+    monkeypatch: pytest.MonkeyPatch, had: Signature, signature: Signature, table_gets_fields: bool = False
+) -> Any:
     def planned(**_: object) -> None:
         raise StreamError("stage_1_row of its state is a STRUCT<price: INT> and would be a STRUCT<fee: INT>")
 
     monkeypatch.setattr(evolve, "_planned", planned)
+    monkeypatch.setattr(evolve, "_table_gets_fields", lambda *_: table_gets_fields)
     program, state = SimpleNamespace(signature=signature, upsert=None), SimpleNamespace(types=lambda _: {})
     work: Any = SimpleNamespace(model=MODEL, program=program, state=state)
     none: Any = None
@@ -36,6 +39,13 @@ def test_the_types_of_kept_rows_are_looked_at_after_any_edit(monkeypatch: pytest
     assert prepared(monkeypatch, had, had) is None
     with pytest.raises(StreamError, match="would be a STRUCT<fee"):
         prepared(monkeypatch, had, replace(had, text="2"))
+
+
+def test_they_are_looked_at_before_the_table_gets_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source's declared schema is no part of the query's text."""
+    had = Signature((StageState("stage_1", buffer=BufferState("stage_1_row")),), text="1")
+    with pytest.raises(StreamError, match="would be a STRUCT<fee"):
+        prepared(monkeypatch, had, had, table_gets_fields=True)
 
 
 def test_other_fields_in_a_column_of_the_state() -> None:
