@@ -266,9 +266,21 @@ def _expression_over_row(node: exp.Expr, sources: Sequence[FromRelation]) -> str
     for column in list(every(copy, exp.Column)):
         if window_column(column, sources):
             raise _WindowColumn
-        field = exp.column(column.name, table="row", quoted=True)
+        field = _field_of_row(column, sources)
         if column is copy:
             copy = field
         else:
             column.replace(field)
     return sql(copy)
+
+
+def _field_of_row(column: exp.Column, sources: Sequence[FromRelation]) -> exp.Expr:
+    """Returns the column of a buffered row that a column means, or the field of one: sqlglot reads ``meta.at`` as a column
+    of a relation called meta."""
+    names = [part.name for part in column.parts]
+    if len(names) > 1 and any(names[0].lower() == source.alias.lower() for source in sources):
+        names.pop(0)
+    found: exp.Expr = exp.column(names[0], table="row", quoted=True)
+    for name in names[1:]:
+        found = exp.Dot(this=found, expression=exp.to_identifier(name, quoted=True))
+    return found
