@@ -18,6 +18,7 @@ from ..stream.common.model import StreamModel
 from ..stream.iceberg import owner
 from ..stream.progress.watermark import to_text
 from ..util.redaction import without_secrets
+from .preparation import message_of_dbt
 
 WAITING, CATCHING_UP, RUNNING, RESTARTING = "waiting", "catching_up", "running", "restarting"
 FAILED, STOPPED = "failed", "stopped"
@@ -229,7 +230,7 @@ def publishing_failure(model: StreamModel) -> Iterator[None]:
 
 
 def _failed(model: StreamModel, problem: Exception) -> Health | None:
-    error = without_secrets(getattr(problem, "msg", None) or problem)
+    error = message_of_dbt(without_secrets(getattr(problem, "msg", None) or problem))
     return None if error == CANCELLED else Health(model.name, FAILED, time.time(), error, by=ONCE)
 
 

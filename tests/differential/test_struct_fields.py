@@ -44,14 +44,15 @@ QUERIES = {
     "window rank over cumulate": ranked("m.v desc, v, k", C),
     "window rank, field in list": ranked("m.v, v, k", what="m.k, m.v"),
     "window groups": f"select window_start, window_end, m.k, sum(m.v) as s, sum(v) as t from {W} {BY_WINDOW}, m.k",
-    "window groups by both": f"select window_start, window_end, k, m.k as mk, count(*) as n from {W} as e {BY_WINDOW}, k, m.k",
+    "window groups by both": f"""select window_start, window_end, k, m.k as mk, count(*) as n from {W} as e
+        {BY_WINDOW}, k, m.k""",
     "window groups by both, qualified": f"""select window_start, window_end, e.k, e.m.k as mk, max(e.m.v) as x, max(e.v) as y
         from {W} as e {BY_WINDOW}, e.k, e.m.k""",
     "window groups by nested": f"""select window_start, window_end, m.s.v as a, m.v as b, v, count(*) as n from {W}
         {BY_WINDOW}, m.s.v, m.v, v""",
     "window having": f"select window_start, window_end, k, sum(v) as v from {W} {BY_WINDOW}, k having sum(m.v) > 30",
-    "window filter": f"""select window_start, window_end, count(*) filter (where m.v > 20) as n, count(*) filter (where v > 20)
-        as o from {W} {BY_WINDOW}""",
+    "window filter": f"""select window_start, window_end, count(*) filter (where m.v > 20) as n,
+        count(*) filter (where v > 20) as o from {W} {BY_WINDOW}""",
     "window distinct": f"""select window_start, window_end, count(distinct m.k) as n, count(distinct k) as o, min_by(m.v, at)
         as p, max_by(k, m.v) as q from {W} {BY_WINDOW}""",
     "window percentiles": f"""select window_start, window_end, m.k, percentile(m.v, 0.5) as p, percentile(v, 0.5) as q
@@ -78,17 +79,20 @@ QUERIES = {
     "semi": f"select v from {EVENTS} as a where exists (select 1 from {EVENTS} as b where b.m.k = a.k and b.m.v > a.v + 20)",
     "in": f"select v from {EVENTS} as a where a.m.k in (select b.k from {EVENTS} as b where b.m.v > 20)",
     "lookup": f"select e.v, d.factor from {EVENTS} as e join dims as d on d.k = e.m.k",
-    "lookup of a window": f"select window_start, window_end, d.factor, sum(m.v) as s from {W} as e join dims as d on d.k = e.m.k {BY_WINDOW}, d.factor",
-    "lag": f"select v, lag(m.v) over (partition by m.k order by at) as p, lag(v) over (partition by m.k order by at) as q from {EVENTS}",
+    "lookup of a window": f"""select window_start, window_end, d.factor, sum(m.v) as s
+        from {W} as e join dims as d on d.k = e.m.k {BY_WINDOW}, d.factor""",
+    "lag": f"""select v, lag(m.v) over (partition by m.k order by at) as p,
+        lag(v) over (partition by m.k order by at) as q from {EVENTS}""",
     "running": f"select v, sum(m.v) over (partition by k order by at) as p from {EVENTS}",
     "union": f"select m.k, v from {EVENTS} union select k, m.v from {EVENTS}",
     "except": f"select m.k from {EVENTS} except select k from {EVENTS} where m.v > 49",
     "of a query": f"select m.k, v from (select m, v + 1 as v, k from {EVENTS}) as x where x.m.v > 20",
     "an alias called as the struct": f"select m.k, m.v from {EVENTS} as m",
     "a group of an alias called as the struct": f"select m.k, sum(m.v) as s from {EVENTS} as m group by m.k",
-    "a window of an alias called as the struct": f"select window_start, window_end, m.k, sum(m.v) as s from {W} as m {BY_WINDOW}, m.k",
-    "a rank of an alias called as the struct": f"""select * from (select window_start, window_end, m.k, m.v, row_number() over (
-        partition by window_start, window_end order by m.v, m.k) as r from {W} as m) where r <= 2""",
+    "a window of an alias called as the struct": f"""select window_start, window_end, m.k, sum(m.v) as s from {W} as m
+        {BY_WINDOW}, m.k""",
+    "a rank of an alias called as the struct": f"""select * from (select window_start, window_end, m.k, m.v,
+        row_number() over (partition by window_start, window_end order by m.v, m.k) as r from {W} as m) where r <= 2""",
     "scalar": f"select v, (select max(b.m.v) from {EVENTS} as b where b.k = a.m.k) as x from {EVENTS} as a",
     "grouping sets": f"""select window_start, window_end, k, m.k as mk, count(*) as n from {W} as e
         group by window_start, window_end, grouping sets ((k), (m.k))""",
@@ -100,7 +104,8 @@ def laboratory() -> Iterator[duck.Laboratory]:
     made = duck.Laboratory()
     made.base.execute("""create table events__pieces as select t as at,
         {'at': t + interval 7 minute, 'k': mk, 'v': mv, 's': {'v': 100 - mv - v}} as m, k, v,
-        p as piece__ from (values (timestamp '2024-03-04 08:00:00', 'a', 1, 'b', 40, 0), ('2024-03-04 08:04:00', 'b', 2, 'a', 30, 0),
+        p as piece__ from (values (timestamp '2024-03-04 08:00:00', 'a', 1, 'b', 40, 0),
+        ('2024-03-04 08:04:00', 'b', 2, 'a', 30, 0),
         ('2024-03-04 08:01:00', 'a', 3, 'a', 20, 0), ('2024-03-04 08:02:00', 'b', 4, 'c', 10, 0),
         ('2024-03-04 08:03:00', 'a', 5, 'b', 25, 1), ('2024-03-04 08:04:30', 'c', 6, 'a', 35, 1),
         ('2024-03-04 08:08:00', 'b', 7, 'a', 45, 1), ('2024-03-04 08:13:00', 'a', 8, 'c', 15, 1),

@@ -102,8 +102,9 @@ def test_a_plain_run_notes_how_it_went(model: StreamModel) -> None:
     cleared = read_health(model) or pytest.fail()
     assert (cleared.state, cleared.last_error, cleared.by) == ("stopped", None, "dbt run")
     with pytest.raises(RuntimeError), publishing_failure(model):
-        raise RuntimeError("it doesn't compile")
-    assert (read_health(model) or pytest.fail()).state == "failed"
+        raise RuntimeError("Runtime Error\n  it doesn't compile")
+    failed = read_health(model) or pytest.fail()
+    assert (failed.state, failed.last_error) == ("failed", "it doesn't compile")
 
 
 def test_a_run_that_somebody_cancels_has_not_failed(model: StreamModel) -> None:

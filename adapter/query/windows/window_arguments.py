@@ -108,10 +108,14 @@ def _check_number(kind: str, time_col: object, lengths: Sequence[object]) -> Non
         )
 
 
+# A name, with or without quotes, is no call, path or calculation.
+_NAME = re.compile(r"\s*(`([^`]|``)+`|(?!.*\s[-+*/%|&<>=]+\s)[^`(),.]*[^`(),.\s][^`(),.]*)")
+
+
 def _columns(kind: str, partition_by: str | Sequence[str] | None) -> tuple[str, ...]:
     asked = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
     for name in asked:
-        if not re.fullmatch(r"\s*(\w+|`([^`]|``)+`)\s*", str(name)):
+        if not _NAME.fullmatch(str(name)):
             raise QueryError(
                 f"{kind}(): partition_by '{name}' is not the name of a column; compute it in a CTE below and "
                 "name it there."

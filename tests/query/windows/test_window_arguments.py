@@ -48,3 +48,12 @@ def test_offsets_are_taken_modulo_the_size() -> None:
         for offset in ("-4 minutes", "6 minutes", "16 minutes")
     ]
     assert ten[0] == ten[1] == ten[2]
+
+
+def test_sessions_are_of_columns_of_any_name() -> None:
+    for name in ("k", "k y", "`k y`", "#k", "/p", "größe", "it's"):
+        found = window_arguments.make("session", "ts", "1 hour", partition_by=[name])
+        assert found.partition_by == (name.strip("`"),)
+    for name in ("lower(k)", "a, b", "meta.k", "a + b", "a || b", "`a`b", "", " "):
+        with pytest.raises(QueryError, match="is not the name of a column; compute it in a CTE below"):
+            window_arguments.make("session", "ts", "1 hour", partition_by=[name])
