@@ -89,9 +89,9 @@ logger = AdapterLogger("Spark")
 
 FULL = CapabilitySupport(support=Support.Full)
 _BATCH = ("table", "incremental", "snapshot", "seed", "view")
+"""Materializations of batch nodes, which may replace the table of a streaming model."""
 _TEST = "test"
 """Materialization of a test, which has a relation if its failures are stored."""
-"""Materializations of batch nodes, which may replace the table of a streaming model."""
 
 
 @dataclass
