@@ -97,16 +97,16 @@ class TestIncrementalConstraintsColumnsEqual(SparkTypes, BaseIncrementalConstrai
 
 
 # The suite replaces each word that holds the model's name.
-EXPECTED = """
+BREAKS = "says the contract of <model_identifier>"
+NULL = f"when id is null then raise_error('Column id must not be null, {BREAKS}"
+CHECK = "when not ({0}) then raise_error('Constraint is broken: {0}, " + BREAKS
+EXPECTED = f"""
     create table <model_identifier> using iceberg as
-    select id, color, date_day from (
+    select case {NULL} {CHECK.format("(id > 0)")} {CHECK.format("id >= 1")} else id end as id, color, date_day from (
         -- depends_on: <foreign_key_model_identifier>
         select 'blue' as color, 1 as id, '2019-01-01' as date_day
     ) as model_subq
 """
-BREAKS = "says the contract of <model_identifier> true)"
-NULL = f"if(id is null, raise_error('Column id must not be null, {BREAKS}"
-CHECK = "if(not ({0}), raise_error('Constraint is broken: {0}, " + BREAKS
 
 
 class TestConstraintsRuntimeDdlEnforcement(BaseConstraintsRuntimeDdlEnforcement):
@@ -122,7 +122,7 @@ class TestConstraintsRuntimeDdlEnforcement(BaseConstraintsRuntimeDdlEnforcement)
 
     @pytest.fixture(scope="class")
     def expected_sql(self) -> str:
-        return f"{EXPECTED} where {NULL} and {CHECK.format('(id > 0)')} and {CHECK.format('id >= 1')}"
+        return EXPECTED
 
 
 @pytest.mark.thorough
@@ -139,7 +139,7 @@ class TestIncrementalConstraintsRuntimeDdlEnforcement(BaseIncrementalConstraints
 
     @pytest.fixture(scope="class")
     def expected_sql(self) -> str:
-        return f"{EXPECTED} where {NULL} and {CHECK.format('(id > 0)')} and {CHECK.format('id >= 1')}"
+        return EXPECTED
 
 
 class TestModelConstraintsRuntimeEnforcement(BaseModelConstraintsRuntimeEnforcement):
@@ -155,7 +155,7 @@ class TestModelConstraintsRuntimeEnforcement(BaseModelConstraintsRuntimeEnforcem
 
     @pytest.fixture(scope="class")
     def expected_sql(self) -> str:
-        return f"{EXPECTED} where {NULL} and {CHECK.format('(id > 0)')} and {CHECK.format('id >= 1')}"
+        return EXPECTED
 
 
 class TestConstraintQuotedColumn(BaseConstraintQuotedColumn):
@@ -171,12 +171,12 @@ class TestConstraintQuotedColumn(BaseConstraintQuotedColumn):
     def expected_sql(self) -> str:
         return f"""
             create table <model_identifier> using iceberg as
-            select id, `from`, date_day from (
+            select case {NULL}
+                when `from` is null then raise_error('Column from must not be null, {BREAKS}
+                when not ((`from` = 'blue')) then raise_error('Constraint is broken: (`from` = \\'blue\\'), {BREAKS}
+                else id end as id, `from`, date_day from (
                 select 'blue' as `from`, 1 as id, '2019-01-01' as date_day
             ) as model_subq
-            where {NULL}
-            and if(`from` is null, raise_error('Column from must not be null, {BREAKS}
-            and if(not ((`from` = 'blue')), raise_error('Constraint is broken: (`from` = \\'blue\\'), {BREAKS}
         """
 
 
