@@ -30,8 +30,8 @@ def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 def after_build() -> None:
     environment = SimpleNamespace(session=lambda: None, storage=None)
     adapter: Any = SimpleNamespace(environment=environment)
-    config: Any = SimpleNamespace(model=SimpleNamespace(name="m"))
-    SparkStreamingAdapter.post_model_hook(adapter, config, object())
+    before: Any = SimpleNamespace(model=SimpleNamespace(name="m"))
+    SparkStreamingAdapter.post_model_hook(adapter, None, before)
 
 
 def test_a_table_that_can_not_be_noted(monkeypatch: pytest.MonkeyPatch, warned: list[str]) -> None:
