@@ -38,6 +38,7 @@ class AnyBytes(int):
         return isinstance(other, int) and other > 0
 
 
+@pytest.mark.thorough
 class TestGetCatalogForSingleRelation(BaseGetCatalogForSingleRelation):
     @pytest.fixture(scope="class")
     def expected_catalog_my_seed(self, project: Any, profile_user: str) -> CatalogTable:

@@ -1,7 +1,5 @@
 """dbt's own suite: contracts and constraints."""
 
-from typing import Any
-
 import pytest
 from dbt.tests.adapter.constraints import fixtures
 from dbt.tests.adapter.constraints.test_constraints import (
@@ -44,6 +42,7 @@ class SparkTypes:
         ]
 
 
+@pytest.mark.thorough
 class TestTableConstraintsColumnsEqual(SparkTypes, BaseTableConstraintsColumnsEqual):
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
@@ -53,20 +52,6 @@ class TestTableConstraintsColumnsEqual(SparkTypes, BaseTableConstraintsColumnsEq
                 "my_model_wrong_name.sql": fixtures.my_model_wrong_name_sql,
                 "constraints_schema.yml": fixtures.model_schema_yml,
             }
-        )
-
-    @pytest.mark.thorough
-    def test__constraints_wrong_column_data_types(
-        self,
-        project: Any,
-        string_type: str,
-        int_type: str,
-        schema_string_type: str,
-        schema_int_type: str,
-        data_types: list[list[str]],
-    ) -> None:
-        super().test__constraints_wrong_column_data_types(
-            project, string_type, int_type, schema_string_type, schema_int_type, data_types
         )
 
 

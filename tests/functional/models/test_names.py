@@ -152,6 +152,7 @@ class TestNames(Names):
             (6, "3", 6)
         ]
 
+    @pytest.mark.thorough
     def test_columns_that_a_table_can_not_take(self, spark: Any, project: Any, folder: Path) -> None:
         (result,) = run_dbt(["run", "--select", "tagged"], expect_pass=False)
         assert "its query compares or orders MAPs, which Spark can't" in str(result.message)
