@@ -144,7 +144,7 @@ class Writer:
     def _joined(self, table: exp.Table, time: exp.Expr, relation: NamedRelation, made: Written) -> str:
         """Returns the relation of a join FOR SYSTEM_TIME AS OF a time."""
         if is_processing_time(time) or (isinstance(time, exp.Column) and time.name in self.processing_times):
-            if relation.is_inlined or not relation.call.startswith("source("):
+            if relation.is_inlined or relation.is_model:
                 raise Untranslatable(
                     f"The table {relation.name} is a stream, and joined as it is at the moment. Join its versions as they "
                     "were at the row's time: FOR SYSTEM_TIME AS OF an event time.",
@@ -171,7 +171,7 @@ class Writer:
             time.set("table", exp.to_identifier(first))
         made.reads[of.call] = of
         # A source's key is written in sources.yml, a model's nowhere.
-        is_declared = key == of.key and of.call.startswith("source(")
+        is_declared = key == of.key and not of.is_model
         named = "" if is_declared else f", key=[{', '.join(map(quote, key))}]"
         return f"{{{{ as_of({of.call}, {quote(time.sql(dialect=DIALECT))}{named}) }}}}"
 
