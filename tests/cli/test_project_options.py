@@ -12,6 +12,19 @@ from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.project import DbtProject
 
 
+@pytest.fixture
+def of_status(monkeypatch: pytest.MonkeyPatch) -> list[DbtProject]:
+    """The project of each `dbt-stream status`, which shows nothing."""
+    found: list[DbtProject] = []
+
+    def note(project: DbtProject, _: object) -> list[object]:
+        found.append(project)
+        return []
+
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect", note)
+    return found
+
+
 @pytest.mark.parametrize(
     ("arguments", "where"),
     [
@@ -79,31 +92,15 @@ def test_what_a_run_of_dbt_gets(
 
 @pytest.mark.parametrize("prefix", ["DBT_", "DBT_ENGINE_"])
 def test_the_environment_names_profile_target_and_output_as_for_dbt(
-    prefix: str, monkeypatch: pytest.MonkeyPatch
+    prefix: str, of_status: list[DbtProject]
 ) -> None:
-    found: list[DbtProject] = []
-
-    def note(project: DbtProject, _: object) -> list[object]:
-        found.append(project)
-        return []
-
-    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect", note)
     values = {"PROFILE": "p", "TARGET": "prod", "LOG_FORMAT": "json", "QUIET": "1"}
     CliRunner().invoke(main, ["status"], env={f"{prefix}{name}": value for name, value in values.items()})
-    (project,) = found
+    (project,) = of_status
     assert (project.profile, project.target, project.log_format, project.quiet) == ("p", "prod", "json", True)
 
 
-def test_environment_variables_name_the_project_unless_an_option_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    found: list[DbtProject] = []
-
-    def note(project: DbtProject, _: object) -> list[object]:
-        found.append(project)
-        return []
-
-    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect", note)
+def test_environment_variables_name_the_project_unless_an_option_does(of_status: list[DbtProject]) -> None:
     for arguments in (["status"], ["status", "--project-dir", "/tmp"]):
         CliRunner().invoke(main, arguments, env={"DBT_PROJECT_DIR": "/usr"})
-    assert [str(each.folder) for each in found] == ["/usr", "/tmp"]
+    assert [str(each.folder) for each in of_status] == ["/usr", "/tmp"]
