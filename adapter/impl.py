@@ -498,7 +498,6 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """Returns a user's name, quoted or not, as an identifier.
 
         Args:
-            name: the name.
             reserved: whether to always quote it, as dbt's column property `quote` says.
         """
         return quote_name(name, reserved)
@@ -514,9 +513,6 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """Raises if a table has a column with the name of one of Iceberg's metadata columns.
 
         Args:
-            relation: the table.
-            columns: the names of its columns.
-            model: the table's model.
             config: the config of a table that doesn't exist yet.
 
         Raises:
@@ -531,9 +527,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """Raises if a query has a column with the name of one of Iceberg's metadata columns.
 
         Args:
-            config: the model's config.
             sql: the query that creates its table.
-            model: the model.
 
         Raises:
             DbtRuntimeError: it has one.

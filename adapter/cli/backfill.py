@@ -69,7 +69,6 @@ def closed_only(ends: WindowRange, closed: int) -> WindowRange:
     """Returns the part of a range of window ends that have closed.
 
     Args:
-        ends: the range.
         closed: windows that end until this time, in microseconds since 1970, have closed.
 
     Raises:

@@ -21,7 +21,6 @@ def clean(
     """Removes files that nothing refers to and yields a line for each.
 
     Args:
-        project: the project.
         selection: the models; an empty selection means all streaming models.
         older_than: minimum age of files in the folders of tables, as an interval.
         dropped: whether to list state and checkpoints of models whose table is gone.

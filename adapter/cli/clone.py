@@ -21,7 +21,6 @@ def clone(
     """Copies state, rows and offsets of another model into an empty one and returns sentences with the result.
 
     Args:
-        project: the project.
         name: the model to fill.
         original: the model to copy. Default: the model called `name`.
         target: the target of the model to copy. Default: the current target.

@@ -27,8 +27,6 @@ def init(project: DbtProject, name: str, restart: bool) -> str:
     """Builds the new version of a model, or continues building it. Returns its status.
 
     Args:
-        project: the project.
-        name: the model.
         restart: whether an existing new version is dropped first.
 
     Raises:

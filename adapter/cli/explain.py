@@ -150,7 +150,6 @@ def _render_operator(node: Explanation, number: int | None, again: bool) -> Rend
     """Renders one operator: its description, changelog mode, state, metrics and notes.
 
     Args:
-        node: the operator.
         number: its number, if several operators read it.
         again: whether it was shown before, so that the number suffices.
     """

@@ -42,13 +42,7 @@ def flush_model(project: DbtProject, name: str) -> str:
 
 
 def flushed(name: str, rows_out: int, plan: Plan) -> str:
-    """Returns a sentence with the result of a flush.
-
-    Args:
-        name: the model.
-        rows_out: the number of rows that were emitted.
-        plan: the plan of the model.
-    """
+    """Returns a sentence with the result of a flush."""
     if plan.dataflow.is_stateless:
         left = "it emits each row as it arrives, so nothing was held back"
     elif plan.dataflow.has_windows:

@@ -79,8 +79,6 @@ def check_types(session: SparkSession, model: StreamModel, gives: Mapping[str, s
     """Raises unless the model's table can hold the values of the query, which may have been edited since the last run.
 
     Args:
-        session: a session.
-        model: the model.
         gives: the types of the query's columns, by name.
 
     Raises:

@@ -28,7 +28,6 @@ class ProgressBoard:
     def __init__(self, console: Console | None = None, as_json: bool = False, is_quiet: bool = False) -> None:
         """
         Args:
-            console: the terminal.
             as_json: whether each line is a JSON object of the form of dbt's.
             is_quiet: whether only problems are printed.
         """

@@ -178,8 +178,6 @@ class DbtProject:
         """Runs models as `dbt run --no-fail-fast` does.
 
         Args:
-            manifest: dbt's manifest.
-            nodes: the models.
             note: called for each model once it is done, with its unique id, dbt's status and message, and the exception
                 that made it fail.
             quiet: whether dbt prints nothing and leaves target/ unchanged.

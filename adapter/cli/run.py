@@ -51,10 +51,8 @@ def run_models(
     """Keeps the selected models up to date until they are stopped.
 
     Args:
-        project: the project.
         selection: the models; an empty selection means all streaming models.
         every: the interval between micro-batches of models whose trigger is 'available_now'.
-        policy: decides when a failed model is restarted.
         fail_fast: whether the first model that fails for good ends the others.
         signals: the signals received so far, if the caller handles them.
 
@@ -126,12 +124,7 @@ class Service:
     """The models that this process supervises.
 
     Args:
-        project: their project.
-        manifest: dbt's manifest of it.
-        nodes: the models.
-        environment: where Spark runs.
         every: the interval between micro-batches of models that don't configure one.
-        policy: decides when a failed model is restarted.
         fail_fast: whether the first model that fails for good ends the others.
     """
 

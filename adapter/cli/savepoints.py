@@ -85,8 +85,6 @@ def restore(project: DbtProject, name: str, savepoint_name: str | None) -> str:
     """Restores a model from a savepoint, and returns sentences with the result.
 
     Args:
-        project: the project.
-        name: the model.
         savepoint_name: the savepoint. Default: the newest one that was taken automatically, which is then deleted.
 
     Raises:

@@ -26,8 +26,6 @@ def show(project: DbtProject, name: str, sample: int, keys: Sequence[str]) -> di
     """Returns the parts and columns of a model's state and a sample of its rows, as a JSON object.
 
     Args:
-        project: the project.
-        name: the model.
         sample: the number of rows to return of each part.
         keys: filters on these rows, as ``column=value``.
 

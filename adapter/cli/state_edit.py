@@ -13,8 +13,6 @@ def edit(project: DbtProject, name: str, statement: str | None, source: str | No
     """Changes rows of a model's state, and returns sentences with the result.
 
     Args:
-        project: the project.
-        name: the model.
         statement: the change in SQL. Default: add the rows of `source`.
         source: a file or a relation that the statement can read as ``new_rows``.
         dry: whether to only report what would change.

@@ -21,8 +21,6 @@ def stop_model(project: DbtProject, name: str, patience: float) -> str:
     """Requests the run of a model to end, waits for it, and returns a sentence with the result.
 
     Args:
-        project: the project.
-        name: the model.
         patience: maximum seconds to wait.
 
     Raises:

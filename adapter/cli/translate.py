@@ -16,7 +16,6 @@ def translate_file(file: Path, folder: Path | None, force: bool) -> Iterator[str
     """Translates a script, writes the project, and yields the lines to print.
 
     Args:
-        file: the script.
         folder: where the project goes. None for a folder with the script's name.
         force: whether files in the folder are overwritten.
 

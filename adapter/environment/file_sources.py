@@ -179,7 +179,6 @@ def create_table(source: DeclaredSource, made_by: str) -> str:
     """Returns the statement that creates the table of a declared source.
 
     Args:
-        source: the source.
         made_by: the value of the property `OURS`.
     """
     given = with_checked_header(source.format, source.options)

@@ -27,7 +27,6 @@ def other_type(
 
     Args:
         read: returns a DataFrame of files, with a value of the option `mergeSchema`.
-        files: the files.
         wanted: the columns that are read.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]

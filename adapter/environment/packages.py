@@ -50,8 +50,6 @@ def jars(
 
     Args:
         coordinates: Maven coordinates of the packages.
-        java: the Java that resolves them.
-        cache: the cache folder.
         settings: Spark settings. ``spark.jars.excludes``, ``spark.jars.repositories`` and ``spark.jars.ivySettings`` are
             used. By default packages come from Spark's default repositories.
 

@@ -36,7 +36,6 @@ class Description:
         """Parses the rows of DESCRIBE EXTENDED: columns, partitioning, details.
 
         Args:
-            rows: the rows.
             columns: the columns of the relation, if its schema is known. Default: the rows before the first heading, which
                 is wrong if a column's name looks like a heading.
         """

@@ -73,8 +73,7 @@ class BatchMethods(metaclass=AdapterMeta):
         """Returns the query of a run, and the rows of the table that its result replaces.
 
         Args:
-            model: the model's node.
-            sql: its compiled text.
+            sql: the model's compiled text.
             strategy: the strategy. `window_overwrite` and `microbatch` recompute a range of time.
             existing: the model's table. None if it doesn't exist or is rebuilt.
 
@@ -157,10 +156,8 @@ class BatchMethods(metaclass=AdapterMeta):
         """Returns the statement that replaces the rows of a table that meet a condition.
 
         Args:
-            target: the table.
             source: the new rows.
             columns: the columns of both.
-            condition: a condition over the table's columns.
             predicates: further conditions of the user.
             divided: a query that counts the table's files with some, but not all, rows meeting the condition, if known.
         """
@@ -201,8 +198,6 @@ class BatchMethods(metaclass=AdapterMeta):
         """Returns the statements that widen columns of an Iceberg table to the types of a query (`sync_all_columns`).
 
         Args:
-            model: the model.
-            table: its table.
             has: the columns of the table.
             wants: the columns of the query.
 
@@ -241,7 +236,6 @@ class BatchMethods(metaclass=AdapterMeta):
         """Returns the columns of a `unique_key`.
 
         Args:
-            model: the model.
             keys: the value of the config.
             columns: the columns that both the query and the table have.
 
@@ -261,7 +255,6 @@ class BatchMethods(metaclass=AdapterMeta):
         """Returns the columns that a MERGE updates in existing rows.
 
         Args:
-            model: the model.
             update: config `merge_update_columns`.
             exclude: config `merge_exclude_columns`.
             columns: the columns that both the query and the table have.
@@ -305,9 +298,8 @@ class BatchMethods(metaclass=AdapterMeta):
         """Raises unless a query has all columns of `partition_by`, and the table is partitioned by them.
 
         Args:
-            model: the model.
             columns: the columns that both the query and the table have.
-            table: its table, if it is one of Iceberg.
+            table: the model's table, if it is one of Iceberg.
 
         Raises:
             CompilationError: its rows would replace other partitions than the config says.
@@ -326,7 +318,6 @@ class BatchMethods(metaclass=AdapterMeta):
         """Returns the statement that replaces all rows of a table by those of a query.
 
         Args:
-            target: the table.
             source: the new rows.
             columns: the columns that both have; the others are NULL.
         """

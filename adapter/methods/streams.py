@@ -117,9 +117,6 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Returns the subquery of a window macro (tumble, hop, cumulate, session).
 
         Args:
-            kind: name of the macro.
-            relation: the stream.
-            time_col: its time column.
             lengths: the lengths that the macro takes, in its order.
             options: `offset`, `emit`, `partition_by` and `time_zone`, where the macro has them.
 
@@ -147,8 +144,6 @@ class StreamingMethods(metaclass=AdapterMeta):
             relation: the relation with the versions.
             time: column of a relation before it in FROM.
             key: columns that identify what a row is a version of; None for the source's unique_key.
-            graph: dbt's graph.
-            model: the model's node.
 
         Raises:
             CompilationError: an argument is wrong, or the project doesn't say what the versions are.
@@ -163,13 +158,7 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: "")
     def batch_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
-        """Returns a model's text for batch, with windows computed from slices. Its columns keep the types of `sql`.
-
-        Args:
-            sql: the compiled text.
-            graph: dbt's graph.
-            model: the model's node.
-        """
+        """Returns a model's text for batch, with windows computed from slices. Its columns keep the types of `sql`."""
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
             known = streaming.known_in_batch(sql, graph, model, self.environment)
@@ -181,11 +170,6 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Returns the text of a view or a test, which runs over whole inputs.
 
         It omits the steps that `emit='on_change'` omits, and the rows that a stream drops because of their event time.
-
-        Args:
-            sql: the compiled text.
-            graph: dbt's graph.
-            model: the model's node.
         """
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
@@ -231,7 +215,6 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Returns the columns of a query.
 
         Args:
-            sql: a model's compiled text.
             order: names in the order to return them in. Default: the query's order.
 
         Raises:
@@ -271,9 +254,6 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Raises unless the configs and the text of a streaming model are valid. Changes nothing.
 
         Args:
-            model: its node.
-            sql: its compiled text.
-            graph: dbt's graph.
             is_new: whether this run starts the stream, which then reads its sources from their beginning.
             bootstrap: the table to bootstrap each model from, by name of the model.
 
@@ -324,9 +304,6 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Raises unless the table of a streaming model can store the columns of its query. Changes nothing.
 
         Args:
-            model: its node.
-            sql: its compiled text.
-            graph: dbt's graph.
             is_new: whether this run creates the table.
 
         Returns:
@@ -366,8 +343,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Returns the TBLPROPERTIES clause of a streaming model's table: its config's, and the marks of ownership.
 
         Args:
-            model: its node.
-            properties: the properties of its config.
+            properties: those of the model's config.
         """
         with streaming.sentences():
             described = stream_node.model(model, self.environment)
@@ -408,9 +384,6 @@ class StreamingMethods(metaclass=AdapterMeta):
         Inside `preparation.preparing` the stream is handed over instead of run.
 
         Args:
-            model: its node.
-            sql: its compiled text.
-            graph: dbt's graph.
             gives: the types of the query's columns by name, to which the table is adapted. None leaves it unchanged.
             options: fields of `RunOptions`.
 
@@ -482,7 +455,6 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Returns the response for a model that is skipped because ``dbt-stream run`` in another process runs it, else None.
 
         Args:
-            model: its node.
             is_asked_for: whether this run has a task that the other process doesn't do, such as a full refresh.
         """
         if is_asked_for or preparation.is_preparing():

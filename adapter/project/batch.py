@@ -114,8 +114,6 @@ def overwrite(
     """Plans a run with the strategy `window_overwrite`.
 
     Args:
-        node: the model.
-        sql: its compiled text.
         asked: the requested range; None for the range from `lookback` windows before the newest one on.
         table: the model's table; None if it doesn't exist or is rebuilt.
         ask: runs a query that returns one row.
@@ -146,8 +144,7 @@ def microbatch(
     """Plans one batch of the strategy `microbatch`.
 
     Args:
-        node: the model.
-        sql: its text, compiled for the batch.
+        sql: the model's text, compiled for the batch.
         whole: whether windows at the batch's edges get all their rows (not with a sample).
         table: the model's table; None if it doesn't exist or is rebuilt.
         ask: runs a query that returns one row.

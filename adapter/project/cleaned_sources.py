@@ -19,8 +19,6 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
 
     Args:
         model: the model, with its sources.
-        node: the model's node.
-        graph: dbt's graph.
         is_new: whether its stream begins with this run.
 
     Raises:

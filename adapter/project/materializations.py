@@ -21,7 +21,6 @@ def check(nodes: Iterable[Any], macros: Iterable[Any]) -> None:
 
     Args:
         nodes: dbt's nodes, of all kinds.
-        macros: dbt's macros.
 
     Raises:
         DbtRuntimeError: a model's materialization doesn't exist. The message names the nearest one, and all there are.

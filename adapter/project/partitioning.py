@@ -14,7 +14,6 @@ def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence
 
     Args:
         partition_by: the config: columns, and functions of one column, as in days(ts).
-        columns: columns of the rows.
 
     Raises:
         QueryError: a column is missing.

@@ -49,7 +49,6 @@ def known(
 
     Args:
         said: the result of `declarations`.
-        graph: dbt's graph.
         node: the model that reads the relations. If several sources are one table, those that it names count.
     """
     reads = _ids_read(graph, node)

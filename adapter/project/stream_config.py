@@ -250,8 +250,6 @@ def _positive(config: Mapping[str, Any], key: str, wanted: str) -> int | None:
     """Returns the microseconds of an interval that must be positive; None if the config isn't given.
 
     Args:
-        config: the model's config.
-        key: the key of the interval.
         wanted: end of the message for other intervals: how long it must be, and what to write.
     """
     value = config.get(key)

@@ -54,8 +54,6 @@ def model(
     """Returns the runtime description of a streaming model.
 
     Args:
-        node: the model.
-        environment: the environment that the model runs in.
         made: its program; None gives a model without sources, which can be inspected or reset, not run.
         project_root: start of the sources' relative paths. An environment may serve several projects, so it can't
             know it.
@@ -112,8 +110,6 @@ def _upstream(node: Mapping[str, Any], graph: Any, of: str | None = None) -> dic
     """Returns lower-case table name → name of the nodes that a model reads; None if the node doesn't say.
 
     Args:
-        node: the model.
-        graph: dbt's graph.
         of: the resource type of the nodes; None for all but sources.
     """
     if "depends_on" not in node:

@@ -135,8 +135,6 @@ def plan(
     """Returns the plan of a streaming model, if the query matches its materialization.
 
     Args:
-        node: the model.
-        sql: its compiled text.
         known: what the project declares of relations.
         ask: a query runner, as in `planner.plan`.
 
@@ -363,7 +361,6 @@ def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> No
     """Raises unless all event times are timestamps.
 
     Args:
-        node: the model.
         columns: name, type (as Spark prints it) … of each event time.
 
     Raises:
@@ -394,10 +391,9 @@ def known(
     """Returns what a project declares of its relations, and the keys of updating models.
 
     Args:
-        graph: dbt's graph.
         upstream: compiled streaming models in dependency order. Their tables may be updated.
         ask: a query runner, as in `planner.plan`.
-        node: the model that reads them. If several sources are one table, those that it names count.
+        node: the model that reads the relations. If several sources are one table, those that it names count.
 
     Raises:
         QueryError: an upstream model can't be planned.
@@ -428,7 +424,6 @@ def known_in_batch(
     Args:
         sql: the compiled text.
         graph, node: as in `known`.
-        environment: the environment of the run.
 
     Raises:
         QueryError: rows of a table that is read as of a time are updated, and it has no changelog.
@@ -514,13 +509,7 @@ def response(result: StreamResult) -> StreamResponse:
 
 
 def note(model: StreamModel, inputs: Sequence[StreamInput], result: StreamResult) -> str | None:
-    """Returns the sentence that says why a run that read rows emitted none; None if it needn't be said.
-
-    Args:
-        model: the model.
-        inputs: its streams.
-        result: the result of the run.
-    """
+    """Returns the sentence that says why a run that read rows emitted none; None if it needn't be said."""
     if not result.rows_in or result.rows_out:
         return None
     no_results = f"Model {model.name}: {counted(result.rows_in, 'row')} in and no results, because"

@@ -461,7 +461,6 @@ def called(program: Program, names: Mapping[str, str]) -> Program:
     """Returns the program with its state tables and groups renamed.
 
     Args:
-        program: the program.
         names: new names by old name. The old names occur in the texts only as names of state tables and
             groups.
 

@@ -125,7 +125,6 @@ class Publisher:
     """Writes health files from a separate thread, so that callers don't wait for storage.
 
     Args:
-        storage: where the files are.
         beat: seconds between heartbeats. Default: 15 for local storage, else 60.
     """
 

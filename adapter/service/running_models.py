@@ -56,9 +56,6 @@ class RunningModels:
     """The streams of a service.
 
     Args:
-        streams: by name.
-        preparer: prepares them.
-        session: returns the project's Spark session.
         every: the interval between micro-batches of models that don't configure one.
     """
 
@@ -146,8 +143,6 @@ def _wait(stream: RunningModel, running: RunningStream, attempt: Attempt, taken:
     """Waits until the query ends. Returns whether it was stopped on request.
 
     Args:
-        stream: the model.
-        running: its query.
         attempt: records whether a micro-batch was committed.
         taken: the last micro-batch before this attempt.
     """

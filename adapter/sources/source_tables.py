@@ -67,7 +67,6 @@ def renamed(text: str, name_of: Callable[[str], str | None]) -> str:
     """Returns a text in which tables of sources are renamed.
 
     Args:
-        text: any text.
         name_of: returns the new name for the source schema it gets (as by `without_place`), or None to keep the
             table's name.
 

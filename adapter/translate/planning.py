@@ -31,8 +31,6 @@ def check(
 
     Args:
         models: the models. One that can't be planned is disabled.
-        sources: the sources.
-        seeds: the seeds.
         note: adds a sentence to the list of what should be checked.
     """
     known = {

@@ -51,10 +51,6 @@ class Translation:
 def translate(text: str, name: str) -> Translation:
     """Translates a script of Flink SQL.
 
-    Args:
-        text: the script.
-        name: the name of the project.
-
     Raises:
         Untranslatable: it can't be read at all.
     """

@@ -26,12 +26,10 @@ def inserted(
     """Returns the query of an INSERT with the names and types of the table's columns.
 
     Args:
-        insert: the statement.
         table: the table that it writes.
         resolve: finds relations by name.
         types: types of columns.
         notes: what should be checked is added to it.
-        line: the line of the statement.
     """
     query = insert.query
     columns = [each for each in table.columns if each.computed is None]

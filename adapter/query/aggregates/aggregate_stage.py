@@ -586,7 +586,6 @@ def _mergeable_types(call: exp.Expr, distinct: bool, within: bool) -> Types | No
     """Returns the types of an aggregate that is kept as partial aggregates; None if it is kept without.
 
     Args:
-        call: the aggregate.
         distinct: whether it is over distinct values.
         within: whether it is in WITHIN GROUP.
 

@@ -75,7 +75,6 @@ def check(text: str, plan: Plan, known: Mapping[str, Known]) -> None:
 
     Args:
         text: the compiled text.
-        plan: its plan.
         known: what the project declares of relations.
 
     Raises:
@@ -107,7 +106,6 @@ def reading(text: str, instead: Mapping[str, str]) -> str:
     """Returns a query that reads views instead of some tables, under the same aliases.
 
     Args:
-        text: the query.
         instead: the views, by table name as from `planner.stream_relations`. A changelog has another view, as the
             query may read it (`as_of()`), the table, or both.
 

@@ -23,7 +23,6 @@ def replace_files(table: str, source: str, columns: Mapping[str, str], condition
     for none.
 
     Args:
-        table: its name.
         source: a relation, or a query in brackets.
         columns: all columns of the table, in order.
         condition: over the table's columns.
@@ -36,7 +35,6 @@ def replace_all(table: str, source: str, columns: Mapping[str, str], given: Coll
     """Returns a statement that replaces all rows of a table by those of a query, also if it has none.
 
     Args:
-        table: its name.
         source: a relation, or a query in brackets.
         columns: all columns of the table and their types, in order.
         given: those that the query has; the others are NULL.
@@ -58,7 +56,6 @@ def replace_where(
     """Returns a statement that replaces the rows for which a condition holds by all rows of a query.
 
     Args:
-        table: its name.
         source: a relation, or a query in brackets.
         columns: names and types of the columns that both have.
         condition: over the table's columns.
@@ -89,7 +86,6 @@ def replace_keys(
     """Returns a statement that replaces the rows with the keys of a query's rows by those rows.
 
     Args:
-        table: its name.
         source: a relation, or a query in brackets.
         columns: names and types of the columns that both have.
         keys: columns of the key, which needn't be unique.

@@ -122,12 +122,7 @@ class Overwriting:
 
     def extended_over_sessions(self, ends: WindowRange, table: str) -> WindowRange:
         """Extends a range until no session crosses its edges that differs from the table; else part of the session
-        would be replaced and the rest kept.
-
-        Args:
-            ends: window ends of the range.
-            table: the table with the windows' rows.
-        """
+        would be replaced and the rest kept."""
         merging = [stage.window for stage in self._results.stages if stage.window.merges]
         while merging and ends != WindowRange():
             first, last = self._sessions_across(ends, table, max(merging, key=_max_unread_distance))

@@ -19,11 +19,6 @@ def unknown(names: Collection[str], text: str, known: Mapping[str, Known]) -> li
     ['ctiy']
     >>> unknown(["city", "ctiy"], "select city, count(*) from (select * from t) group by city", {})
     []
-
-    Args:
-        names: of columns.
-        text: of the query.
-        known: what the project says of relations.
     """
     tree = parse(text)
     if any(map(_is_authors, every(tree, exp.Star))):

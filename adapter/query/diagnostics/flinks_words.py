@@ -58,8 +58,7 @@ def check(text: str, tree: exp.Expr | None) -> None:
     """Raises if a text uses Flink's syntax.
 
     Args:
-        text: the text.
-        tree: its tree. None if it doesn't parse.
+        tree: the text's tree. None if it doesn't parse.
 
     Raises:
         QueryError: it does; says what to write instead.

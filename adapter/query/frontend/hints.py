@@ -186,7 +186,6 @@ def check_places(name: str, example: str, found: int, text: str) -> None:
         name: the hint's name, in capitals.
         example: the hint with arguments.
         found: number of such hints in the tree.
-        text: the query.
 
     Raises:
         QueryError: one is where it is read as a comment, so it would have no effect.

@@ -147,8 +147,7 @@ def _query(node: exp.Expr, wanted: frozenset[str] | None, outer: Mapping[str, st
     """Rewrites a query canonically, in place.
 
     Args:
-        node: the query.
-        wanted: its columns that are used. None for all.
+        wanted: the columns that are used. None for all.
         outer: relations of enclosing queries, by alias.
         depth: number of enclosing queries.
     """

@@ -30,7 +30,6 @@ def fingerprints(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -
     """Returns the lineage of a dataflow and of each of its state tables.
 
     Args:
-        flow: the dataflow.
         keeps: by state table, the buffered rows or the operator that it belongs to.
     """
     known = lineages(flow)

@@ -22,8 +22,7 @@ def of(operator: Operator, known: Mapping[str, Lineage]) -> Lineage:
     """Returns the lineage of an operator.
 
     Args:
-        operator: the operator.
-        known: lineages of the operators below it, by name.
+        known: lineages of the operators below, by name.
     """
     try:
         return operator.lineage([known[each.name] for each in operator.inputs])

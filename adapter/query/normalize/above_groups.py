@@ -113,7 +113,6 @@ class _Lifting:
         """Rewrites a subquery, or a part of one: references to the grouped rows become group keys.
 
         Args:
-            node: the part.
             asked: identities of the whole subquery's correlated columns.
         """
         columns = list(every(node, exp.Column))

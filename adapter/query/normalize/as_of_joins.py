@@ -31,7 +31,6 @@ def write_as_joins(tree: exp.Expr, known: Mapping[str, Known]) -> None:
     """Replaces each LATERAL with versions as of a time by the versions. Changes the tree.
 
     Args:
-        tree: a query.
         known: properties of relations. Versions of one whose rows change are read from its changelog.
 
     Raises:

@@ -61,8 +61,6 @@ def have_same_type(one: exp.Expr, other: exp.Expr, unasked: bool = False) -> boo
     """Whether two expressions have one type, so that equal values are the same key. Exact numbers are one type.
 
     Args:
-        one: the first.
-        other: the second.
         unasked: the result without a session (such a plan is only displayed).
 
     >>> one, other = exp.column("a"), exp.column("b")
@@ -87,7 +85,6 @@ def equated(test: exp.Expr, around: Collection[int]) -> tuple[exp.Expr, exp.Expr
     None for other tests.
 
     Args:
-        test: the test.
         around: identities of the outer row's columns.
     """
     if not isinstance(test, exp.EQ) or not have_same_type(test.this, test.expression, unasked=True):

@@ -97,7 +97,6 @@ def why_nondeterministic(select: exp.Query, to_the_digit: bool) -> str | None:
     the old value can't be retracted. None if it is deterministic.
 
     Args:
-        select: the query.
         to_the_digit: whether the last digit counts. It doesn't where old rows are found by their key.
     """
     reasons = (_why_node_nondeterministic(node, to_the_digit) for node in every(select, exp.AggFunc))
@@ -481,7 +480,6 @@ def unmatched_rows(template: exp.Select, place: int) -> exp.Select:
 
     Args:
         template: the join, over ``__input_n``.
-        place: position of the relation.
     """
     return _rows_of(template, place, "ANTI")
 

@@ -52,7 +52,6 @@ def normalize(tree: exp.Query, ask: QueryRunner | None = None) -> NormalizedQuer
     """Applies all rules to a query. Changes the tree.
 
     Args:
-        tree: a parsed query.
         ask: runs a query in a session; None without one.
 
     Raises:

@@ -20,7 +20,6 @@ def rewrite_each(
     """Returns the query with each SELECT that fits rewritten. Changes the tree.
 
     Args:
-        tree: a query.
         fits: returns whether the rewrite applies to a SELECT.
         rewrite: returns a new SELECT for one that fits, without changing it.
         otherwise: message for a query in which no SELECT fits.

@@ -87,7 +87,6 @@ class Grouped:
 
     Args:
         select: the SELECT; it isn't changed.
-        names: generates names of columns.
         takes_apart: functions over DISTINCT that the rewrite decomposes.
 
     Raises:

@@ -27,11 +27,6 @@ REWRITES: Mapping[str, Callable[..., exp.Query]] = {
 def rewritten(name: str, text: str, **options: Any) -> str:
     """Returns a SELECT with one rewrite applied.
 
-    Args:
-        name: name of the rewrite.
-        text: the SELECT.
-        options: options of the rewrite.
-
     Raises:
         QueryError: it can't be rewritten; the message names the rewrite.
     """

@@ -86,7 +86,6 @@ def split_distinct(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
     """Returns a query with the same rows that counts distinct values in two levels. Changes the tree.
 
     Args:
-        tree: a query.
         buckets: number of buckets per key.
 
     Raises:

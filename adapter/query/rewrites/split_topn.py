@@ -62,7 +62,6 @@ def split_topn(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
     """Returns a query with the same rows that computes rankings in two levels. Changes the tree.
 
     Args:
-        tree: a query.
         buckets: number of buckets per group.
 
     Raises:

@@ -55,8 +55,6 @@ def hinted(name: str, text: str, buckets: int | None = None) -> str:
     """Returns a streaming model's SELECT with the hint of a rewrite in each SELECT that it fits.
 
     Args:
-        name: name of the rewrite.
-        text: the SELECT.
         buckets: number of buckets, for rewrites that have them.
 
     Raises:

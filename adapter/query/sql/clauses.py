@@ -187,7 +187,6 @@ def hide_from_stars(select: exp.Select, columns: Sequence[tuple[str, str]], in_c
     """Excludes columns, each given with its relation's alias, from the stars of a SELECT. Changes the tree.
 
     Args:
-        select: the SELECT.
         columns: alias and name of each.
         in_calls: whether to exclude them from stars in calls, too.
 

@@ -195,7 +195,6 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
     """Parses one SELECT (or a set operation).
 
     Args:
-        sql: the text.
         what: names the statement in the message.
 
     Raises:

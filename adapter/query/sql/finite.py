@@ -31,7 +31,6 @@ def is_finite(node: exp.Expr, select: exp.Select) -> bool:
     be integers.)
 
     Args:
-        node: the expression.
         select: its FROM resolves columns that are computed below.
     """
     if isinstance(node, exp.Paren | exp.Alias | exp.Cast | exp.Neg):

@@ -67,7 +67,6 @@ def mark(tree: exp.Expr, functions: Functions | None) -> tuple[str, ...]:
     """Marks the calls of aggregates that aren't built in. Changes the tree.
 
     Args:
-        tree: a query.
         functions: looks functions up in a session. None without one.
 
     Returns:
@@ -88,12 +87,7 @@ def mark(tree: exp.Expr, functions: Functions | None) -> tuple[str, ...]:
 
 
 def missing(tree: exp.Expr, functions: Functions) -> tuple[str, ...]:
-    """Returns the functions that a query calls and a session doesn't have.
-
-    Args:
-        tree: a query.
-        functions: looks functions up in the session.
-    """
+    """Returns the functions that a query calls and a session doesn't have."""
     others = ((name, call) for call, _, name, kind in _calls(tree) if kind is None)
     return tuple({name: None for name, call in others if functions(name, len(arguments(call))) is None})
 

@@ -17,8 +17,7 @@ def ordered(value: str, kind: str, depth: int = 0) -> str:
     """Returns SQL of a value that can be ordered and compared: maps become their sorted entries.
 
     Args:
-        value: SQL.
-        kind: its type, as `typeof` or CREATE TABLE print it.
+        kind: the value's type, as `typeof` or CREATE TABLE print it.
         depth: number of enclosing lambda functions.
 
     >>> ordered("v", "bigint"), ordered("m", "map<string,int>")

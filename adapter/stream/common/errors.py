@@ -81,7 +81,6 @@ def chain(problem: BaseException | None, with_hidden: bool = True) -> Iterator[B
     """Yields an exception and its causes, outermost first. A `Cause` is replaced by the exception that it wraps.
 
     Args:
-        problem: the exception.
         with_hidden: whether to include exceptions that `raise … from None` hides in a traceback.
     """
     seen: set[int] = set()  # `raise x from y` inside `except` of y makes a cycle
@@ -265,9 +264,8 @@ def rows_changed(model: StreamModel, kind: str, tables: Iterable[str]) -> str:
     """Returns the message for a source table with a snapshot that overwrites or deletes rows. A stream reads only appends.
 
     Args:
-        model: the model.
         kind: operation of the snapshot, ``overwrite`` or ``delete``.
-        tables: names of the source tables that may have it.
+        tables: names of the source tables that may have the snapshot.
     """
     return (
         f"Model {model.name}: rows of a source were changed or deleted (an Iceberg {kind} snapshot), and a stream "

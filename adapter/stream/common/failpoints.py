@@ -26,12 +26,7 @@ class FailPointError(Exception):
 
 
 def reached(point: str, model: str) -> None:
-    """Calls the armed handler, if any, with a point that a model has reached.
-
-    Args:
-        point: name of the point.
-        model: name of the model.
-    """
+    """Calls the armed handler, if any, with a point that a model has reached."""
     if _handler is not None:
         _handler(point, model)
 

@@ -26,8 +26,6 @@ def read_metadata(
     """Returns the content of a metadata file, or None if there is no such file.
 
     Args:
-        storage: storage of the file.
-        place: path of the file.
         version: the supported version of the format.
         make: builds the result from the file's JSON object.
         what: the object that the file describes, for a message.

@@ -92,9 +92,7 @@ def set_shuffle_partitions(
     For a few rows, computing them takes less time than generating and compiling code for whole stages.
 
     Args:
-        session: session of the micro-batch.
         session_defaults: the project's settings, used for more than a few rows.
-        rows: number of input rows.
         few: whether all rows that are read `are_few`.
     """
     wanted = 1 if few else max(session_defaults.partitions, rows // _ROWS_OF_A_TASK)

@@ -29,7 +29,6 @@ class StopRequests:
     Slow storage delays only this thread.
 
     Args:
-        storage: storage with the folder.
         every: seconds between two checks; None for the default of local or remote storage.
     """
 

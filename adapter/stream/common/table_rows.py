@@ -32,7 +32,6 @@ class Columns:
         """Reads the columns of a table.
 
         Args:
-            schema: the table's schema.
             passes_over: whether to drop columns of a query that the table lacks, instead of an error.
             rebuild: the command that rebuilds the table, for messages.
             mapping: by state table, the table's names of columns that the query names differently.
@@ -53,7 +52,6 @@ class Columns:
         """Returns `query` with the table's columns in their order and types, matched by name without regard to case.
 
         Args:
-            spark: session in which the query is analysed.
             query: the query.
             part: value of the column ``part``, which the query lacks. Other columns that it lacks are NULL.
             check: called for each column that is cast, with its name, its type in the query and its type in the table;

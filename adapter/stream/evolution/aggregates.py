@@ -22,7 +22,6 @@ def compare_aggregates(
 
     Args:
         found: the effect so far.
-        name: name of the stage or group.
         old: aggregates of the state.
         new: aggregates of the query.
         same_rows: whether the input rows are known to be the same.

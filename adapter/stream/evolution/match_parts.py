@@ -20,7 +20,6 @@ def names_of(had: Signature, program: Program, same_rows: bool = False) -> dict[
 
     Args:
         had: signature of the state.
-        program: the program.
         same_rows: whether the author accepts that the input rows differ.
     """
     if same_rows and has_same_single(had, program.signature):

@@ -30,8 +30,6 @@ def check_columns(
     """Raises unless the query's columns fit the table and, for a query that updates rows, can be compared.
 
     Args:
-        model: the model.
-        program: the model's program.
         gives: the query's columns and their types.
         has: the table's columns and their types; None if this run creates the table.
 
@@ -112,8 +110,7 @@ def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:
     """Raises if Spark would change values of updated rows when it groups by all of their columns.
 
     Args:
-        model: the model.
-        kinds: types of the columns of its state, or of its rows.
+        kinds: types of the columns of the state, or of its rows.
 
     Raises:
         StreamError: a type contains a MAP whose NULL values Spark turns into 0.
@@ -132,8 +129,7 @@ def check_collations(model: StreamModel, kinds: Iterable[str]) -> None:
     """Raises if the state would lose the collation of a column.
 
     Args:
-        model: the model.
-        kinds: types of the columns of its state.
+        kinds: types of the columns of the state.
 
     Raises:
         StreamError: a type is or contains a string with a collation.
@@ -372,7 +368,6 @@ def widenings(model: StreamModel, has: Mapping[str, str]) -> Widening:
     """Returns the widening of a model's table by its `on_schema_change`.
 
     Args:
-        model: the model.
         has: the table's columns and their types, for which `check_table` didn't raise.
     """
     found = Widening()

@@ -45,9 +45,7 @@ def retain_snapshot(table: IcebergTable, name: str, snapshot: int, age: int | No
     A tag would only retain a single snapshot, which may be a compaction without a stream's position.
 
     Args:
-        table: the table.
         name: the name of the branch, which doesn't exist yet.
-        snapshot: the snapshot.
         age: milliseconds after the snapshot's creation after which Iceberg may expire it. Default: never.
     """
     table.refresh()
@@ -106,11 +104,6 @@ def restore_table(spark: SparkSession, table: IcebergTable, to: TableSnapshot) -
 
 def roll_back(spark: SparkSession, table: IcebergTable, position: Position) -> None:
     """Rolls a table back to before a micro-batch, if that was its last commit. A micro-batch doesn't change columns.
-
-    Args:
-        spark: a session.
-        table: the table.
-        position: the position of the micro-batch.
 
     Raises:
         Py4JJavaError: somebody has written the table meanwhile; nothing was changed.

@@ -55,10 +55,6 @@ def create(spark: SparkSession, point: str, model: StreamModel, role: str, descr
     """Creates a table that didn't exist when this run looked.
 
     Args:
-        spark: a session.
-        point: the name of the fail point.
-        model: the model that the table belongs to.
-        role: the role of the table (see `ownership`).
         description: the part of CREATE TABLE after the name.
 
     Raises:
@@ -95,9 +91,6 @@ def append(
     """Appends rows to a table. Writers other than streams may have committed to it meanwhile.
 
     Args:
-        point: the name of the fail point.
-        model: the model that the table belongs to.
-        table: the table.
         rows: rows with the table's columns. None for a commit that only carries properties.
         properties: properties of the snapshot.
         by_anyone: whether to also refuse the commit if any other writer has changed rows.
@@ -127,9 +120,6 @@ def overwrite(
     """Replaces rows of a table. Fails if anybody has changed rows meanwhile.
 
     Args:
-        point: the name of the fail point.
-        model: the model that the table belongs to.
-        table: the table.
         rows: the new rows, with the table's columns.
         properties: properties of the snapshot.
         parts: the values of the partition column ``part`` whose rows are replaced. Default: all rows.
@@ -151,9 +141,6 @@ def overwrite_if(
     """Replaces rows of a table as `overwrite` does, unless `properties` decides against it after the rows are written.
 
     Args:
-        point: the name of the fail point.
-        model: the model that the table belongs to.
-        table: the table.
         rows: the new rows, with the table's columns.
         properties: called after the rows are written. Returns the properties of the snapshot, or None to leave the table
             unchanged.
@@ -192,8 +179,6 @@ def change(
     """Inserts and deletes rows of a table in one commit. Fails if anybody has changed rows meanwhile.
 
     Args:
-        point: the name of the fail point.
-        model: the model that the table belongs to.
         table: the table, for which `position_deletes.are_possible`.
         rows: the rows to insert, with the table's columns, or None.
         gone: the positions of the rows to delete: columns `position_deletes.PATH` and `POSITION`, sorted by both.
@@ -278,9 +263,6 @@ def replace(
     """Replaces files by equivalent rows, as a compaction does. Streams that read the table skip the snapshot.
 
     Args:
-        point: the name of the fail point.
-        model: the model that the table belongs to.
-        table: the table.
         files: the files to remove.
         rows: the rows that replace theirs, with the table's columns.
         properties: properties of the snapshot.
@@ -325,10 +307,6 @@ def migrate(
     """Changes a table's columns and properties, empties partitions, and adds rows, all in one commit.
 
     Args:
-        point: the name of the fail point.
-        model: the model that the table belongs to.
-        table: the table.
-        change: the changes.
         properties: properties of the snapshot.
         by_anyone: whether to also refuse the commit if any other writer has changed rows.
 
@@ -378,8 +356,6 @@ def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> b
     """Rebases on commits that other writers made since this run's last commit to a table.
 
     Args:
-        model: the model that the table belongs to.
-        table: the table.
         by_anyone: whether to refuse any other writer that has changed rows.
 
     Returns:
@@ -399,8 +375,6 @@ def check_own(model: StreamModel, table: IcebergTable, name: str) -> None:
     """Rebases on a commit that Spark has just made for this run.
 
     Args:
-        model: the model that the table belongs to.
-        table: the table.
         name: the id of the commit, its property `COMMIT`.
 
     Raises:

@@ -112,9 +112,6 @@ class Maintenance:
 
     Args:
         kind: the kind of table, for fail points.
-        model: the model.
-        table: the table.
-        retention: how many snapshots to retain, and for how long.
         build_on: rebases the run on a compaction, which Spark commits without a condition. None if the table is compacted
             elsewhere.
         is_read: whether streams read the table.
@@ -146,7 +143,6 @@ class Maintenance:
         Failures are logged, and the next check tries again: the rows are already in the table.
 
         Args:
-            spark: a session.
             before: further maintenance to do first. Returns the number of its commits.
 
         Returns:

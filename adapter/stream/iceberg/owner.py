@@ -125,8 +125,6 @@ def claim(spark: SparkSession, model: StreamModel, uuid: str | None = None) -> N
     """Records that the files of a model belong to its table.
 
     Args:
-        spark: a session.
-        model: the model.
         uuid: the UUID of the table. Default: that of the existing table.
     """
     if uuid is None:

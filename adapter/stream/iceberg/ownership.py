@@ -25,12 +25,7 @@ _WHAT = {STATE: "its state", CHANGELOG: "its changelog", TABLE: "its table"}
 
 
 def properties(role: str, target: str) -> dict[str, str]:
-    """Returns the properties of a table that is created for a model.
-
-    Args:
-        role: the role of the table.
-        target: the full name of the model's table.
-    """
+    """Returns the properties of a table that is created for a model."""
     return {ROLE: role, OF: target}
 
 
@@ -61,11 +56,6 @@ def owned(spark: SparkSession, model: StreamModel, role: str) -> IcebergTable | 
 
 def check_names(spark: SparkSession, model: StreamModel, keeps_state: bool) -> None:
     """Raises if a foreign table has the name of a model's state or changelog.
-
-    Args:
-        spark: a session.
-        model: the model.
-        keeps_state: whether its query keeps state.
 
     Raises:
         StreamError: one has. Nothing was changed.
@@ -119,11 +109,6 @@ def hand_over(table: IcebergTable, role: str, target: str) -> None:
 
 def check_replaceable(spark: SparkSession, node: str, name: str) -> None:
     """Raises if a batch node would replace the state or the changelog of a streaming model.
-
-    Args:
-        spark: a session.
-        node: the name of the node.
-        name: the full name of its table.
 
     Raises:
         StreamError: it would.

@@ -48,7 +48,6 @@ def are_possible(table: IcebergTable, columns: Iterable[str]) -> bool:
 
     Args:
         table: the table, as of its last refresh.
-        columns: the names of its columns.
     """
     if table.property(_MERGE_MODE) == "copy-on-write":
         return False
@@ -75,7 +74,6 @@ def table_of_deletes(spark: SparkSession, table: Any) -> Any:
     """Returns an in-memory Iceberg table, in no catalog, for writing position-delete files of another table.
 
     Args:
-        spark: a session.
         table: Iceberg's table to delete rows of.
     """
     packages = {name: java_class(spark, f"{_CORE}.{name}") for name in ("TableMetadataParser", "BaseTable")}
@@ -127,9 +125,7 @@ def to_delete_file(spark: SparkSession, table: Any, file: Any) -> Any:
     """Converts a file of a `table_of_deletes` to a delete file of the table itself.
 
     Args:
-        spark: a session.
         table: Iceberg's table to delete rows of.
-        file: Iceberg's object of the file.
     """
     metrics = java_class(spark, f"{_CORE}.Metrics")(
         file.recordCount(),

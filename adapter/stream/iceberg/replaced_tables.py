@@ -35,7 +35,6 @@ def expire_old(storage: Storage, table: IcebergTable) -> bool:
 
     Args:
         storage: where the checkpoints of streams are.
-        table: the table.
 
     Returns:
         Whether there were snapshots to expire.

@@ -401,7 +401,6 @@ class IcebergTable:
         """Returns SQL of a relation with the rows of a snapshot and the table's current columns.
 
         Args:
-            snapshot: the snapshot.
             more: a select list of Iceberg's metadata columns to add.
         """
         then = f"{self.name} version as of {snapshot}"
@@ -417,9 +416,6 @@ class IcebergTable:
         """Adds columns, which are NULL in all rows, and drops others, in one metadata commit.
 
         Args:
-            spark: a session.
-            add: the types of the columns to add, by name.
-            drop: the names of the columns to drop.
             before: the column before which new ones are inserted. Default: at the end.
         """
         # Iceberg doesn't retry a schema update that is based on old metadata.
@@ -467,7 +463,6 @@ class IcebergTable:
         """Compacts small files, and rewrites files with many deleted rows, in one or two commits. Rows stay the same.
 
         Args:
-            spark: a session.
             properties: properties of the commits.
             target: the target size of a file in bytes. Larger files are left alone.
             at_least: the minimum number of files of a partition to compact.
@@ -506,9 +501,7 @@ class IcebergTable:
         Files elsewhere, or with names that Iceberg doesn't give, are left out: somebody else put them there.
 
         Args:
-            spark: a session.
             before: milliseconds since 1970. Later files are left out, as a commit in progress may need them.
-            remove: whether to delete the files.
 
         Raises:
             SharedFolder: another table has files in the folder, too.

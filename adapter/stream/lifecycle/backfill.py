@@ -46,9 +46,6 @@ def backfill(
     """Recomputes closed windows, and replaces them in the table.
 
     Args:
-        spark: the project's session.
-        model: the model.
-        program: the model's program.
         find: returns the windows, from a session and the instant up to which windows have closed.
 
     Returns:

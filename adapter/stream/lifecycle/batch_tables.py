@@ -59,7 +59,6 @@ def before(spark: SparkSession, model: StreamModel, replaces: bool) -> Before:
     """Returns the table that has the name of a node before the node is built.
 
     Args:
-        spark: a session.
         model: the node, in the form of a streaming model.
         replaces: whether the node replaces an existing table by another one.
 
@@ -80,7 +79,6 @@ def settle(spark: SparkSession, was: Before) -> IcebergTable | None:
     """Marks the table that a node has made, and removes the leftovers of a stream whose table it replaced.
 
     Args:
-        spark: a session.
         was: the table that had the node's name before.
 
     Returns:

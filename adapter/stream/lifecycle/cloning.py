@@ -95,7 +95,6 @@ def check(
     """Raises unless a model can be a clone of another one. Changes nothing.
 
     Args:
-        spark: the project's session.
         model: the clone, with its sources.
         program: program of the clone's query.
         source: the original model.
@@ -117,7 +116,6 @@ def clone(
     """Copies state, rows and progress of a model into another one.
 
     Args:
-        spark: the project's session.
         model: the clone, with its sources. Its table exists and is empty.
         program: program of the clone's query.
         source: the original model, which is not changed.

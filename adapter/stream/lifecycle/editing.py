@@ -71,9 +71,6 @@ def edit(
     """Replaces the rows of a state.
 
     Args:
-        spark: the project's session.
-        model: the model.
-        program: the model's program.
         rows: a query over the view ``state`` for the new rows of the state.
         more: a query for additional rows; None if there are none.
         dry: whether to return the result without changing the state.
@@ -113,7 +110,6 @@ def show_rows(spark: SparkSession, model: StreamModel, source: str) -> None:
     """Registers rows of the user as the view `ROWS`, which the queries of an edit can read.
 
     Args:
-        spark: the project's session.
         model: the model whose state is edited.
         source: a CSV file with a header, a Parquet file, or a relation. Columns of a CSV file are cast to the types of the
             state's columns of the same names.
@@ -168,13 +164,7 @@ def _check_program(model: StreamModel, program: Program) -> None:
 
 
 class _Edit:
-    """Compares, checks and commits the new rows of a state.
-
-    Args:
-        spark: session of the stream.
-        context: context of the model.
-        position: the last epoch of the stream.
-    """
+    """Compares, checks and commits the new rows of a state."""
 
     def __init__(self, spark: SparkSession, context: RunContext, position: Position) -> None:
         self._spark, self._context, self._model = spark, context, context.model

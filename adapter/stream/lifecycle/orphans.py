@@ -48,10 +48,8 @@ def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool)
     """Finds files of a model that no snapshot or checkpoint refers to.
 
     Args:
-        spark: the project's session.
         model: the model, whose sources are not used.
         before: milliseconds since 1970; younger files of tables are skipped.
-        remove: whether to remove the files.
 
     Raises:
         StreamError: the model is running.
@@ -117,8 +115,6 @@ def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> It
     counts as dropped only if its own catalog says so; if the catalog can't be asked, yields a sentence that says why.
 
     Args:
-        spark: the project's session.
-        storage: storage of the checkpoints.
         schemas: full names of the schemas whose tables are examined.
     """
     between = tables_being_swapped(storage)

@@ -73,8 +73,6 @@ def stage(spark: SparkSession, model: StreamModel, again: bool) -> Deployment:
     """Begins or continues the deployment of a new version of a model. The materialization creates its table.
 
     Args:
-        spark: the project's session.
-        model: the model.
         again: whether to drop an existing new version first.
 
     Raises:
@@ -143,8 +141,6 @@ def promote(spark: SparkSession, model: StreamModel, force: bool = False) -> Swa
     """Gives the new version the name of its model, and keeps the old one as previous version.
 
     Args:
-        spark: the project's session.
-        model: the model.
         force: whether to promote the new version even if it is behind the old one, or if that is unknown.
 
     Raises:
@@ -172,8 +168,6 @@ def _swap_versions(
     """Swaps the versions, or finishes an incomplete swap.
 
     Args:
-        spark: the project's session.
-        model: the model.
         to: phase afterwards: `PROMOTED` or `STAGED`.
         what: verb for messages, as in "nothing to …".
         ready: raises unless the versions can be swapped; returns the version that gets the model's name.

@@ -71,7 +71,6 @@ def restore(spark: SparkSession, model: StreamModel, program: Program, name: str
     """Restores a model from a savepoint. Creates a savepoint of the current state first, if its tables match.
 
     Args:
-        spark: the project's session.
         model: the model, with its sources.
         program: program of its current query.
         name: name of the savepoint.

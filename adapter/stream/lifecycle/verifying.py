@@ -93,12 +93,6 @@ class Verified:
 def verify(spark: SparkSession, model: StreamModel, program: Program, asked: VerifyRequest) -> Verified:
     """Compares a model's table with a batch run of its query.
 
-    Args:
-        spark: the project's session.
-        model: the model.
-        program: the model's program.
-        asked: properties of its query.
-
     Raises:
         StreamError: the two can't be compared, with the reason.
     """

@@ -73,7 +73,6 @@ class Table:
     """A table of a database.
 
     Args:
-        spark: a session.
         options: Spark's JDBC options.
         wanted: the needed columns, in lower case; None for all.
 
@@ -133,7 +132,6 @@ class Table:
 
         Args:
             connection: an open `connection`.
-            key: the key columns.
             keys: their values, as `bound_as` gives them.
             more: text appended to the statement.
         """
@@ -162,8 +160,7 @@ class Table:
         here.
 
         Args:
-            connection: of `connection`.
-            key: the key columns.
+            connection: an open `connection`.
             values: the single key that was requested.
             problem: the error of the request.
         """

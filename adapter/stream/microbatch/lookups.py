@@ -56,7 +56,6 @@ class Lookups:
         Args:
             spark: the session, with the views that the keys are computed from.
             lookup: the table and the query for the keys.
-            cache: caches rows until the end of the micro-batch.
             metrics: metrics of the micro-batch, in which requests are counted.
 
         Raises:

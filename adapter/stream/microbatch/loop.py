@@ -48,8 +48,6 @@ class Batches:
     """Runs the micro-batches of a program.
 
     Args:
-        spark: the project's session.
-        context: the model, its program, state and sink.
         position: the last committed position; None at the start of a stream.
         query_id: returns Structured Streaming's id of the checkpoint.
         cut_short: the micro-batch that an earlier run began and didn't finish; None if there is none.
@@ -173,7 +171,6 @@ class Batches:
         """Emits the rows that exist before the first micro-batch, such as a total of no rows.
 
         Args:
-            spark: a session.
             nothing: a micro-batch without rows.
         """
         position = replace(self.position.next(-1), query_id=self._query_id())
@@ -189,7 +186,6 @@ class Batches:
         """Rebuilds results that an edited query needs, in an extra micro-batch without input.
 
         Args:
-            spark: a session.
             nothing: a micro-batch without rows.
         """
         # Reuses the last arrival time, so that no stream becomes idle.
@@ -297,13 +293,7 @@ class Batches:
 
 
 def open_until(spark: SparkSession, context: RunContext, position: Position) -> int | None:
-    """The watermark at which the last open window of a state closes; None if none is open.
-
-    Args:
-        spark: a session.
-        context: the model's run context.
-        position: the stream's position.
-    """
+    """The watermark at which the last open window of a state closes; None if none is open."""
     zones = {
         part.name: (part.closes, part.time_zone) for part in context.program.parts if part.closes is not None
     }

@@ -82,7 +82,6 @@ class MicroBatch:
     """A micro-batch that is being run. `position` follows what is committed.
 
     Args:
-        context: the model, its program, state and sink.
         spark: the session; the views of this micro-batch are created in it.
         position: position of the micro-batch. Its watermark `before` is set; so is `after`, where there is no input.
         asked: the project's session settings.

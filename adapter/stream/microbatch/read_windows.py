@@ -23,8 +23,6 @@ def read_windows(spark: SparkSession, context: RunContext, position: Position) -
 
     Args:
         spark: a session, in which the view ``state`` is made.
-        context: the model's run context.
-        position: the stream's position.
     """
     program, state = context.program, context.state
     if not program.open_windows:
@@ -55,8 +53,6 @@ def _still_open(
     """Returns how many windows end after a watermark, and the first of these ends; None if there are none.
 
     Args:
-        query: the query for them.
-        rows: its rows.
         watermark: the watermark, in the windows' time zone.
 
     >>> hops, steps = (OpenWindowQuery("", "", step=10, grows=each) for each in (False, True))

@@ -67,9 +67,6 @@ class BatchSplitter:
     """Splits the micro-batches of a model that are too large.
 
     Args:
-        spark: the project's session.
-        model: the model.
-        inputs: its streams.
         stateful: whether the model has a state; rows that are only passed on need no memory.
         cut_short: the micro-batch that an earlier run began and didn't finish, perhaps for lack of memory; None if
             there is none.
@@ -102,8 +99,6 @@ class BatchSplitter:
         """Yields the pieces of a micro-batch in order; a single one if it isn't large.
 
         Args:
-            batch: the rows of the micro-batch.
-            number: number of the micro-batch.
             since: where the first piece that isn't ingested begins; None if no piece is ingested.
             steps: number of pieces already ingested.
 

@@ -22,9 +22,6 @@ class StateMeter:
     snapshot.
 
     Args:
-        spark: a session.
-        model: the model that owns the state.
-        program: the program that is run.
         state: the state before the first micro-batch.
     """
 
@@ -45,7 +42,6 @@ class StateMeter:
         """Adds the figures of a finished micro-batch.
 
         Args:
-            plans: its executed query plans.
             asked: name of the observed metrics → state look-ups.
         """
         state = self._state

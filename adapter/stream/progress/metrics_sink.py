@@ -84,11 +84,8 @@ def publish(
     """Publishes the metrics of a micro-batch.
 
     Args:
-        spark: the session of the micro-batch.
-        model: the name of the model.
         counts: increments of the model's counters.
-        sizes: values of its gauges.
-        parts: the metrics of the parts of its state.
+        sizes: values of the model's gauges.
     """
     metrics = _of(spark)
     for name, number in counts.items():

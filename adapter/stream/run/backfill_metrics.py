@@ -50,7 +50,6 @@ def check_new_metrics(
     """Returns the history from which new aggregates are to be computed. Reads only metadata.
 
     Args:
-        spark: a session.
         context: the model's context with its new program.
         found: the effect of the new query on the state.
         had: signature of the state.
@@ -182,7 +181,6 @@ class NewMetrics(MicroBatch):
 
     Args:
         context: the model's context with its new program.
-        spark: the session.
         position: the last epoch in the state.
         unfinished: whether the table lacks the output of that epoch.
         had: signature of the state.

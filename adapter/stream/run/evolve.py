@@ -78,9 +78,6 @@ def with_signature(
     """Returns a program with its complete signature.
 
     Args:
-        spark: a session.
-        model: the model.
-        program: the program of the query.
         had: signature of the state, whose names are used for matching state tables and groups; None if there is no state.
     """
     names = names_of(had or Signature(), program, model.keep_state)
@@ -190,7 +187,6 @@ def plan_change(
     """Plans the change of a state for the program, without changing anything. Returns None if there is nothing to change.
 
     Args:
-        spark: a session.
         context: the model's context with its new program.
         had: signature of the state.
         position: the last epoch in the state.
@@ -296,7 +292,6 @@ def backfilled_metrics(
     """Computes new aggregates from the history of the sources, without writing. Yields None if a change needs none.
 
     Args:
-        spark: a session.
         context: the model's context with its new program.
         change: the change of the state; None if there is none.
         had: signature of the state.
@@ -333,9 +328,7 @@ def migrate_state(
     """Applies a change to a state, in one commit.
 
     Args:
-        spark: a session.
         context: the model's context with its new program.
-        change: the change of the state.
         position: the last epoch in the state.
         added: values of new aggregates from the history; None if they start with the next row.
 

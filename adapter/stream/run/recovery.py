@@ -59,9 +59,7 @@ def progress_of(model: StreamModel, state: StateTable | None, sink: Sink) -> Sto
     """Reads the progress of a model's checkpoint and tables.
 
     Args:
-        model: the model.
-        state: its state; None if its query keeps none.
-        sink: its table.
+        state: None if the query keeps no state.
 
     Raises:
         StreamError: the progress of one of them isn't known, or another version of this package made the state.

@@ -93,9 +93,7 @@ def run_stream(
     """Runs a stream until its input is ingested (or, with an interval as trigger, until it is stopped).
 
     Args:
-        spark: the project's session.
         model: the model, whose table exists.
-        program: the model's program.
         replan: plans the model with the current columns of its sources, to restart the query when they change during the
             run. If None, the run ends then.
 
@@ -120,11 +118,6 @@ def run_stream(
 
 def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamResult:
     """Closes all open windows, as at the end of the input, without reading input.
-
-    Args:
-        spark: the project's session.
-        model: the model.
-        program: the model's program.
 
     Raises:
         StreamError: as in `run_stream`.
@@ -177,10 +170,6 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
     The caller empties the table afterwards. Until then a run refuses to start, as it does after a crash in this function.
     (The state is dropped first: with a new checkpoint, a state without its own could be taken for the new stream's.)
 
-    Args:
-        spark: the project's session.
-        model: the model.
-
     Raises:
         StreamError: the model is running, or a swap of its versions is incomplete.
     """
@@ -204,9 +193,7 @@ class RunningStream:
     """A running stream. As a context manager, it stops the stream at the end of the block.
 
     Args:
-        spark: the project's session.
         model: the model, whose table exists.
-        program: the model's program.
         is_asked_to_stop: returns, without waiting, whether the run should end. Default: whether there is a stop request
             in the model's storage.
 

@@ -97,8 +97,6 @@ def save_before(
     holds the model's lock.
 
     Args:
-        spark: a session.
-        model: the model.
         cause: the change that follows.
         but: an automatic savepoint to keep.
 
@@ -144,7 +142,6 @@ def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[s
     Args:
         spark: a session.
         model: the model, whose lock the caller holds.
-        remove: whether to remove the leftovers.
 
     Raises:
         StreamError: a swap of the model's versions is incomplete.

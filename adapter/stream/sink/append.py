@@ -156,11 +156,8 @@ class Sink(ABC):
         """Writes a micro-batch's output to the table, in one commit that carries `position`.
 
         Args:
-            spark: the session of the micro-batch.
             query: the program's output.
-            position: position of the micro-batch.
             few: whether the rows fit into one file.
-            cache: caches rows until the end of the micro-batch.
 
         Returns:
             Number of rows changed in the table.

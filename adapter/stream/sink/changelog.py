@@ -47,8 +47,7 @@ class Changes:
     """The changelog of a model.
 
     Args:
-        model: the model.
-        key: the key columns of its table; None if it has no key or is append-only.
+        key: the key columns of the model's table; None if it has no key or is append-only.
         table: the changelog's table; None if it doesn't exist yet.
     """
 
@@ -82,9 +81,7 @@ class Changes:
         """Appends a micro-batch's changes in one commit.
 
         Args:
-            spark: the session of the micro-batch.
             query: a query for the table's columns and ``_change_type``.
-            position: position of the micro-batch.
             notes: additional snapshot properties.
         """
         table = self._table or self._create(spark)
@@ -114,9 +111,8 @@ class Changes:
         """Appends the differences between table and changelog, if another writer has changed either.
 
         Args:
-            spark: a session.
             table: the model's table.
-            position: position of its last micro-batch.
+            position: position of the table's last micro-batch.
             others: the newest snapshot in which another writer changed rows; None if there is none.
         """
         done = self.position()
@@ -172,7 +168,6 @@ class Changes:
         """Maintains the changelog.
 
         Args:
-            spark: a session.
             rows: number of rows in the model's table.
 
         Returns:

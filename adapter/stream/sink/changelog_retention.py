@@ -38,12 +38,7 @@ _MINUTE = 60_000
 
 
 class OldChanges:
-    """Compacts the old changes of a model's changelog.
-
-    Args:
-        model: the model.
-        table: its changelog.
-    """
+    """Compacts the old changes of a model's changelog."""
 
     def __init__(self, model: StreamModel, table: IcebergTable) -> None:
         self._model, self._table = model, table
@@ -55,7 +50,6 @@ class OldChanges:
         """Compacts old changes if that removes enough rows.
 
         Args:
-            spark: a session.
             live: number of rows in the model's table.
 
         Returns:

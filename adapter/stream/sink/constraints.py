@@ -36,9 +36,8 @@ def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
     The checks are in the select list, where no optimizer moves them below a join or a filter.
 
     Args:
-        model: the model.
         rows: the query.
-        names: its columns.
+        names: the query's columns.
     """
     if not model.constraints:
         return rows
@@ -66,8 +65,6 @@ def check_table(spark: SparkSession, model: StreamModel, comes: Mapping[str, str
     """Checks a table's rows if the constraints have changed since its last check, and records the check.
 
     Args:
-        spark: a session.
-        model: the model.
         comes: columns to be added to the table, with their types; existing rows are NULL in them.
 
     Raises:

@@ -185,7 +185,6 @@ class UpsertSink(Sink):
         """Computes the changes, caches them and registers them as `_CHANGED`.
 
         Args:
-            spark: the session of the micro-batch.
             compared: SQL of `_compared`.
             twice: SQL condition for a row whose key another result row has.
             cache: caches the changes.

@@ -25,9 +25,6 @@ def later_columns(
     declared schema, whose earlier columns are unknown.
 
     Args:
-        spark: a session.
-        model: the model.
-        inputs: its streams.
         batch: the last ingested micro-batch.
     """
     order = in_first_order(model, inputs)

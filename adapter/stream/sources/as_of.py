@@ -44,8 +44,6 @@ def snapshot_sources(
 
     Args:
         session: the session for the views.
-        model: the model.
-        program: the model's program.
         batch: the last micro-batch in the table.
 
     Raises:

@@ -23,11 +23,6 @@ def check_bootstrap(
 ) -> IcebergTable | None:
     """Returns the table that a model is to start with; None if it starts with its sources. Changes nothing.
 
-    Args:
-        spark: a session.
-        model: the model.
-        inputs: its streams.
-
     Raises:
         StreamError: the table doesn't exist or lacks columns, or the model can't start with one.
     """
@@ -78,9 +73,6 @@ def begin_with_table(
     """Records the table whose rows a stream starts with, if there is one.
 
     Args:
-        spark: a session.
-        model: the model.
-        inputs: its streams.
         begun: whether a micro-batch of the stream is ingested.
 
     Raises:

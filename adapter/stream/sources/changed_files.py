@@ -45,7 +45,6 @@ class ReadFiles:
     """The files that a model's stream has planned.
 
     Args:
-        spark: a session.
         model: the model, its sources in the order of the checkpoint.
     """
 
@@ -147,13 +146,7 @@ class ReadFiles:
 
 
 def warn_of_gone(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput]) -> None:
-    """Warns if files that a model has read are gone, since a rebuilt table lacks their rows.
-
-    Args:
-        spark: a session.
-        model: the model, with its checkpoint.
-        inputs: its streams.
-    """
+    """Warns if files that a model has read are gone, since a rebuilt table lacks their rows."""
     try:
         ordered = in_first_order(model, inputs).model
     except StreamError:

@@ -49,9 +49,7 @@ class FileColumns:
     """The columns that a query reads of folders without a declared schema.
 
     Args:
-        spark: the session of the query.
         model: the model, its sources in the order of the checkpoint.
-        inputs: the model's streams.
         rows: the schema of the query's DataFrame, from `readers.as_one`.
     """
 

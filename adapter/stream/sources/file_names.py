@@ -32,9 +32,6 @@ def check_folder(
     """Raises if an unread file has such a name, unless each micro-batch reads one file.
 
     Args:
-        spark: a session.
-        model: the model.
-        source: the folder.
         place: the source's place in the model's checkpoint; None if nothing of it was read.
 
     Raises:

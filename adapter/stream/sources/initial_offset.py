@@ -144,7 +144,6 @@ def lacks_rows(spark: SparkSession, model: StreamModel, number: int, with_all: b
 
     Args:
         spark: a session.
-        model: the model, its sources in the order of the checkpoint.
         number: number of the planned micro-batch.
         with_all: whether it has all rows of the tables that are read as a whole.
     """

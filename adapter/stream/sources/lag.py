@@ -47,11 +47,6 @@ class _Read:
 def consumer_lag(spark: SparkSession, old: StreamModel, new: StreamModel) -> list[Lag]:
     """Returns what the old version of a model has read and the new one has not, of their common sources.
 
-    Args:
-        spark: a session.
-        old: the old version.
-        new: the new one.
-
     Raises:
         StreamError: the lag is unknown.
     """

@@ -67,9 +67,6 @@ def as_a_whole(
     """Replaces the rows of some streams in a micro-batch by those of their tables at a snapshot.
 
     Args:
-        batch: the micro-batch.
-        model: the model.
-        inputs: the model's streams.
         tables: relation of a stream → table and snapshot.
     """
     from pyspark.sql import functions as F

@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 
 def records_of(spark: SparkSession, source: StreamSource, schema: StructType | str) -> Records | None:
-    """Returns the SQL that converts a source's records to rows; None if Spark rejects unreadable records.
-
-    Args:
-        spark: a session.
-        source: the source.
-        schema: its columns.
-    """
+    """Returns the SQL that converts a source's records to rows; None if Spark rejects unreadable records."""
     fields = spark.createDataFrame([], schema).schema.fields
     named = [(field.name, type_text(field.dataType)) for field in fields]
     return Records.of(source.name or source.relation, source.format, named, source.on_error, source.options)
@@ -40,8 +34,7 @@ def read_files(
     Args:
         read: reads files in a format, with options and columns.
         records: the result of `records_of`.
-        source: the source.
-        schema: its columns.
+        schema: the source's columns.
     """
     if records is None:
         return read(source.format, source.options, schema), None
@@ -65,8 +58,6 @@ def rows_of(found: DataFrame, records: Records, wanted: Sequence[str] | None, co
     """Converts records to rows.
 
     Args:
-        found: the records.
-        records: SQL that converts them.
         wanted: the columns that are read; None for all.
         counted: whether rows keep a column with their unreadable values, to be counted.
     """

@@ -113,12 +113,6 @@ class History:
 def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], batch: int) -> History:
     """Returns the input that a stream has read up to the end of a micro-batch. Reads only metadata.
 
-    Args:
-        spark: a session.
-        model: the model.
-        inputs: its streams.
-        batch: number of the micro-batch.
-
     Raises:
         StreamError: the same input can't be read again.
     """

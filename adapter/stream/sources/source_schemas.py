@@ -61,9 +61,7 @@ class ReadTables:
     """The tables of a query as they were when it started.
 
     Args:
-        spark: the session of the query.
         model: the model, its sources in the order of the checkpoint.
-        inputs: the model's streams.
     """
 
     def __init__(self, spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput]) -> None:
@@ -182,7 +180,6 @@ def note_schemas(model: StreamModel, read: ReadTables, inputs: Sequence[StreamIn
     Args:
         model: the model, its sources in the order of the checkpoint.
         read: the tables of the query.
-        inputs: the model's streams.
         begun: whether rows were read with the recorded fields.
     """
     before = noted_schemas(model.storage, model.checkpoint) if begun else {}
@@ -212,7 +209,6 @@ def fields_of(schema: str, columns: Collection[str] | None = None) -> Fields:
     """Returns the fields of a schema in Iceberg's JSON.
 
     Args:
-        schema: the schema.
         columns: the wanted columns, in lower case; None for all.
 
     >>> fields_of('{"type": "struct", "fields": [{"id": 1, "name": "At", "type": "date"}, {"id": 2, "name": "l", "type": '

@@ -37,7 +37,6 @@ def check_topics(spark: SparkSession, model: StreamModel) -> Ids:
     """Returns place of a source → topic → id, for the topics that a stream reads.
 
     Args:
-        spark: a session.
         model: the model, its sources in the order of the checkpoint.
 
     Raises:

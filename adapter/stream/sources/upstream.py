@@ -35,8 +35,6 @@ def check_sources(spark: SparkSession, model: StreamModel, ingested: int = -1) -
     """Raises unless the model can continue each table at its last snapshot, or read it from the beginning.
 
     Args:
-        spark: any session.
-        model: the model.
         ingested: number of the last fully ingested micro-batch, even if a crash came before Spark recorded it.
 
     Raises:
@@ -81,7 +79,6 @@ def check_continues(
     """Raises unless each table only had appends between the snapshots where a micro-batch begins and ends.
 
     Args:
-        model: the model.
         tables: place of a source → table as it is now.
         starts: start offsets of the micro-batch; empty for the first one.
         ends: its end offsets.
@@ -107,9 +104,7 @@ def _check_unchanged(
     includes.
 
     Args:
-        model: the model.
         place: place of the table among its sources.
-        table: the table.
         end: the last snapshot to read.
         past: operations of the snapshots since the last read, the newest first.
     """
@@ -164,10 +159,6 @@ def check_versions(spark: SparkSession, model: StreamModel) -> None:
 
 def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
     """Raises unless each table can be read from its beginning, for a new or rebuilt model.
-
-    Args:
-        spark: any session.
-        model: the model.
 
     Raises:
         StreamError: a table can't. The message says what to run.
@@ -258,8 +249,6 @@ def replaced_message(model: StreamModel, table: str, from_scratch: bool) -> str:
     """Returns the message on a rebuilt table, with what to do.
 
     Args:
-        model: the model that reads the table.
-        table: its name.
         from_scratch: whether a stream can begin with the table as it is now.
     """
     is_seed = model.is_seed(table)
@@ -284,13 +273,7 @@ def replaced_message(model: StreamModel, table: str, from_scratch: bool) -> str:
 
 
 def swapped_message(model: StreamModel, table: str, deployed: Deployment) -> str:
-    """Returns the message on a table that now belongs to another version than the one that was read, with what to do.
-
-    Args:
-        model: the model that reads the table.
-        table: its name.
-        deployed: the deployment that swapped the versions.
-    """
+    """Returns the message on a table that now belongs to another version than the one that was read, with what to do."""
     is_new = deployed.phase == PROMOTED
     back = "rollback" if is_new else "promote"
     return (
@@ -305,9 +288,7 @@ def restored_message(model: StreamModel, place: int, table: IcebergTable) -> str
     """Returns the message on a table that was restored to before its last read rows, with what to do.
 
     Args:
-        model: the model that reads the table.
         place: place of the table among its sources.
-        table: the table.
     """
     fitting = [
         each.name

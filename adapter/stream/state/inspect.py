@@ -76,8 +76,6 @@ def inspect(
     """Reads a state; None if there is none.
 
     Args:
-        spark: the project's session.
-        model: the model.
         sample: maximum rows of each state table; 0 for none, or for all if `keys` is given.
         keys: column → value; only rows with these values are returned.
 

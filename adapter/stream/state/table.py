@@ -174,8 +174,6 @@ class StateTable:
         """Creates the table.
 
         Args:
-            spark: the session of the micro-batch.
-            layout: the columns of the state.
             signature: what the state depends on.
             inputs: columns of a micro-batch, if one without input needs them; else None.
 
@@ -210,7 +208,6 @@ class StateTable:
         """Creates the table with the rows of another model's state, whose last micro-batch is fully emitted.
 
         Args:
-            spark: a session.
             rows: all columns of the other state.
             properties: properties of the other table that belong to its columns.
             position: the last position of the other state, under this model's name.
@@ -240,12 +237,7 @@ class StateTable:
         return table
 
     def take_back(self, spark: SparkSession, position: Position) -> None:
-        """Rolls the state back to before a micro-batch whose output the table can't accept.
-
-        Args:
-            spark: the session of the micro-batch.
-            position: position of the micro-batch.
-        """
+        """Rolls the state back to before a micro-batch whose output the table can't accept."""
         assert self._table is not None
         with around("state.take_back", self._model.name):
             roll_back(spark, self._table, position)
@@ -277,7 +269,6 @@ class StateTable:
 
         Args:
             change: columns to add and drop, and state tables to rewrite.
-            signature: signature of the new query.
             position: the last position, which stays the same.
             inputs: columns of a micro-batch of the new query.
             mapping: physical columns of the new query that differ from the logical ones.
@@ -328,7 +319,6 @@ class StateTable:
         """Registers the view ``state`` over the current table.
 
         Args:
-            spark: the session of the micro-batch.
             reads: the state tables that a text reads. It sees their columns where a name has several types; None for
                 the columns as they are in the table.
             added: state table → query of rows that are about to be appended, as in `append`; they are in the view, too.
@@ -366,9 +356,7 @@ class StateTable:
         """Appends rows in one commit that carries `position`.
 
         Args:
-            spark: the session of the micro-batch.
             parts: state table → query. Columns that a query lacks are NULL.
-            position: position of the micro-batch.
             few: whether the rows fit into one file.
             rewritten: state tables whose existing rows are replaced.
         """
@@ -410,7 +398,6 @@ class StateTable:
         """The last instant at which a window closes, in microseconds since 1970; None if no window is open.
 
         Args:
-            spark: a session.
             closing: state table → column with the closing time, and its time zone.
         """
         if not closing:
@@ -573,7 +560,6 @@ class StateTable:
         """Widens columns to those of a program; returns whether any was narrower.
 
         Args:
-            spark: the session of the micro-batch.
             schema: the columns of the program's state.
         """
         has = {name.lower(): (name, kind) for name, kind in self.types(spark).items()}
@@ -620,7 +606,6 @@ def read_signature(model: StreamModel, properties: Mapping[str, str], what: str 
     """Reads the signature of a state from the properties of its table.
 
     Args:
-        model: the model that owns the state.
         properties: the table properties.
         what: name of the state in messages.
 

@@ -155,8 +155,6 @@ def note_branches(model: StreamModel, name: str, snapshots: Mapping[str, int]) -
     """Records which branches a savepoint is going to create.
 
     Args:
-        model: the model.
-        name: the name of the savepoint.
         snapshots: the snapshot of each table's branch, by UUID of the table.
     """
     model.storage.write_text(f"{folder(model, name)}/{_BRANCHES}", json.dumps(dict(snapshots)))

@@ -38,8 +38,6 @@ def in_first_order(model: StreamModel, inputs: Sequence[StreamInput], checkpoint
     """Returns a model's sources and their streams in the order of its checkpoint.
 
     Args:
-        model: the model.
-        inputs: its streams.
         checkpoint: the path of another checkpoint. Default: the model's.
 
     Raises:

@@ -39,7 +39,6 @@ def expand_stars(
     """Expands each `*` inside a call, or next to GROUP BY ALL. Changes the tree.
 
     Args:
-        tree: a query.
         concerned: which stars to expand.
         ask: runs a query of one row. None without a session.
         renamed: columns that have another name for the author (`same_names`).
