@@ -14,7 +14,7 @@ an event until its row is there. All peers' rows are compared: one that has othe
     python bench/compare.py                          # some of it, unattended: 12 minutes
     python bench/compare.py --quick                  # does it run?
     python bench/compare.py --only q5 q7 --modes backfill pieces trickle --rounds 3 --rows 5000000
-    uv run --group docs python bench/compare.py --write      # into docs/project/performance.md
+    uv run --group pictures python bench/compare.py --write      # into docs/project/performance.md
 
 Flink comes from the registries into an environment of its own. What is measured is kept with `--write` in
 docs/project/performance.json, each work in place of what was there of it.

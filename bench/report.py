@@ -272,7 +272,7 @@ def check() -> None:
         import altair  # noqa: F401
     except ImportError:
         raise SystemExit(
-            "The plot needs altair: `uv run --group docs python bench/compare.py --write`."
+            "The plot needs altair: `uv run --group pictures python bench/compare.py --write`."
         ) from None
 
 

@@ -1,7 +1,7 @@
 """Draws the pictures of the docs from the tables of the examples.
 
 uv run dbt build
-uv run --group docs python docs/make_pictures.py
+uv run --group pictures python docs/make_pictures.py
 """
 
 from __future__ import annotations
