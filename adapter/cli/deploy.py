@@ -35,7 +35,7 @@ def init(project: DbtProject, name: str, restart: bool) -> str:
     model, environment = owned_model(project, name)
     with project_errors():
         found = promoting.stage(environment.session(), model, restart)
-    _run(project, found)
+    _run(project, name, found)
     return told(status(project, name))
 
 
@@ -54,17 +54,17 @@ def wait(project: DbtProject, name: str) -> str:
             f"Model {name}: its new version is already in place, so there is nothing to wait for. `dbt run --select "
             f"{name}` reads its new rows."
         )
-    nodes, graph = _run(project, standing.deployment)
+    nodes, graph = _run(project, name, standing.deployment)
     for node in nodes:
         new, program = _described(project, environment, node, graph)
         # Input that the old version has read in the meantime; it may still be running.
         while _has_more(standing := _standing(environment, model)):
-            print(told(_told(standing)))
+            print(told(_told(name, standing)))
             with project_errors():
                 replan = partial(_described, project, environment, node, graph)
                 if run_stream(session, new, program, replan).stopped:
                     break
-    return told(_told(_standing(environment, model)))
+    return told(_told(name, _standing(environment, model)))
 
 
 def _described(
@@ -89,8 +89,10 @@ def _standing(environment: Environment, model: StreamModel) -> SwapProgress:
         return promoting.swap_progress(environment.session(), model)
 
 
-def _run(project: DbtProject, found: Deployment) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
-    return project.run([found.model], tables={found.model: found.new})
+def _run(
+    project: DbtProject, name: str, found: Deployment
+) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
+    return project.run([name], tables={name: found.new})
 
 
 def status(project: DbtProject, name: str) -> dict[str, Any]:
@@ -101,7 +103,7 @@ def status(project: DbtProject, name: str) -> dict[str, Any]:
     """
     model, environment = owned_model(project, name)
     standing = _standing(environment, model)
-    return {**_told(standing), "refused": _refused(project, name, standing)}
+    return {**_told(name, standing), "refused": _refused(project, name, standing)}
 
 
 def _refused(project: DbtProject, name: str, standing: SwapProgress) -> str | None:
@@ -116,10 +118,10 @@ def _refused(project: DbtProject, name: str, standing: SwapProgress) -> str | No
         return str(problem)
 
 
-def _told(standing: SwapProgress) -> dict[str, Any]:
+def _told(name: str, standing: SwapProgress) -> dict[str, Any]:
     found = standing.deployment
     return {
-        "model": found.model,
+        "model": name,
         "phase": found.phase,
         "new": _version(standing.new) if standing.begun else None,
         "old": _version(standing.old),

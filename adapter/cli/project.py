@@ -242,13 +242,23 @@ class DbtProject:
         depths = _depths({unique_id: node.depends_on_nodes for unique_id, node in manifest.nodes.items()})
         return sorted(nodes.values(), key=lambda node: (depths[node["unique_id"]], model_names.label(node)))
 
+    def names(self, manifest: Any) -> Mapping[str, str]:
+        """Returns a name of each model, as `streaming_model` takes it, by unique id.
+
+        Args:
+            manifest: dbt's manifest.
+        """
+        return model_names.unambiguous(_models(manifest))
+
     def selected(self, selection: Selection) -> list[str]:
         """Returns the names of the selected streaming models, as `streaming_model` takes them.
 
         Raises:
             ProjectError: no model is selected.
         """
-        found = [model_names.label(node) for node in self.streaming_models(selection)]
+        manifest = self.parsed()
+        names = self.names(manifest)
+        found = [names[node["unique_id"]] for node in self.streaming_models(selection, manifest)]
         if not found:
             words = " ".join(
                 [*selection.select, *(["--exclude", *selection.exclude] if selection.exclude else [])]
@@ -355,14 +365,17 @@ def _runner(manifest: Any, heard: Callable[[Any], None] | None = None) -> Any:
     return dbtRunner(manifest=manifest, callbacks=[heard] if heard else [])
 
 
+def _models(manifest: Any) -> list[dict[str, Any]]:
+    return [node.to_dict() for node in manifest.nodes.values() if node.resource_type == "model"]
+
+
 def _model_named(name: str, manifest: Any) -> Mapping[str, Any]:
     """Returns the node of a model.
 
     Raises:
         ProjectError: no model has that name, or several have.
     """
-    models = [node.to_dict() for node in manifest.nodes.values() if node.resource_type == "model"]
-    found = model_names.matching(name, models)
+    found = model_names.matching(name, _models(manifest))
     if not found:
         raise ProjectError(f"There is no model '{name}' in the project; `dbt ls` lists those there are.")
     if len(found) > 1:

@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import Any, TextIO
 
 from ..environment import Environment
-from ..project.model_names import label
 from ..query.sql import intervals
 from ..service.failures import is_held_elsewhere
 from ..service.health import FAILED, STOPPED, WAITING, Health, Publisher, publisher, running_elsewhere
@@ -141,7 +140,8 @@ class Service:
         from ..project import stream_node
 
         self._project, self._manifest, self._environment = project, manifest, environment
-        self._nodes = {label(node): node for node in nodes}
+        known = project.names(manifest)
+        self._nodes = {known[node["unique_id"]]: node for node in nodes}
         self._models = {name: stream_node.place(node, environment) for name, node in self._nodes.items()}
         names = list(self._nodes)
         self._streams = {name: RunningModel(name, self._upstream(name)) for name in names}

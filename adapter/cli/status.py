@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ..project import stream_node
-from ..project.model_names import label
 from ..service.health import FAILED, NEVER_RAN, RESTARTING, WAITING, read_health
 from ..stream.iceberg import owner
 from ..stream.progress import open_windows
@@ -27,7 +26,8 @@ from .terminal import terminal
 def collect(project: DbtProject, selection: Selection) -> list[dict[str, Any]]:
     """Returns the health and the last progress of each selected model; progress is None for one that has not run."""
     found = []
-    nodes = project.streaming_models(selection)
+    manifest = project.parsed()
+    nodes, names = project.streaming_models(selection, manifest), project.names(manifest)
     environment = project.environment()
     for node in nodes:
         with project_errors():
@@ -38,7 +38,7 @@ def collect(project: DbtProject, selection: Selection) -> list[dict[str, Any]]:
             progress["lag_seconds"] = lag_seconds(progress)
         found.append(
             {
-                "model": label(node),
+                "model": names[node["unique_id"]],
                 "table": node["relation_name"],
                 **({**NEVER_RAN, "note": others} if health is None else health.shown()),
                 "progress": progress,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -26,6 +28,28 @@ def names(node: Mapping[str, Any]) -> set[str]:
     return {*own, *(f"{node['package_name']}.{each}" for each in own), str(node["unique_id"])}
 
 
+def unambiguous(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Returns a name of each model that selects no other one: with its package if another package has a model of its name.
+
+    Args:
+        nodes: all models of the project.
+
+    Returns:
+        The names by unique id.
+    """
+    number = Counter(name for node in nodes for name in names(node))
+    return {
+        str(node["unique_id"]): next(
+            (name for name in (label(node), _with_package(node)) if number[name] == 1), str(node["unique_id"])
+        )
+        for node in nodes
+    }
+
+
+def _with_package(node: Mapping[str, Any]) -> str:
+    return f"{node['package_name']}.{label(node)}"
+
+
 def matching(name: str, nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Returns the models that a name selects, sorted by package, name and version."""
     found = [node for node in nodes if name in names(node)]
@@ -36,19 +60,30 @@ def ambiguous(name: str, nodes: Sequence[Mapping[str, Any]]) -> str:
     """Returns the message for a name that selects several models, with the name and the table of each."""
     are_of_one = len({node["package_name"] for node in nodes}) == 1
     listed = [
-        f"{label(node) if are_of_one else '{}.{}'.format(node['package_name'], label(node))} "
-        f"(table {node['relation_name']})"
+        f"{label(node) if are_of_one else _with_package(node)} (table {node['relation_name']})"
         for node in nodes
     ]
     return f"'{name}' is the name of {len(nodes)} models: {', '.join(listed)}. Name one of them."
 
 
 def selector(node: Mapping[str, Any]) -> str:
-    """Returns the selector of exactly this model in dbt's commands: no other version or package, and no model in a folder
-    of its name, which the model's path alone selects, too."""
-    return f"{path_selector(node)},file:{PurePath(node['original_file_path']).name}"
+    """Returns the selector of exactly this model in dbt's commands.
+
+    The model's path alone also selects the models in a folder of its name, and the same version in other packages.
+    """
+    file = _pattern(PurePath(node["original_file_path"]).name)
+    return f"{path_selector(node)},file:{file},package:{node['package_name']}"
 
 
 def path_selector(node: Mapping[str, Any]) -> str:
-    """Returns dbt's selector of a model by its path, which also selects the models in a folder of its name."""
-    return f"fqn:{'.'.join(map(str, node['fqn']))}"
+    """Returns dbt's selector of a model by its path, which also selects the models in a folder of its name.
+
+    >>> path_selector({"fqn": ["shop", "daily reports", "m"]})
+    'fqn:shop.daily?reports.m'
+    """
+    return f"fqn:{_pattern('.'.join(map(str, node['fqn'])))}"
+
+
+def _pattern(name: str) -> str:
+    """Returns a name with ``?`` in the place of each character that dbt's selectors read as their own."""
+    return re.sub(r"[^\w.-]", "?", name)

@@ -111,6 +111,10 @@ def _upstream(node: Mapping[str, Any], graph: Any, of: str | None = None) -> dic
 
     Args:
         of: the resource type of the nodes; None for all but sources.
+
+    >>> graph = {"nodes": {"model.shop.pages.v2": {"name": "pages", "version": 2, "alias": "pages_v2"}}}
+    >>> _upstream({"depends_on": {"nodes": ["model.shop.pages.v2", "seed.shop.hosts", "source.shop.raw.x"]}}, graph)
+    {'pages_v2': 'pages.v2', 'hosts': 'hosts'}
     """
     if "depends_on" not in node:
         return None
@@ -120,7 +124,7 @@ def _upstream(node: Mapping[str, Any], graph: Any, of: str | None = None) -> dic
         kind, _, own = name.split(".", 2)
         if kind != "source" and of in (None, kind):
             there = known.get(name, {})
-            found[str(there.get("alias") or own).lower()] = str(there.get("name") or own)
+            found[str(there.get("alias") or own).lower()] = label(there) if "name" in there else own
     return found
 
 

@@ -57,3 +57,19 @@ def test_what_an_edited_query_can_not_take_in_is_told_at_once(
             said = f"the old one has read 1 file of /in more, and the new one can't read them: {edited}"
             assert said in str(raised.value) and said.removeprefix("the old") in told
             assert "deploy await" not in f"{raised.value}{told}"
+
+
+def test_the_model_that_is_named_is_built(
+    model: StreamModel, staged: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another package may have a model of its name, and a model that keeps its table may be renamed meanwhile."""
+    ran: list[Any] = []
+    environment = SimpleNamespace(session=lambda: None)
+    monkeypatch.setattr(deploy, "owned_model", lambda project, name: (model, environment))
+    monkeypatch.setattr(deploy.promoting, "stage", lambda *_: staged)
+    standing = SwapProgress(staged, version(model, staged.new), model, True, (), None)
+    monkeypatch.setattr(deploy, "_standing", lambda environment, model: standing)
+    monkeypatch.setattr(DbtProject, "run", lambda self, names, tables: ran.append((names, tables)))
+    project = DbtProject(Path(), Path(), None, None, None)
+    assert "deploy promote shop.m" in deploy.init(project, "shop.m", False)
+    assert ran == [(["shop.m"], {"shop.m": staged.new})]
