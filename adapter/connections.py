@@ -63,11 +63,7 @@ class Handle(SparkConnectionWrapper):
         return self
 
     def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
-        """Runs a statement. A query's rows are computed when they are fetched.
-
-        Raises:
-            DbtDatabaseError: Spark refuses the statement or fails.
-        """
+        """Runs a statement. A query's rows are computed when they are fetched."""
         if bindings:
             sql = sql % tuple(literal(value) for value in bindings)
         if ";" in sql:
@@ -181,11 +177,7 @@ class SparkStreamingConnectionManager(SparkConnectionManager):
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:
-        """Starts Spark if needed, and gives the connection its handle.
-
-        Raises:
-            DbtRuntimeError: Spark can't be started.
-        """
+        """Starts Spark if needed, and gives the connection its handle."""
         if connection.state == ConnectionState.OPEN:
             return connection
         credentials: Any = connection.credentials

@@ -81,11 +81,7 @@ class SparkStreamingCredentials(SparkCredentials):
 
     @classmethod
     def validate(cls, data: Any) -> None:
-        """Raises unless all keys are known and all values valid.
-
-        Raises:
-            DbtRuntimeError: a key is unknown or a value invalid.
-        """
+        """Raises unless all keys are known and all values valid."""
         # dbt also validates its own copy of the profile, which has dbt-spark's keys with their default values.
         unset = {f.name: f.default for f in fields(SparkCredentials)}
         for key, value in data.items():

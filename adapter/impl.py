@@ -1,4 +1,5 @@
-"""dbt's adapter: extends dbt-spark with streaming models, with Iceberg as the default format and its own Spark session."""
+"""dbt's adapter: extends dbt-spark with streaming models, with Iceberg as the default format and its own
+Spark session."""
 
 from __future__ import annotations
 
@@ -231,7 +232,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             node.config[name] = quoted[0] if isinstance(configs[name], str) else quoted
 
     def _before(self, node: Any) -> Before | None:
-        """Returns the existing table with the name of a batch node, or None if it has none or can't be inspected."""
+        """Returns the existing table with the name of a batch node, or None if it has none or can't be
+        inspected."""
         kind = node.config.get("materialized")
         if kind not in (*_BATCH, _TEST) or not node.relation_name or self.environment.is_remote:
             return None
@@ -281,11 +283,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         self.execute_macro("drop_with_files", kwargs={"relation": relation})
 
     def _check_replaceable(self, node: Any) -> None:
-        """Raises if a node would replace the state or the changelog of a streaming model.
-
-        Raises:
-            DbtRuntimeError: it would.
-        """
+        """Raises if a node would replace the state or the changelog of a streaming model."""
         relation = getattr(node, "relation_name", None)
         if relation and kept_tables.may_be_kept(relation):
             with streaming.sentences():
@@ -293,11 +291,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
                 ownership.check_replaceable(self.environment.session(), node.name, name)
 
     def _check_grants(self, node: Any) -> None:
-        """Raises if a node has the config `grants`, and the session's Spark can't parse such statements.
-
-        Raises:
-            DbtRuntimeError: it can't.
-        """
+        """Raises if a node has the config `grants`, and the session's Spark can't parse such statements."""
         if not node.config.get("grants") or self.environment.is_remote:
             return
         if not spark_errors.can_parse(self.environment.session(), "show grants on a_table"):
@@ -367,7 +361,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         return found if self.environment.session().catalog.tableExists(name) else None
 
     def _build_spark_relation_list(self, row_list: Any, relation_info_func: Any) -> list[BaseRelation]:
-        """Overrides dbt-spark's method, which searches a table's whole description for keywords, comments included."""
+        """Overrides dbt-spark's method, which searches a table's whole description for keywords, comments
+        included."""
 
         def told(row: Any) -> tuple[str, str, str]:
             schema, name, information = relation_info_func(row)
@@ -401,18 +396,16 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         return [column for column in columns_of(schema) if column.name not in self.HUDI_METADATA_COLUMNS]
 
     def _schema_of(self, relation: BaseRelation) -> StructType:
-        """Returns the schema of a relation. DESCRIBE isn't used, as a column name with a leading # looks like its headings.
-
-        Raises:
-            DbtRuntimeError: Spark can't read it.
-        """
+        """Returns the schema of a relation. DESCRIBE isn't used, as a column name with a leading # looks like
+        its headings."""
         handle = self.connections.get_thread_connection().handle
         handle.cursor().execute(f"select * from {relation.render()}")
         schema: StructType = handle.schema
         return schema
 
     def list_schemas(self, database: str) -> list[str]:
-        """Returns the schemas of the models' catalog; empty if it is a folder (type: hadoop) that doesn't exist yet."""
+        """Returns the schemas of the models' catalog; empty if it is a folder (type: hadoop) that doesn't
+        exist yet."""
         try:
             return super().list_schemas(database)
         except DbtRuntimeError as problem:
@@ -514,9 +507,6 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
         Args:
             config: the config of a table that doesn't exist yet.
-
-        Raises:
-            DbtRuntimeError: it has one.
         """
         is_iceberg = relation.is_iceberg if config is None else _is_iceberg(config)
         if is_iceberg:
@@ -528,9 +518,6 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
         Args:
             sql: the query that creates its table.
-
-        Raises:
-            DbtRuntimeError: it has one.
         """
         text = sql.lower()
         # A query without a '*' and without such a name has no such column.
@@ -564,7 +551,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     @available.parse(lambda *arguments, **named: "")
     def contract_cases(self, model: Mapping[str, Any]) -> str:
-        """Returns branches of a CASE that raise an error for a row that violates a constraint of the model's contract."""
+        """Returns branches of a CASE that raise an error for a row that violates a constraint of the model's
+        contract."""
         said = f", says the contract of {model['name']}."
         return " ".join(
             f"when {each.broken} then raise_error({text_literal(each.says + said)})"
@@ -588,7 +576,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     @available
     def is_seed(self, relation: BaseRelation, definition: str, columns: Sequence[str]) -> bool:
-        """Returns whether a table was made for a seed that is defined this way, and its rows can be compared with others."""
+        """Returns whether a table was made for a seed that is defined this way, and its rows can be compared
+        with others."""
         table = self._seed_table(relation)
         return table is not None and seeds.is_defined_as(table, definition, columns)
 
@@ -602,11 +591,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     # --- Python models --------------------------------------------------------------------------
 
     def submit_python_job(self, parsed_model: dict[str, Any], compiled_code: str) -> AdapterResponse:
-        """Runs a Python model in this process, in the environment's session.
-
-        Raises:
-            DbtRuntimeError: the model's code fails.
-        """
+        """Runs a Python model in this process, in the environment's session."""
         handle = self.connections.get_thread_connection().handle
         with handle.errors():
             handle.prepare(compiled_code)

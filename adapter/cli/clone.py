@@ -25,9 +25,6 @@ def clone(
         original: the model to copy. Default: the model called `name`.
         target: the target of the model to copy. Default: the current target.
         savepoint: the savepoint to copy. Default: the current state.
-
-    Raises:
-        ProjectError: the model can't be cloned.
     """
     if original is None and target is None:
         raise ProjectError(

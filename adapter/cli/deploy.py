@@ -1,4 +1,5 @@
-"""``dbt-stream deploy``: builds a new version of a model next to the old one, and gives it the model's name."""
+"""``dbt-stream deploy``: builds a new version of a model next to the old one, and gives it the model's
+name."""
 
 from __future__ import annotations
 
@@ -28,9 +29,6 @@ def init(project: DbtProject, name: str, restart: bool) -> str:
 
     Args:
         restart: whether an existing new version is dropped first.
-
-    Raises:
-        ProjectError: it can't be built. The message says why.
     """
     model, environment = owned_model(project, name)
     with project_errors():
@@ -107,7 +105,8 @@ def status(project: DbtProject, name: str) -> dict[str, Any]:
 
 
 def _refused(project: DbtProject, name: str, standing: SwapProgress) -> str | None:
-    """Returns why the new version can't ingest its lag with the current query; None if it can, or has no lag."""
+    """Returns why the new version can't ingest its lag with the current query; None if it can, or has
+    no lag."""
     if standing.deployment.phase == PROMOTED or not standing.begun or not standing.lags:
         return None
     try:

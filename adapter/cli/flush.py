@@ -16,11 +16,7 @@ from .project import DbtProject, project_errors
 
 
 def flush_model(project: DbtProject, name: str) -> str:
-    """Closes a model's windows and returns a sentence with the result.
-
-    Raises:
-        ProjectError: the model can't be planned or flushed.
-    """
+    """Closes a model's windows and returns a sentence with the result."""
     node, known = project.compiled_with_known(name, asking=True)
     environment = project.environment()
     with project_errors():

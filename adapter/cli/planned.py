@@ -80,9 +80,6 @@ def check_types(session: SparkSession, model: StreamModel, gives: Mapping[str, s
 
     Args:
         gives: the types of the query's columns, by name.
-
-    Raises:
-        StreamError: a column of the table is too narrow.
     """
     if session.catalog.tableExists(model.target):
         fields = session.table(model.target).schema.fields

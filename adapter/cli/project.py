@@ -108,9 +108,6 @@ class DbtProject:
 
         Returns:
             The compiled nodes of the models that were not stopped during the run, and dbt's graph.
-
-        Raises:
-            ProjectError: a model fails.
         """
         manifest = self._dbt("parse")
         chosen = [_model_named(name, manifest) for name in names]
@@ -161,11 +158,7 @@ class DbtProject:
         return stream_node.in_catalog(str(self.streaming_model(name)["relation_name"]), self.environment())
 
     def parsed(self) -> Any:
-        """Returns dbt's manifest of the project.
-
-        Raises:
-            ProjectError: dbt can't read the project.
-        """
+        """Returns dbt's manifest of the project."""
         return self._dbt("parse")
 
     def run_each(
@@ -181,9 +174,6 @@ class DbtProject:
             note: called for each model once it is done, with its unique id, dbt's status and message, and the exception
                 that made it fail.
             quiet: whether dbt prints nothing and leaves target/ unchanged.
-
-        Raises:
-            ProjectError: no model could be run.
         """
 
         problems: dict[str, BaseException] = {}
@@ -356,7 +346,8 @@ def has_failed(entry: Any) -> bool:
 
 
 def _runner(manifest: Any, heard: Callable[[Any], None] | None = None) -> Any:
-    """Returns dbt's programmatic runner. Garbage collection is off while it is imported, which saves a tenth of the time."""
+    """Returns dbt's programmatic runner. Garbage collection is off while it is imported, which saves a tenth
+    of the time."""
     gc.disable()
     try:
         from dbt.cli.main import dbtRunner

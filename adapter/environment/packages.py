@@ -28,7 +28,8 @@ ICEBERG_VERSION = "1.12.0"
 ICEBERG = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG_VERSION}"
 SQLITE = "org.xerial:sqlite-jdbc:3.50.3.0"
 LOCAL_FILES = "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"
-"""A local file system for Hadoop. Hadoop's own starts a `chmod` process for each file, some thirty in a micro-batch."""
+"""A local file system for Hadoop. Hadoop's own starts a `chmod` process for each file, some thirty in a
+micro-batch."""
 LOCAL_FILES_CLASS = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 """The class of `LOCAL_FILES` in Hadoop's settings."""
 
@@ -52,9 +53,6 @@ def jars(
         coordinates: Maven coordinates of the packages.
         settings: Spark settings. ``spark.jars.excludes``, ``spark.jars.repositories`` and ``spark.jars.ivySettings`` are
             used. By default packages come from Spark's default repositories.
-
-    Raises:
-        DbtRuntimeError: a package can't be fetched.
     """
     settings = settings or {}
     wanted = {"packages": sorted(set(coordinates)), "excludes": settings.get("spark.jars.excludes", "")}

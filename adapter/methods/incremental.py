@@ -58,11 +58,7 @@ class BatchMethods(metaclass=AdapterMeta):
 
     @available.parse_none
     def check_incremental(self, model: Mapping[str, Any], strategy: str, file_format: str) -> None:
-        """Raises unless the configs of an incremental model are consistent. Changes nothing.
-
-        Raises:
-            CompilationError: they aren't.
-        """
+        """Raises unless the configs of an incremental model are consistent. Changes nothing."""
         with streaming.sentences(), stream_node.errors_with_model_name(model):
             batch.check(model, strategy, file_format)
 

@@ -22,11 +22,7 @@ class OperationMethods(metaclass=AdapterMeta):
     def dbt_stream(self, command: str, arguments: Sequence[object] = ()) -> str:
         """Runs a command of ``dbt-stream`` for this project and target, and returns its output.
 
-        It runs in a separate process, because it invokes dbt, and dbt can only run once at a time in a process.
-
-        Raises:
-            DbtRuntimeError: the command fails.
-        """
+        It runs in a separate process, because it invokes dbt, and dbt can only run once at a time in a process."""
         config: Any = self.config  # type: ignore[attr-defined]
         variables = _flag(config.args, "vars")
         options = {

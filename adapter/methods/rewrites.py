@@ -30,11 +30,7 @@ class RewriteMethods(metaclass=AdapterMeta):
     @available.parse(lambda *arguments, **named: "")
     def rewrite(self, name: str, sql: str, materialized: str | None, **options: Any) -> str:
         """Returns the rewritten SELECT of a macro's block. In a streaming model the rewrite changes the state, so there the
-        SELECT only gets a hint.
-
-        Raises:
-            CompilationError: the SELECT can't be rewritten.
-        """
+        SELECT only gets a hint."""
         make = (
             stream_rewrites.hinted if materialized in stream_config.MATERIALIZATIONS else rewriting.rewritten
         )
@@ -43,11 +39,7 @@ class RewriteMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: "")
     def rewrite_by_config(self, sql: str, model: Mapping[str, Any] | None) -> str:
-        """Returns a batch model's text with the rewrites of its config.
-
-        Raises:
-            CompilationError: a rewrite isn't possible.
-        """
+        """Returns a batch model's text with the rewrites of its config."""
         # Other nodes, such as tests with stored failures, also become tables; only models have these configs.
         if not model or model.get("resource_type") != "model":
             return sql
@@ -60,17 +52,15 @@ class RewriteMethods(metaclass=AdapterMeta):
                 raise QueryError(f"Model {model['name']}: {problem}") from problem
 
     def check_rewrite_configs(self, node: Any) -> None:
-        """Raises if a node, or an ephemeral model that it reads, has a rewrite config that would have no effect.
-
-        Raises:
-            CompilationError: it has one.
-        """
+        """Raises if a node, or an ephemeral model that it reads, has a rewrite config that would have
+        no effect."""
         with streaming.sentences():
             for each in (node, *self._ephemeral_below(node)):
                 _check(each)
 
     def _ephemeral_below(self, node: Any) -> list[Any]:
-        """Returns the ephemeral models that a node reads. They are compiled into it, so they have no hook of their own."""
+        """Returns the ephemeral models that a node reads. They are compiled into it, so they have no hook of
+        their own."""
         nodes = getattr(getattr(self, "_macro_resolver", None), "nodes", {})
         below = [nodes[name] for name in getattr(node, "depends_on_nodes", ()) if name in nodes]
         return [each for each in below if each.config.get("materialized") == "ephemeral"]

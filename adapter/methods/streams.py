@@ -119,9 +119,6 @@ class StreamingMethods(metaclass=AdapterMeta):
         Args:
             lengths: the lengths that the macro takes, in its order.
             options: `offset`, `emit`, `partition_by` and `time_zone`, where the macro has them.
-
-        Raises:
-            CompilationError: an argument is wrong.
         """
         with streaming.sentences():
             given = [None if isinstance(each, Undefined) else each for each in lengths]
@@ -158,7 +155,8 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: "")
     def batch_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
-        """Returns a model's text for batch, with windows computed from slices. Its columns keep the types of `sql`."""
+        """Returns a model's text for batch, with windows computed from slices. Its columns keep the
+        types of `sql`."""
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
             known = streaming.known_in_batch(sql, graph, model, self.environment)
@@ -191,7 +189,8 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: "")
     def view_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
-        """Returns the `standing_text` of a view with named windows inlined, because Spark can't resolve them in a view."""
+        """Returns the `standing_text` of a view with named windows inlined, because Spark can't resolve them
+        in a view."""
         with streaming.sentences():
             return ranks.with_windows_written_out(self.standing_text(sql, graph, model))
 
@@ -216,9 +215,6 @@ class StreamingMethods(metaclass=AdapterMeta):
 
         Args:
             order: names in the order to return them in. Default: the query's order.
-
-        Raises:
-            DbtRuntimeError: Spark refuses the query.
         """
         handle = self.connections.get_thread_connection().handle
         try:
@@ -386,9 +382,6 @@ class StreamingMethods(metaclass=AdapterMeta):
         Args:
             gives: the types of the query's columns by name, to which the table is adapted. None leaves it unchanged.
             options: fields of `RunOptions`.
-
-        Raises:
-            DbtRuntimeError: the stream can't start or continue.
         """
         if self._is_empty_run():
             return streaming.StreamResponse("STREAM (--empty: no rows)", code="STREAM")

@@ -35,9 +35,6 @@ def make(relation: str, time: object, key: object, known: Known | None) -> Versi
         key: columns that identify what a row is a version of; None for the source's unique_key.
         known: what the project declares of the relation.
 
-    Raises:
-        QueryError: an argument is wrong, or missing in the project.
-
     >>> make("rates", "o.at", None, Known("changed_at", ("currency",)))
     VersionsInFrom(relation='rates', time='`o`.`at`', version_time='changed_at', key=('currency',))
     """

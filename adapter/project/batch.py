@@ -53,11 +53,7 @@ class Incremental:
 
 
 def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
-    """Raises unless the strategy goes with the model's other configs.
-
-    Raises:
-        QueryError: it doesn't. The message says what to write instead.
-    """
+    """Raises unless the strategy goes with the model's other configs."""
     _check_lists(node["config"])
     allowed = _IN_PLACE.get(strategy)
     if allowed and file_format not in allowed:

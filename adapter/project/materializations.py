@@ -21,9 +21,6 @@ def check(nodes: Iterable[Any], macros: Iterable[Any]) -> None:
 
     Args:
         nodes: dbt's nodes, of all kinds.
-
-    Raises:
-        DbtRuntimeError: a model's materialization doesn't exist. The message names the nearest one, and all there are.
     """
     known = {found[1] for macro in macros if (found := _MACRO.fullmatch(macro.name))} | {_WITHOUT_MACRO}
     for node in nodes:

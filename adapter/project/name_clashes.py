@@ -21,9 +21,6 @@ def check(nodes: Iterable[Any]) -> None:
 
     Args:
         nodes: dbt's nodes, of all kinds.
-
-    Raises:
-        DbtRuntimeError: two of them would be one table. The message names both, and says what to write instead.
     """
     named = {_name(node): node for node in nodes if getattr(node, "relation_name", None)}
     for name, node in named.items():

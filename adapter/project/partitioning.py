@@ -14,9 +14,6 @@ def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence
 
     Args:
         partition_by: the config: columns, and functions of one column, as in days(ts).
-
-    Raises:
-        QueryError: a column is missing.
     """
     for each in _listed(partition_by):
         within = each.rpartition("(")[2].rpartition(")")[0] if "(" in each else each
@@ -39,9 +36,6 @@ def check_partitioning(partition_by: str | Sequence[str] | None, fields: Sequenc
     Args:
         partition_by: the config.
         fields: names of the table's partition fields, as Iceberg makes them: ``ts_day`` for days(ts).
-
-    Raises:
-        QueryError: it is partitioned otherwise.
     """
     listed = [part for each in _listed(partition_by) for part in _IN_LIST.findall(each)]
     expected = [_partition_field(each) for each in listed]

@@ -137,9 +137,6 @@ def plan(
     Args:
         known: what the project declares of relations.
         ask: a query runner, as in `planner.plan`.
-
-    Raises:
-        QueryError: it can't be planned, or doesn't match its materialization. The message names the model.
     """
     settings = config(node)
     with errors_with_model_name(node):
@@ -195,18 +192,15 @@ def plan_as_in_run(
     environment: Environment,
     project_root: str,
 ) -> Plan:
-    """Plans a model with given properties of the relations that it reads.
-
-    Raises:
-        QueryError: it can't be planned, as in `plan`.
-    """
+    """Plans a model with given properties of the relations that it reads."""
     with errors_with_model_name(node):
         read = changelogs.with_columns(environment.session(), known, tables(sql, environment))
     return plan(node, sql, read, asks(environment, project_root))
 
 
 def asks(environment: Environment, project_root: str) -> QueryRunner:
-    """Returns a query runner in an environment's session. It makes the sources that a query names readable."""
+    """Returns a query runner in an environment's session. It makes the sources that a query names
+    readable."""
 
     def ask(query: str) -> Sequence[object]:
         environment.declared.make_mentioned(query, project_root)
@@ -362,9 +356,6 @@ def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> No
 
     Args:
         columns: name, type (as Spark prints it) … of each event time.
-
-    Raises:
-        QueryError: one is not. The message says how to convert it.
     """
     for name, kind, *_ in columns:
         if kind == "void" and name.lower() in expansion.WINDOW_COLUMNS:
@@ -540,11 +531,7 @@ def note(model: StreamModel, inputs: Sequence[StreamInput], result: StreamResult
 
 
 def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[str, str]:
-    """Returns the columns of a model's text and their types, as a session analyses them.
-
-    Raises:
-        QueryError: Spark can't analyse it.
-    """
+    """Returns the columns of a model's text and their types, as a session analyses them."""
     from ..util.types import type_text
 
     try:

@@ -38,11 +38,7 @@ _CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Raises if a table config has an invalid value. None counts as not given.
-
-    Raises:
-        QueryError: a value is invalid. The message says what to write.
-    """
+    """Raises if a table config has an invalid value. None counts as not given."""
     for key, (is_right, instead) in _CHECKS.items():
         value = config.get(key)
         if value is not None and not is_right(value):

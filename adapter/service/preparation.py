@@ -29,7 +29,8 @@ _handed_over: dict[str, Prepared] | None = None
 
 @contextmanager
 def preparing() -> Iterator[Mapping[str, Prepared]]:
-    """Makes dbt hand over the streams that it would run. Yields a mapping that fills up, by the models' unique id."""
+    """Makes dbt hand over the streams that it would run. Yields a mapping that fills up, by the models'
+    unique id."""
     global _handed_over
     found: dict[str, Prepared] = {}
     _handed_over = found
@@ -40,7 +41,8 @@ def preparing() -> Iterator[Mapping[str, Prepared]]:
 
 
 def hand_over(unique_id: str, prepared: Prepared) -> bool:
-    """Hands a prepared model over inside `preparing`. Returns whether it did; if not, the caller runs the stream."""
+    """Hands a prepared model over inside `preparing`. Returns whether it did; if not, the caller runs
+    the stream."""
     found = _handed_over
     if found is None:
         return False
@@ -98,11 +100,7 @@ class Preparer:
         """Whether dbt runs now."""
 
     def prepare(self, name: str, is_asked_to_stop: Callable[[], bool] = lambda: False) -> Prepared | None:
-        """Prepares a model and returns it, or None if a stop is requested before it is ready.
-
-        Raises:
-            PreparationError: dbt refuses the model.
-        """
+        """Prepares a model and returns it, or None if a stop is requested before it is ready."""
         with self._changed:
             self._found.pop(name, None)
             self._asked.add(name)

@@ -99,11 +99,7 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
     }
 
     def read(self, tokens: Sequence[Token], text: str, part: Callable[[Parser], Any]) -> Any:
-        """Returns what a method of the parser makes of a statement's tokens.
-
-        Raises:
-            Untranslatable: it doesn't parse.
-        """
+        """Returns what a method of the parser makes of a statement's tokens."""
         try:
             (found,) = self._parse(part, list(tokens), text)
         except SqlglotError as problem:

@@ -144,11 +144,7 @@ class _Planned:
         return streaming.program(node, streaming.plan(node, self._text, self._known)).upsert
 
     def bounded(self, note: Callable[[int, str], None]) -> Any:
-        """Finds the configs that bound the state, and returns how rows of the table are replaced.
-
-        Raises:
-            QueryError: the model can't be planned.
-        """
+        """Finds the configs that bound the state, and returns how rows of the table are replaced."""
         config = self._model.config
         ttl = config.pop("state_ttl", None)
         given = {"state_ttl": ttl} if ttl else {}

@@ -49,11 +49,7 @@ class Translation:
 
 
 def translate(text: str, name: str) -> Translation:
-    """Translates a script of Flink SQL.
-
-    Raises:
-        Untranslatable: it can't be read at all.
-    """
+    """Translates a script of Flink SQL."""
     return _Translator(list(statements(text)), name).translation()
 
 

@@ -121,9 +121,6 @@ def check_items(select: exp.Select) -> None:
 
     >>> from ..sql.dialect import parse
     >>> check_items(parse("select a, t.b, c as d, s.x, count(*) as n, n as m from t group by 1, b, c, s"))
-
-    Raises:
-        QueryError: one isn't.
     """
     group = select.args.get("group")
     if group is None or group.args.get("all"):

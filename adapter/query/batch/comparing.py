@@ -1,4 +1,5 @@
-"""Compares a table with its query in batch: reads views instead of tables, and selects rows that are final."""
+"""Compares a table with its query in batch: reads views instead of tables, and selects rows that are
+final."""
 
 from __future__ import annotations
 
@@ -76,9 +77,6 @@ def check(text: str, plan: Plan, known: Mapping[str, Known]) -> None:
     Args:
         text: the compiled text.
         known: what the project declares of relations.
-
-    Raises:
-        QueryError: it has another meaning in batch.
     """
     clock = next((node for node in parse(text).walk() if event_clock.is_clock(node)), None)
     if clock is not None:

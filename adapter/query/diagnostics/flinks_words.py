@@ -59,9 +59,6 @@ def check(text: str, tree: exp.Expr | None) -> None:
 
     Args:
         tree: the text's tree. None if it doesn't parse.
-
-    Raises:
-        QueryError: it does; says what to write instead.
     """
     code = _TEXT_OR_COMMENT.sub("''", text)
     if (hint := _HINT.search(code)) is not None:

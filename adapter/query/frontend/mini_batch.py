@@ -43,11 +43,7 @@ def take_hint(tree: exp.Expr, text: str) -> MiniBatch | None:
 
 
 def check(text: str) -> None:
-    """Raises if a text has a hint that can't be read.
-
-    Raises:
-        QueryError: as `take_hint`.
-    """
+    """Raises if a text has a hint that can't be read."""
     if NAME not in text.upper():
         return
     try:

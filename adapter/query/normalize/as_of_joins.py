@@ -76,11 +76,7 @@ def changelog_key(versions: VersionsAsOf, known: Known) -> tuple[str, ...]:
 
 
 def check(join: exp.Join, versions: VersionsAsOf) -> None:
-    """Raises unless a join gives each row on its left the version of its time, also as a plain join.
-
-    Raises:
-        QueryError: it doesn't.
-    """
+    """Raises unless a join gives each row on its left the version of its time, also as a plain join."""
     of = versions.relation
     alias = join.this.args.get("alias")
     if alias is None or not alias.name:

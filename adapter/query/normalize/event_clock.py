@@ -340,11 +340,7 @@ def replace_clocks(tree: exp.Expr) -> None:
 
 
 def check_output(query: exp.Expr) -> None:
-    """Raises if the query over stages, which runs when their windows close, filters by the watermark.
-
-    Raises:
-        QueryError: it does.
-    """
+    """Raises if the query over stages, which runs when their windows close, filters by the watermark."""
     found = next(hints.replacements(query), None)
     if found is not None:
         test = found.find_ancestor(exp.Predicate)
@@ -353,11 +349,7 @@ def check_output(query: exp.Expr) -> None:
 
 
 def refuse_over_buffered_rows(test: exp.Expr) -> NoReturn:
-    """Raises an error about a watermark predicate over buffered rows.
-
-    Raises:
-        QueryError: always.
-    """
+    """Raises an error about a watermark predicate over buffered rows."""
     raise QueryError(
         f"'{written(test)}' would filter rows that are kept until their windows close, when the watermark has "
         "advanced; put it below the windowing macro, into a CTE."

@@ -1,4 +1,5 @@
-"""Checks the relations of a query: their names, and what combines rows of a stream besides GROUP BY, joins and rankings."""
+"""Checks the relations of a query: their names, and what combines rows of a stream besides GROUP BY, joins
+and rankings."""
 
 from __future__ import annotations
 
@@ -13,11 +14,7 @@ from ..sql.nodes import every
 
 def check_case(tree: exp.Query) -> None:
     """Raises if relations of a text differ only in the case of their names, since names are compared without
-    it.
-
-    Raises:
-        QueryError: two do.
-    """
+    it."""
     found: dict[tuple[str, ...], exp.Table] = {}
     for table in every(tree, exp.Table):
         names = tuple(part.name for part in table.parts)

@@ -86,11 +86,7 @@ NOTHING = (
 
 
 def enum_distinct(tree: exp.Query) -> exp.Query:
-    """Returns a query with the same rows that uses distinct sets with a bit per value. Changes the tree.
-
-    Raises:
-        QueryError: no SELECT of it can be rewritten; the message says why.
-    """
+    """Returns a query with the same rows that uses distinct sets with a bit per value. Changes the tree."""
     return rewrite_each(
         tree,
         lambda select: has_distinct(select, FUNCTIONS),

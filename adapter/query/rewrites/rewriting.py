@@ -25,11 +25,7 @@ REWRITES: Mapping[str, Callable[..., exp.Query]] = {
 
 
 def rewritten(name: str, text: str, **options: Any) -> str:
-    """Returns a SELECT with one rewrite applied.
-
-    Raises:
-        QueryError: it can't be rewritten; the message names the rewrite.
-    """
+    """Returns a SELECT with one rewrite applied."""
     try:
         return sql(REWRITES[name](parse(text, f"What {name} rewrites"), **options), pretty=True)
     except QueryError as problem:
@@ -38,11 +34,7 @@ def rewritten(name: str, text: str, **options: Any) -> str:
 
 def by_config(text: str, config: Mapping[str, Any], streaming: bool = False) -> str:
     """Returns a model's text with the rewrites that its config requests; with `streaming`, with hints that
-    request them.
-
-    Raises:
-        QueryError: a rewrite isn't possible, or a config is invalid.
-    """
+    request them."""
     make = stream_rewrites.hinted if streaming else rewritten
     for name, options in requested_rewrites(config).items():
         try:

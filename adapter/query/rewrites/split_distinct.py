@@ -87,9 +87,6 @@ def split_distinct(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
 
     Args:
         buckets: number of buckets per key.
-
-    Raises:
-        QueryError: no SELECT of it can be rewritten; the message says why.
     """
     check_buckets(buckets)
     return rewrite_each(

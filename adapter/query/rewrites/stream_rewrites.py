@@ -195,9 +195,6 @@ class Rewrites:
 
         Args:
             in_operators: whether the query is planned as operators.
-
-        Raises:
-            QueryError: a rewrite had none; the message says why.
         """
         done = {name for name, _ in self.done}
         for name in self.asked:

@@ -1,4 +1,5 @@
-"""Checks, before anything is created or read, that a query's columns fit its table, and plans changes of the table."""
+"""Checks, before anything is created or read, that a query's columns fit its table, and plans changes
+of the table."""
 
 from __future__ import annotations
 
@@ -32,9 +33,6 @@ def check_columns(
     Args:
         gives: the query's columns and their types.
         has: the table's columns and their types; None if this run creates the table.
-
-    Raises:
-        StreamError: a column doesn't fit. The message says what to write instead.
     """
     check_key(model, program, gives)
     there = {name.lower() for name in has or ()}
@@ -62,11 +60,7 @@ def check_columns(
 
 
 def check_key(model: StreamModel, program: Program, gives: Mapping[str, str]) -> None:
-    """Raises unless the query gives all columns of the row key, which config unique_key may set.
-
-    Raises:
-        StreamError: a column of the key is missing.
-    """
+    """Raises unless the query gives all columns of the row key, which config unique_key may set."""
     names = {name.lower() for name in gives}
     key = () if program.upsert is None else program.upsert.key or ()
     if missing := [name for name in key if name.lower() not in names]:
@@ -139,11 +133,8 @@ def check_collations(model: StreamModel, kinds: Iterable[str]) -> None:
 
 
 def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, str]) -> None:
-    """Raises unless a query's columns fit an existing table, after the changes that `on_schema_change` allows.
-
-    Raises:
-        StreamError: a column doesn't fit, with the reason.
-    """
+    """Raises unless a query's columns fit an existing table, after the changes that `on_schema_change`
+    allows."""
     if model.on_schema_change not in (APPEND_NEW, SYNC):
         check_same(model, list(gives), list(has))
     types = {name.lower(): kind for name, kind in has.items()}
@@ -195,7 +186,8 @@ def is_rounded(kind: str, known: str) -> bool:
 
 
 def _every_part(kind: str, known: str, holds: Callable[[str, str], bool]) -> bool:
-    """Returns whether two types have the same parts at every depth, and each pair of plain types passes `holds`."""
+    """Returns whether two types have the same parts at every depth, and each pair of plain types passes
+    `holds`."""
     if kind == known or "void" in (kind, known):
         return True
     if "<" in kind or "<" in known:
@@ -205,7 +197,8 @@ def _every_part(kind: str, known: str, holds: Callable[[str, str], bool]) -> boo
 
 
 def _fits_in_digits(kind: str, known: str) -> bool:
-    """Returns whether a column holds each value of another type, where each of the two is an integer or a decimal."""
+    """Returns whether a column holds each value of another type, where each of the two is an integer or
+    a decimal."""
     digits = (_MOST_DIGITS[kind], 0) if kind in _MOST_DIGITS else digits_of(kind)
     # The largest INT has ten digits, but not every number of ten digits is an INT.
     others = (_MOST_DIGITS[known] - 1, 0) if known in _MOST_DIGITS else digits_of(known)
@@ -319,11 +312,7 @@ def _parts(kind: str) -> dict[str, str]:
 
 
 def check_same(model: StreamModel, of_query: Sequence[str], of_table: Sequence[str]) -> None:
-    """Raises unless query and table have the same columns, or `on_schema_change` accepts the difference.
-
-    Raises:
-        StreamError: they differ, with the names of the columns that each lacks.
-    """
+    """Raises unless query and table have the same columns, or `on_schema_change` accepts the difference."""
     more, fewer = _differences(of_query, of_table)
     policy = model.on_schema_change
     if policy == IGNORE or (policy == APPEND_NEW and not more) or not (more or fewer):

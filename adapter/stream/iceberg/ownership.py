@@ -55,11 +55,7 @@ def owned(spark: SparkSession, model: StreamModel, role: str) -> IcebergTable | 
 
 
 def check_names(spark: SparkSession, model: StreamModel, keeps_state: bool) -> None:
-    """Raises if a foreign table has the name of a model's state or changelog.
-
-    Raises:
-        StreamError: one has. Nothing was changed.
-    """
+    """Raises if a foreign table has the name of a model's state or changelog."""
     roles = [*([STATE] if keeps_state else []), *([CHANGELOG] if model.changelog else [])]
     for role in roles:
         name = name_of(model, role)
@@ -78,11 +74,7 @@ def foreign(spark: SparkSession, model: StreamModel, role: str) -> StreamError:
 
 
 def check_droppable(spark: SparkSession, model: StreamModel) -> None:
-    """Raises if a model's table is foreign, so that it must not be dropped with the rest of the model.
-
-    Raises:
-        StreamError: it is. Nothing was changed.
-    """
+    """Raises if a model's table is foreign, so that it must not be dropped with the rest of the model."""
     if spark.catalog.tableExists(model.target) and owned(spark, model, TABLE) is None:
         raise StreamError(
             f"Model {model.name}: {model.target} isn't a table that this package made for it "
@@ -93,7 +85,8 @@ def check_droppable(spark: SparkSession, model: StreamModel) -> None:
 
 
 def drop(spark: SparkSession, model: StreamModel, role: str) -> None:
-    """Drops a model's table in a role unless it is foreign; with its files, unless it has files outside of its folder."""
+    """Drops a model's table in a role unless it is foreign; with its files, unless it has files outside of
+    its folder."""
     table = owned(spark, model, role)
     if table is not None:
         purge = " purge" if table.has_only_its_own() else ""
@@ -108,11 +101,7 @@ def hand_over(table: IcebergTable, role: str, target: str) -> None:
 
 
 def check_replaceable(spark: SparkSession, node: str, name: str) -> None:
-    """Raises if a batch node would replace the state or the changelog of a streaming model.
-
-    Raises:
-        StreamError: it would.
-    """
+    """Raises if a batch node would replace the state or the changelog of a streaming model."""
     table = find(spark, name)
     role = table.property(ROLE) if table is not None else None
     if table is not None and role in (STATE, CHANGELOG):

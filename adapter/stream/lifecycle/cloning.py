@@ -99,9 +99,6 @@ def check(
         program: program of the clone's query.
         source: the original model.
         name: name of a savepoint of the original; None for its current state.
-
-    Raises:
-        StreamError: the model can't be a clone of the original.
     """
     with sentences(model):
         session = working_session(spark)

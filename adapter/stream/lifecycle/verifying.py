@@ -91,11 +91,7 @@ class Verified:
 
 
 def verify(spark: SparkSession, model: StreamModel, program: Program, asked: VerifyRequest) -> Verified:
-    """Compares a model's table with a batch run of its query.
-
-    Raises:
-        StreamError: the two can't be compared, with the reason.
-    """
+    """Compares a model's table with a batch run of its query."""
     with sentences(model), locked(spark, model):
         check_not_interrupted(model)
         checkpoint = read_checkpoint(model.storage, model.checkpoint)
@@ -228,7 +224,8 @@ def _until(
 def _same_columns(
     model: StreamModel, ours: DataFrame, theirs: DataFrame
 ) -> tuple[DataFrame, DataFrame, list[str]]:
-    """Returns both relations with their common columns in the table's types, and a sentence about the other columns."""
+    """Returns both relations with their common columns in the table's types, and a sentence about the
+    other columns."""
     from pyspark.sql import functions as F
 
     gives = {name.lower(): name for name in theirs.columns}

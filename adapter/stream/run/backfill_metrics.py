@@ -54,9 +54,6 @@ def check_new_metrics(
         found: the effect of the new query on the state.
         had: signature of the state.
         position: the last epoch in the state.
-
-    Raises:
-        StreamError: new aggregates can't be computed from the history.
     """
     model = context.model
     if why := _problem(context, found, had, position):
@@ -217,11 +214,7 @@ class NewMetrics(MicroBatch):
         self._is_step = self.then is not position
 
     def compute(self) -> None:
-        """Reads the history and computes the rows to add to the state.
-
-        Raises:
-            StreamError: the history isn't the input of the state.
-        """
+        """Reads the history and computes the rows to add to the state."""
         self._set_shuffle_partitions(self._read.count)
         # Only the state tables of stages with new aggregates are computed.
         parts = list(dict.fromkeys(name for stage in self._stages for name in self._parts_of(stage)))
@@ -260,7 +253,8 @@ class NewMetrics(MicroBatch):
     # -- the history -------------------------------------------------------------------------------
 
     def _take_history(self, parts: Sequence[str]) -> None:
-        """Ingests the history into an empty state, and registers a view for each of the given state tables."""
+        """Ingests the history into an empty state, and registers a view for each of the given state
+        tables."""
         self._move_clock(None)
         register_view(self._spark.createDataFrame([], self._schema), "state")
         self._show_streams(self._read.rows(self._spark))
@@ -275,7 +269,8 @@ class NewMetrics(MicroBatch):
                 self._hold(sql(self._spark, text_of(item, True)), _history_view(item.name))
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
-        """Registers the view of a step, as `MicroBatch._show`. Its rows are computed only when they are read."""
+        """Registers the view of a step, as `MicroBatch._show`. Its rows are computed only when they are
+        read."""
         rows = sql(self._spark, text_of(step, state_is_empty))
         register_view(self._cache.persist_lazily(rows) if step.persist else rows, step.name)
 

@@ -96,11 +96,7 @@ def with_signature(
 
 
 def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdict:
-    """Returns the effect of the next run on a model's state and table. Changes nothing.
-
-    Raises:
-        StreamError: the state or the sources can't be read.
-    """
+    """Returns the effect of the next run on a model's state and table. Changes nothing."""
     session = working_session(spark)
     state = StateTable(session, model)
     position, had = (state.position(), state.signature()) if program.keeps_state else (None, None)
@@ -412,7 +408,8 @@ def _planned(
 
 
 def new_columns(found: Evolution, part: str) -> Collection[str] | None:
-    """Returns the columns of a state table that are new or renamed, or None if the whole state table is new."""
+    """Returns the columns of a state table that are new or renamed, or None if the whole state table is
+    new."""
     if part in found.dropped_parts or part in found.new_parts:
         return None
     begun = {*found.new_columns_in.get(part, ())}.union(

@@ -81,11 +81,7 @@ def is_held(model: StreamModel) -> bool | None:
 
 
 def check_free(model: StreamModel) -> None:
-    """Raises if a run of the model is detected. Doesn't need Spark.
-
-    Raises:
-        StreamError: another run holds the lock.
-    """
+    """Raises if a run of the model is detected. Doesn't need Spark."""
     if is_held(model):
         raise _locked_error(model, _holder(model))
 

@@ -117,11 +117,7 @@ def run_stream(
 
 
 def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamResult:
-    """Closes all open windows, as at the end of the input, without reading input.
-
-    Raises:
-        StreamError: as in `run_stream`.
-    """
+    """Closes all open windows, as at the end of the input, without reading input."""
     with sentences(model), locked(spark, model):
         session = working_session(spark)
         batches = _resume(session, model, program)
@@ -151,11 +147,8 @@ class StoppedStream:
 
 @contextmanager
 def open_stopped(spark: SparkSession, model: StreamModel, program: Program) -> Iterator[StoppedStream]:
-    """Opens a stopped stream: finishes an epoch that a crash interrupted, and excludes other runs during the block.
-
-    Raises:
-        StreamError: as in `run_stream`.
-    """
+    """Opens a stopped stream: finishes an epoch that a crash interrupted, and excludes other runs
+    during the block."""
     with sentences(model), locked(spark, model):
         session = working_session(spark)
         batches = _resume(session, model, program)
@@ -196,9 +189,6 @@ class RunningStream:
         model: the model, whose table exists.
         is_asked_to_stop: returns, without waiting, whether the run should end. Default: whether there is a stop request
             in the model's storage.
-
-    Raises:
-        StreamError: the stream can't start.
     """
 
     def __init__(
@@ -213,7 +203,8 @@ class RunningStream:
         self._begun = False
         """Whether rows of every source table were read."""
         self._with_all = False
-        """Whether the micro-batch is an initial load: all rows of tables that can't be read from their first snapshot."""
+        """Whether the micro-batch is an initial load: all rows of tables that can't be read from their first
+        snapshot."""
         self._stopped = False
         self._blank: Sequence[IcebergTable] = ()
         """Tables that were blank (`IcebergTable.is_blank`) when a query with a trigger interval started: the query doesn't
@@ -324,9 +315,6 @@ class RunningStream:
 
         Args:
             trigger: interval between micro-batches.
-
-        Raises:
-            StreamError: the stream can't continue.
         """
         with sentences(self.model):
             # The query has finished, but Spark accepts no other with its checkpoint until it is stopped.
@@ -335,11 +323,8 @@ class RunningStream:
             self._query = self._start(self._session, replace(self._ordered, trigger=trigger), self._inputs)
 
     def wait(self, seconds: float | None = None) -> StreamResult:
-        """Waits until the stream ends or is stopped on request, or for a number of seconds. Returns its result so far.
-
-        Raises:
-            StreamError: the stream failed.
-        """
+        """Waits until the stream ends or is stopped on request, or for a number of seconds. Returns its
+        result so far."""
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         with sentences(self.model):
             stopped, problem = self._watch(self._query, deadline)
@@ -351,11 +336,13 @@ class RunningStream:
         return replace(_result(self._batches), stopped=self._stopped)
 
     def note_windows(self) -> OpenWindowSummary | None:
-        """Returns the windows that are open, after the query has ended, and notes them in the model's progress."""
+        """Returns the windows that are open, after the query has ended, and notes them in the model's
+        progress."""
         return _note_windows(self._session, self._batches)
 
     def _watch(self, query: Any, deadline: float) -> tuple[bool, Exception | None]:
-        """Waits for a query to end. Returns whether it was stopped on request, and the exception if it failed."""
+        """Waits for a query to end. Returns whether it was stopped on request, and the exception if it
+        failed."""
         try:
             return self._has_stopped(query, deadline), None
         except Exception as problem:
@@ -438,7 +425,8 @@ class RunningStream:
             raise
 
     def _check_beginning(self, spark: SparkSession, number: int, with_all: bool) -> None:
-        """Raises unless the first micro-batch with rows of a table has all rows since the table's beginning."""
+        """Raises unless the first micro-batch with rows of a table has all rows since the table's
+        beginning."""
         if self._begun:
             return
         if (source := lacks_rows(spark, self._ordered, number, with_all)) is not None:
@@ -517,11 +505,7 @@ class _SecondBatch(Exception):
 
 
 def _read_files(session: SparkSession, model: StreamModel, program: Program) -> ReadFiles:
-    """Returns the files that a stream has read, which may be replayed for an edited query.
-
-    Raises:
-        StreamError: a file was rewritten since.
-    """
+    """Returns the files that a stream has read, which may be replayed for an edited query."""
     try:
         ordered = in_first_order(model, program.inputs).model
     except StreamError:
@@ -559,7 +543,8 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
 
 
 def _evolve(session: SparkSession, context: RunContext, found: StoredProgress) -> StoredProgress:
-    """Migrates the state to an edited query, and the table to its columns. Returns the progress afterwards."""
+    """Migrates the state to an edited query, and the table to its columns. Returns the progress
+    afterwards."""
     model, sink = context.model, context.sink
     change = None
     if found.state is not None and found.signature is not None:

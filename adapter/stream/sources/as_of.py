@@ -45,9 +45,6 @@ def snapshot_sources(
     Args:
         session: the session for the views.
         batch: the last micro-batch in the table.
-
-    Raises:
-        StreamError: a batch query can't read these rows.
     """
     if bootstrapped_from(model) is not None:
         raise StreamError(

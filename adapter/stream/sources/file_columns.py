@@ -91,11 +91,7 @@ class FileColumns:
             self._model.storage.write_text(f"{self._model.checkpoint}/{_COLUMNS}", json.dumps(found))
 
     def check_planned(self) -> None:
-        """Raises if the query reads columns that didn't exist when it was planned.
-
-        Raises:
-            SchemaChanged: there are such columns.
-        """
+        """Raises if the query reads columns that didn't exist when it was planned."""
         for place, has in self._has.items():
             relation = self._model.sources[place].relation
             if self._wanted[place] is None and self._spark.catalog.tableExists(relation):

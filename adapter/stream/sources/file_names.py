@@ -33,9 +33,6 @@ def check_folder(
 
     Args:
         place: the source's place in the model's checkpoint; None if nothing of it was read.
-
-    Raises:
-        StreamError: there is such a file. The message names it and says what to do.
     """
     if any(name.lower() == _ONE and str(value) == "1" for name, value in source.options.items()):
         return
@@ -88,11 +85,7 @@ def _named(spark: SparkSession, source: StreamSource) -> Iterator[str]:
 
 
 def check_batch(model: StreamModel, number: int) -> None:
-    """Raises if a micro-batch has such a file among several of its source.
-
-    Raises:
-        StreamError: there is such a file. The message names it and says what to do.
-    """
+    """Raises if a micro-batch has such a file among several of its source."""
     for place, source in enumerate(model.sources):
         if not source.is_files:
             continue

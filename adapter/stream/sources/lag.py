@@ -45,11 +45,7 @@ class _Read:
 
 
 def consumer_lag(spark: SparkSession, old: StreamModel, new: StreamModel) -> list[Lag]:
-    """Returns what the old version of a model has read and the new one has not, of their common sources.
-
-    Raises:
-        StreamError: the lag is unknown.
-    """
+    """Returns what the old version of a model has read and the new one has not, of their common sources."""
     # The old version's planned micro-batch may be in its table; the new version's planned one has to be repeated.
     had, has = _read(old, "old", planned=True), _read(new, "new", planned=False)
     return [

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_present(spark: SparkSession, model: StreamModel, number: int) -> None:
-    """Raises if a file of a micro-batch is missing, unless its source has `ignoreMissingFiles`.
-
-    Raises:
-        StreamError: a file is missing. The message names it and says what to do.
-    """
+    """Raises if a file of a micro-batch is missing, unless its source has `ignoreMissingFiles`."""
     for place, source in enumerate(model.sources):
         if not source.is_files or _ignores(spark, source):
             continue
@@ -46,7 +42,8 @@ def _ignores(spark: SparkSession, source: StreamSource) -> bool:
 
 
 def _gone(spark: SparkSession, paths: list[str]) -> list[str]:
-    """The files that don't exist. Spark first checks all at once, in threads, and stops at the first missing one."""
+    """The files that don't exist. Spark first checks all at once, in threads, and stops at the first
+    missing one."""
     from pyspark.errors import AnalysisException
     from pyspark.sql.classic.column import _to_seq
 

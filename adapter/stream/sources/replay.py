@@ -111,11 +111,7 @@ class History:
 
 
 def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], batch: int) -> History:
-    """Returns the input that a stream has read up to the end of a micro-batch. Reads only metadata.
-
-    Raises:
-        StreamError: the same input can't be read again.
-    """
+    """Returns the input that a stream has read up to the end of a micro-batch. Reads only metadata."""
     if bootstrapped_from(model) is not None:
         raise StreamError(
             f"Model {model.name}: it began with the rows of another table (`dbt-stream state bootstrap`), which its sources "

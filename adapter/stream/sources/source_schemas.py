@@ -84,11 +84,8 @@ class ReadTables:
         return {self._model.sources[place].relation: fields for place, fields in self.fields.items()}
 
     def check_same(self, others: Mapping[str, Fields]) -> None:
-        """Raises unless the query reads the same fields of each table as `others`, a value of `by_relation`.
-
-        Raises:
-            SchemaChanged: the fields differ.
-        """
+        """Raises unless the query reads the same fields of each table as `others`, a value of
+        `by_relation`."""
         for relation, fields in self.by_relation.items():
             if relation in others and fields != others[relation]:
                 raise self._changed(relation, fields, others[relation])
@@ -198,7 +195,8 @@ def note_schemas(model: StreamModel, read: ReadTables, inputs: Sequence[StreamIn
 
 
 def noted_schemas(storage: Storage, checkpoint: str) -> dict[int, Fields]:
-    """Returns place of a source → fields that its rows were read with; empty if the checkpoint has no record."""
+    """Returns place of a source → fields that its rows were read with; empty if the checkpoint has no
+    record."""
     return {
         place: {path: (int(number), kind) for path, (number, kind) in fields.items()}
         for place, fields in read_by_place(storage, f"{checkpoint}/{SCHEMAS}").items()

@@ -82,9 +82,6 @@ def check_continues(
         tables: place of a source → table as it is now.
         starts: start offsets of the micro-batch; empty for the first one.
         ends: its end offsets.
-
-    Raises:
-        StreamError: a table had other changes. The message says what to run.
     """
     for place, table in tables.items():
         start = last_snapshot(starts[place]) if place < len(starts) else None
@@ -139,11 +136,7 @@ def _changes(source: StreamSource, past: Iterable[str]) -> list[str]:
 
 def check_versions(spark: SparkSession, model: StreamModel) -> None:
     """Raises if a table that the model has read now belongs to another version of its model. Its key may have
-    changed, and so the plan of this model's query.
-
-    Raises:
-        StreamError: there is such a table. The message says what to run.
-    """
+    changed, and so the plan of this model's query."""
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None:
         return
@@ -158,11 +151,7 @@ def check_versions(spark: SparkSession, model: StreamModel) -> None:
 
 
 def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
-    """Raises unless each table can be read from its beginning, for a new or rebuilt model.
-
-    Raises:
-        StreamError: a table can't. The message says what to run.
-    """
+    """Raises unless each table can be read from its beginning, for a new or rebuilt model."""
     for source in model.sources:
         if source.is_table:
             _check_beginning(spark, model, source)
@@ -189,7 +178,8 @@ def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSour
 
 
 def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
-    """Whether a source is a table that can't be read snapshot by snapshot, because the first ones have expired."""
+    """Whether a source is a table that can't be read snapshot by snapshot, because the first ones have
+    expired."""
     if not source.is_table or FROM_TIMESTAMP in {name.lower() for name in source.options}:
         return False
     table = load(spark, source.location)
@@ -197,7 +187,8 @@ def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
 
 
 def has_changed_rows(spark: SparkSession, source: StreamSource) -> bool:
-    """Whether a source is a table whose rows were updated or deleted, so that it can't be read snapshot by snapshot."""
+    """Whether a source is a table whose rows were updated or deleted, so that it can't be read snapshot by
+    snapshot."""
     if not source.is_table or FROM_TIMESTAMP in {name.lower() for name in source.options}:
         return False
     table = load(spark, source.location)
@@ -205,7 +196,8 @@ def has_changed_rows(spark: SparkSession, source: StreamSource) -> bool:
 
 
 def readers_beyond(storage: Storage, table: IcebergTable) -> Iterator[str]:
-    """Streams of a storage root that have read a snapshot that isn't an ancestor of the table's current one."""
+    """Streams of a storage root that have read a snapshot that isn't an ancestor of the table's current
+    one."""
     for name in storage.list(storage.checkpoints):
         path = f"{storage.checkpoints}/{name}"
         try:
@@ -238,7 +230,8 @@ def lost_beginning_message(spark: SparkSession, model: StreamModel, source: Stre
 
 
 def overtaken_message(model: StreamModel, source: StreamSource) -> str:
-    """Returns the message on a table that was written or maintained while a stream began with it, with what to do."""
+    """Returns the message on a table that was written or maintained while a stream began with it, with
+    what to do."""
     return (
         f"Model {model.name}: snapshots of the table {source.location} came or expired while its stream began. Nothing "
         "was ingested; run it again."
@@ -273,7 +266,8 @@ def replaced_message(model: StreamModel, table: str, from_scratch: bool) -> str:
 
 
 def swapped_message(model: StreamModel, table: str, deployed: Deployment) -> str:
-    """Returns the message on a table that now belongs to another version than the one that was read, with what to do."""
+    """Returns the message on a table that now belongs to another version than the one that was read, with
+    what to do."""
     is_new = deployed.phase == PROMOTED
     back = "rollback" if is_new else "promote"
     return (

@@ -134,7 +134,8 @@ def forget(storage: Storage, deployment: Deployment) -> None:
 
 
 def interrupted_swap(model: StreamModel) -> str | None:
-    """Returns a sentence on how to finish or undo an interrupted swap of a model, or None if there is none."""
+    """Returns a sentence on how to finish or undo an interrupted swap of a model, or None if there is
+    none."""
     found = read(model.storage, model.target)
     if found is None or found.swap is None:
         return None
@@ -147,11 +148,8 @@ def interrupted_swap(model: StreamModel) -> str | None:
 
 
 def check_settled(model: StreamModel) -> None:
-    """Raises if a swap of a model was interrupted. To be called before anything of the model is read or dropped.
-
-    Raises:
-        StreamError: one was.
-    """
+    """Raises if a swap of a model was interrupted. To be called before anything of the model is read or
+    dropped."""
     if (problem := interrupted_swap(model)) is not None:
         raise StreamError(f"Model {model.name}: {problem}")
 

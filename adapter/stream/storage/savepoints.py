@@ -161,7 +161,8 @@ def note_branches(model: StreamModel, name: str, snapshots: Mapping[str, int]) -
 
 
 def noted_branches(model: StreamModel, name: str) -> Mapping[str, int]:
-    """Returns the snapshots of a savepoint's branches, by UUID of the table, even if the savepoint isn't complete."""
+    """Returns the snapshots of a savepoint's branches, by UUID of the table, even if the savepoint isn't
+    complete."""
     found: Mapping[str, int] = json.loads(
         model.storage.read_text(f"{folder(model, name)}/{_BRANCHES}") or "{}"
     )
@@ -169,7 +170,8 @@ def noted_branches(model: StreamModel, name: str) -> Mapping[str, int]:
 
 
 def copy_savepoints(storage: Storage, path: str, to: str) -> None:
-    """Copies the files of the savepoints in the folder of a model. The snapshots that they name aren't copied."""
+    """Copies the files of the savepoints in the folder of a model. The snapshots that they name aren't
+    copied."""
     for name in storage.list(path):
         note = storage.read_text(f"{path}/{name}/{_FILE}") if _NAME.fullmatch(name) else None
         if note is not None:
@@ -186,7 +188,8 @@ def is_complete(model: StreamModel, name: str) -> bool:
 
 
 def forget(model: StreamModel, name: str) -> None:
-    """Deletes the file of a savepoint, so that it doesn't exist any more. Its branches and copies are removed later."""
+    """Deletes the file of a savepoint, so that it doesn't exist any more. Its branches and copies are
+    removed later."""
     model.storage.delete(f"{folder(model, name)}/{_FILE}")
 
 
@@ -215,13 +218,15 @@ def _parse(said: dict[str, Any]) -> Savepoint:
 
 
 def being_restored(model: StreamModel) -> Mapping[str, str | None] | None:
-    """Returns the running or interrupted restore: the savepoint's ``name``, and the one of the state before, ``kept_as``."""
+    """Returns the running or interrupted restore: the savepoint's ``name``, and the one of the state before,
+    ``kept_as``."""
     text = model.storage.read_text(model.restoring)
     return None if text is None else dict(json.loads(text))
 
 
 def interrupted_restore(model: StreamModel) -> str | None:
-    """Returns a sentence on how to finish or undo an interrupted restore of a model, or None if there is none."""
+    """Returns a sentence on how to finish or undo an interrupted restore of a model, or None if there
+    is none."""
     begun = being_restored(model)
     if begun is None:
         return None
@@ -235,11 +240,8 @@ def interrupted_restore(model: StreamModel) -> str | None:
 
 
 def check_not_interrupted(model: StreamModel) -> None:
-    """Raises if a restore or a swap of a model was interrupted. To be called before anything of the model is read.
-
-    Raises:
-        StreamError: one was.
-    """
+    """Raises if a restore or a swap of a model was interrupted. To be called before anything of the
+    model is read."""
     check_settled(model)
     if (problem := interrupted_restore(model)) is not None:
         raise StreamError(f"Model {model.name}: {problem}")

@@ -68,9 +68,6 @@ def check_read_once(tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = 
     Args:
         tree: the result of `inline`.
         concerned: which inlined CTEs to check.
-
-    Raises:
-        QueryError: one is.
     """
     read: set[str] = set()
     for query in every(tree, exp.Subquery):

@@ -118,11 +118,7 @@ def refusal(rank: exp.Window, name: str, ranked: str) -> str:
 
 
 def check(select: exp.Select) -> None:
-    """Raises unless a SELECT's rankings have an order, and its filters on ranks an upper bound.
-
-    Raises:
-        QueryError: one doesn't.
-    """
+    """Raises unless a SELECT's rankings have an order, and its filters on ranks an upper bound."""
     for rank in ranks(select).values():
         if not rank.args.get("order"):
             raise QueryError(
@@ -141,7 +137,8 @@ def check(select: exp.Select) -> None:
 
 
 def bounds(select: exp.Expr) -> dict[str, int]:
-    """Returns the greatest rank that a SELECT's WHERE lets through, for each ranking in its first relation."""
+    """Returns the greatest rank that a SELECT's WHERE lets through, for each ranking in its first
+    relation."""
     return _bounds(select, _first_relation(select))
 
 
@@ -259,7 +256,8 @@ class _WindowColumn(Exception):
 
 
 def _expression_over_row(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
-    """Returns an expression over a buffered row. None for a window column, which is equal for all rows of a window."""
+    """Returns an expression over a buffered row. None for a window column, which is equal for all rows
+    of a window."""
     if window_column(node, sources):
         return None
     copy = node.copy()
