@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from dbt.adapters.spark_streaming.project import (
         batch,
-        stream_config,
+        model_configs,
         stream_node,
         streaming,
         table_configs,
@@ -66,11 +66,11 @@ if TYPE_CHECKING:
     from dbt.adapters.spark_streaming.stream.lifecycle import batch_tables
     from dbt.adapters.spark_streaming.stream.lifecycle.batch_tables import Before
 else:
-    batch, stream_config, stream_node, streaming, table_configs = map(
+    batch, model_configs, stream_node, streaming, table_configs = map(
         LazyModule,
         (
             "project.batch",
-            "project.stream_config",
+            "project.model_configs",
             "project.stream_node",
             "project.streaming",
             "project.table_configs",
@@ -161,7 +161,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     def valid_incremental_strategies(self) -> list[str]:
         """Returns the built-in incremental strategies."""
-        return list(batch.STRATEGIES)
+        return list(model_configs.STRATEGIES)
 
     @classmethod
     def get_adapter_run_info(cls, config: RelationConfig) -> AdapterTrackingRelationInfo:
@@ -202,7 +202,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     def _check_table_configs(self, node: Any) -> None:
         kind = node.config.get("materialized")
-        if kind != "view" and kind in (*_BATCH, *stream_config.MATERIALIZATIONS):
+        if kind != "view" and kind in (*_BATCH, *model_configs.MATERIALIZATIONS):
             with streaming.sentences(), stream_node.errors_with_model_name(node.to_dict()):
                 table_configs.check(node.config)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jinja2 import Environment
 
-from dbt.adapters.spark_streaming.project import stream_config, streaming
+from dbt.adapters.spark_streaming.project import model_configs, streaming
 from dbt.adapters.spark_streaming.query.rewrites import rewriting
 from tests import examples
 from tests.examples import KNOWN, READS_STREAM, ROOT, compiled
@@ -34,7 +34,7 @@ def queries() -> Iterator[Any]:
 def test_examples_plan(block: str) -> None:
     text, config = compiled(block)
     materialized = config.setdefault("materialized", "streaming_table")
-    if materialized in stream_config.MATERIALIZATIONS:
+    if materialized in model_configs.MATERIALIZATIONS:
         node = {"name": "example", "config": config}
         streaming.program(node, streaming.plan(node, text, KNOWN))
     else:

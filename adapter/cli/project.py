@@ -74,7 +74,7 @@ class DbtProject:
             ProjectError: there is no such model, it isn't a stream, or it doesn't compile.
         """
         from ..project import streaming
-        from ..project.stream_config import MATERIALIZATIONS
+        from ..project.model_configs import MATERIALIZATIONS
 
         manifest = self._dbt("parse")
         chosen = _model_named(name, manifest)
@@ -205,7 +205,7 @@ class DbtProject:
             selection: the selection. Default: all streaming models.
             manifest: dbt's manifest. Default: the project is parsed.
         """
-        from ..project.stream_config import MATERIALIZATIONS
+        from ..project.model_configs import MATERIALIZATIONS
 
         manifest = manifest or self.parsed()
         nodes = {

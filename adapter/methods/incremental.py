@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dbt.adapters.base import BaseRelation
     from dbt.adapters.base.column import Column
 
-    from ..project import batch, partitioning, stream_node, streaming
+    from ..project import batch, model_configs, partitioning, stream_node, streaming
     from ..project.batch import Incremental
     from ..query.batch import replace_rows
     from ..query.windows import ranges
@@ -27,8 +27,15 @@ if TYPE_CHECKING:
     from ..stream.progress import position
     from ..stream.sink import incremental_runs
 else:
-    batch, partitioning, stream_node, streaming = map(
-        LazyModule, ("project.batch", "project.partitioning", "project.stream_node", "project.streaming")
+    batch, model_configs, partitioning, stream_node, streaming = map(
+        LazyModule,
+        (
+            "project.batch",
+            "project.model_configs",
+            "project.partitioning",
+            "project.stream_node",
+            "project.streaming",
+        ),
     )
     columns, incremental_runs, position = map(
         LazyModule,
@@ -76,16 +83,16 @@ class BatchMethods(metaclass=AdapterMeta):
         Raises:
             CompilationError: the range can't be recomputed.
         """
-        if strategy not in (batch.WINDOW_OVERWRITE, batch.MICROBATCH):
+        if strategy not in (model_configs.WINDOW_OVERWRITE, model_configs.MICROBATCH):
             return batch.Incremental(sql)
-        if strategy == batch.MICROBATCH and not model.get("batch"):
+        if strategy == model_configs.MICROBATCH and not model.get("batch"):
             return batch.Incremental(sql)
         if getattr(self.config.args, "EMPTY", False):
             return batch.Incremental(sql, batch.NOTHING)
         sample = getattr(self.config.args, "SAMPLE", None)
         with streaming.sentences(), stream_node.errors_with_model_name(model):
             table = None if existing is None else existing.render()
-            if strategy == batch.MICROBATCH:
+            if strategy == model_configs.MICROBATCH:
                 found = batch.microbatch(
                     model, sql, sample is None, table, self._query_row, self._column_types
                 )

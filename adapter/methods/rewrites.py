@@ -12,11 +12,11 @@ from ..query.errors import QueryError
 from ..util.lazy_import import LazyModule
 
 if TYPE_CHECKING:
-    from ..project import batch, stream_config, streaming
+    from ..project import batch, model_configs, streaming
     from ..query.rewrites import rewrite_configs, rewriting, stream_rewrites
 else:
-    batch, stream_config, streaming = map(
-        LazyModule, ("project.batch", "project.stream_config", "project.streaming")
+    batch, model_configs, streaming = map(
+        LazyModule, ("project.batch", "project.model_configs", "project.streaming")
     )
     rewrite_configs, rewriting, stream_rewrites = map(
         LazyModule,
@@ -32,7 +32,7 @@ class RewriteMethods(metaclass=AdapterMeta):
         """Returns the rewritten SELECT of a macro's block. In a streaming model the rewrite changes the state, so there the
         SELECT only gets a hint."""
         make = (
-            stream_rewrites.hinted if materialized in stream_config.MATERIALIZATIONS else rewriting.rewritten
+            stream_rewrites.hinted if materialized in model_configs.MATERIALIZATIONS else rewriting.rewritten
         )
         with streaming.sentences():
             return make(name, sql, **options)
@@ -43,7 +43,7 @@ class RewriteMethods(metaclass=AdapterMeta):
         # Other nodes, such as tests with stored failures, also become tables; only models have these configs.
         if not model or model.get("resource_type") != "model":
             return sql
-        if model.get("batch") and model["config"].get("incremental_strategy") == batch.MICROBATCH:
+        if model.get("batch") and model["config"].get("incremental_strategy") == model_configs.MICROBATCH:
             return sql  # already rewritten by `plan_incremental`, below the filter of the batch
         with streaming.sentences():
             try:
@@ -79,7 +79,7 @@ def _check(node: Any) -> None:
             raise QueryError(
                 f"Model {node.name}: config '{name}' is for SQL, and this is a Python model; leave it out."
             )
-        if materialized not in ("table", "incremental", *stream_config.MATERIALIZATIONS):
+        if materialized not in ("table", "incremental", *model_configs.MATERIALIZATIONS):
             raise QueryError(
                 f"Model {node.name}: config '{name}' works with materialized='table', 'incremental' and streaming models, "
                 f"found '{materialized}'. Put the SELECT into {{% call {name}() %}} … {{% endcall %}} instead."

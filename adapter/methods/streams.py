@@ -23,7 +23,7 @@ from .column import SparkStreamingColumn
 
 if TYPE_CHECKING:
     from ..environment import Environment
-    from ..project import as_of, stream_config, stream_node, streaming
+    from ..project import as_of, model_configs, stream_node, streaming
     from ..query.generation import generate
     from ..query.normalize.rankings import ranks
     from ..query.plan.plan import Plan
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from ..stream.sources import changed_files, upstream
     from ..stream.storage import deployments, savepoints
 else:
-    as_of, stream_config, stream_node, streaming = map(
+    as_of, model_configs, stream_node, streaming = map(
         LazyModule,
-        ("project.as_of", "project.stream_config", "project.stream_node", "project.streaming"),
+        ("project.as_of", "project.model_configs", "project.stream_node", "project.streaming"),
     )
     health, preparation = map(LazyModule, ("service.health", "service.preparation"))
     expansion, generate, window_arguments = map(
@@ -179,7 +179,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     def shown_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """Returns the `standing_text` for `dbt show`, and notes where a model's table may have other rows."""
         config = (model or {}).get("config") or {}
-        if config.get("materialized") in stream_config.MATERIALIZATIONS:
+        if config.get("materialized") in model_configs.MATERIALIZATIONS:
             name = model["name"]
             logger.info(
                 f"Model {name}: dbt show runs its query in batch, so it also has the windows that are still open. For the "
@@ -453,7 +453,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         if is_asked_for or preparation.is_preparing():
             return None
         with streaming.sentences():
-            if stream_node.config(model).on_running != stream_config.SKIP:
+            if stream_node.config(model).on_running != model_configs.SKIP:
                 return None
             found = health.running_elsewhere(stream_node.model(model, self.environment))
         if found is None:

@@ -21,16 +21,14 @@ from ..query.windows import ranges
 from ..query.windows.ranges import TimeRange, WindowRange
 from ..util import event_time
 from ..util.quoting import literal, path_of, quote_time, time_name
-
-WINDOW_OVERWRITE, MICROBATCH = "window_overwrite", "microbatch"
+from .model_configs import INCREMENTAL, MICROBATCH, STRATEGIES, WINDOW_OVERWRITE
 
 logger = AdapterLogger("Spark")
 
+_LOOKBACK = next(each.kind for each in INCREMENTAL if each.name == "lookback")
+
 TypesRunner = Callable[[str], Mapping[str, str]]
 """Returns the names and types of a query's columns."""
-
-STRATEGIES = ("append", "merge", "delete+insert", "insert_overwrite", WINDOW_OVERWRITE, MICROBATCH)
-"""The built-in incremental strategies."""
 
 NOTHING = "false"
 
@@ -54,7 +52,7 @@ class Incremental:
 
 def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
     """Raises unless the strategy goes with the model's other configs."""
-    _check_lists(node["config"])
+    _check_values(node["config"])
     allowed = _IN_PLACE.get(strategy)
     if allowed and file_format not in allowed:
         raise QueryError(
@@ -71,23 +69,15 @@ def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
         return
     if node.get("language") == "python":
         raise QueryError("incremental_strategy 'window_overwrite' is for models in SQL.")
-    lookback = node["config"].get("lookback")
-    if lookback is not None and (not isinstance(lookback, int) or isinstance(lookback, bool) or lookback < 0):
-        raise QueryError(f"config 'lookback' is {lookback!r}; write how many windows, 0 or more.")
+    if problem := _LOOKBACK.problem(node["config"].get("lookback")):
+        raise QueryError(f"config 'lookback' {problem}.")
 
 
-def _check_lists(config: Mapping[str, Any]) -> None:
-    """Raises QueryError if a config that is a list of columns or conditions has another type or is blank."""
-    for key in ("merge_update_columns", "merge_exclude_columns", "predicates", "incremental_predicates"):
-        value, is_columns = config.get(key), key.startswith("merge")
-        listed = [value] if is_columns and isinstance(value, str) else value
-        is_list = isinstance(listed, list | tuple) and all(
-            isinstance(each, str) and each.strip() for each in listed
-        )
-        # An empty list of columns to update would mean every column.
-        if value is not None and not (is_list and (listed or key != "merge_update_columns")):
-            instead = "a column or a list of columns" if is_columns else "a list of conditions"
-            raise QueryError(f"config '{key}' is {value!r}; write {instead}, or leave it out.")
+def _check_values(config: Mapping[str, Any]) -> None:
+    """Raises QueryError if a config of incremental models has an invalid value."""
+    for each in INCREMENTAL:
+        if each.name != "lookback" and (problem := each.kind.problem(config.get(each.name))):
+            raise QueryError(f"config '{each.name}' {problem}, or leave it out.")
 
 
 def unknown_strategy(strategy: str) -> QueryError:

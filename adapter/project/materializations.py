@@ -9,7 +9,7 @@ from typing import Any
 from dbt_common.exceptions import DbtRuntimeError
 
 from ..util.text import did_you_mean, listed
-from .stream_config import MATERIALIZATIONS
+from .model_configs import MATERIALIZATIONS
 
 _MACRO = re.compile(r"materialization_(\w+)_(?:default|spark|spark_streaming)")
 _WITHOUT_MACRO = "ephemeral"

@@ -11,7 +11,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from ..query.program import CHANGES
 from ..stream.common.identifiers import joined, parts
 from ..stream.common.model import STATE
-from .stream_config import MATERIALIZATIONS
+from .model_configs import MATERIALIZATIONS
 
 _KEPT: Mapping[str, str] = {STATE: "state", CHANGES: "changelog"}
 

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..query.errors import QueryError
-from ..query.rewrites import rewrite_configs
 from ..query.sql import intervals
 from ..query.windows import emission
 from ..query.windows.emission import FINAL, Emission
-from ..stream.common.model import (
-    APPEND_NEW,
-    BACKFILL,
-    CHANGELOG_RETENTION,
-    FAIL,
-    FROM_NOW,
-    IGNORE,
-    MIGRATE,
-    SYNC,
-    Retention,
-)
+from ..stream.common.model import CHANGELOG_RETENTION, FROM_NOW, MIGRATE, Retention
+from ..util.settings import names
 from ..util.sizes import size
 from ..util.text import did_you_mean
-
-SKIP = "skip"
-"""Value of `on_running` that skips a model which ``dbt-stream run`` keeps up to date."""
-
-FOREVER = "forever"
-"""Value of `changelog_retention` that keeps every change."""
-
-MATERIALIZATIONS = ("streaming_table", "window_aggregate", "cumulate", "topn")
+from .model_configs import AVAILABLE_NOW, FOREVER, SKIP, STREAMING, TABLES
 
 
 @dataclass(frozen=True)
@@ -73,78 +56,13 @@ class StreamConfig:
     """Action of `dbt run` on a model that ``dbt-stream run`` keeps up to date: `SKIP`, or `FAIL`."""
 
 
-def is_name(value: Any) -> bool:
-    """Returns whether a value is a text that isn't blank."""
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _flag(value: Any) -> str | None:
-    return None if value is None or isinstance(value, bool) else f"is {value!r}; write true or false"
-
-
-def _any(value: Any) -> str | None:
-    return None
-
-
-_TABLE: Mapping[str, Callable[[Any], str | None]] = {
-    "watermark": _any,
-    "trigger": _any,
-    "output_mode": lambda value: (
-        None
-        if value in (None, "append", "upsert")
-        else f"'{value}' is unknown; write 'append' or 'upsert', or leave it out"
-    ),
-    **dict.fromkeys(emission.CONFIGS, _any),
-    "changelog": _flag,
-    "changelog_retention": _any,
-    "unique_key": lambda value: (
-        None
-        if value is None or is_name(value) or (isinstance(value, list) and value and all(map(is_name, value)))
-        else f"is {value!r}; write a column or a list of columns"
-    ),
-    "state_ttl": _any,
-    "constant_domains": lambda value: (
-        None
-        if value is None or (isinstance(value, list) and all(map(is_name, value)))
-        else f"is {value!r}; write a list of columns, as in ['city']"
-    ),
-    "allow_recompute": _flag,
-    "idle_timeout": _any,
-    "max_snapshot_age": _any,
-    "max_snapshots": lambda value: (
-        None
-        if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 31)
-        else f"is {value!r}; write how many snapshots are kept at most, as in 200"
-    ),
-    "target_file_size": lambda value: (
-        None
-        if value is None or 0 < (size(value) or 0) < 1 << 63
-        else f"is {value!r}; write a size, as in '64 MB'"
-    ),
-    "on_state_change": lambda value: (
-        None if value in (None, MIGRATE, FAIL) else f"is {value!r}; write 'migrate' or 'fail'"
-    ),
-    "on_new_metric": lambda value: (
-        None if value in (None, FROM_NOW, BACKFILL) else f"is {value!r}; write 'from_now' or 'backfill'"
-    ),
-    "on_running": lambda value: (
-        None if value in (None, SKIP, FAIL) else f"is {value!r}; write 'skip' or 'fail'"
-    ),
-    # Read by `query.rewrite_configs.asked_for`, for batch models too.
-    **dict.fromkeys(rewrite_configs.NAMES, _any),
-}
-"""Config key → check that returns what is wrong with a value, or None."""
+_KINDS = {each.name: each.kind for each in STREAMING}
+_OF_TABLES = names(TABLES)
 
 # dbt's own configs that have no meaning for streams.
 _OF_INCREMENTAL_MODELS = frozenset(
     {"incremental_strategy", "incremental_predicates", "batch_size", "begin", "concurrent_batches"}
 )
-
-# Configs that dbt and dbt-spark define for any table.
-_OF_TABLES = frozenset(
-    {"file_format", "location_root", "partition_by", "tblproperties", "options", "clustered_by", "buckets"}
-)
-
 
 _FLINKS = {
     "table.exec.state.ttl": "state_ttl",
@@ -205,14 +123,9 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
 def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
     """Raises if a key is unknown, or its value is wrong for itself."""
     for key, value in config.items():
-        if key in _TABLE:
-            if problem := _TABLE[key](value):
+        if key in _KINDS:
+            if problem := _KINDS[key].problem(value):
                 raise QueryError(f"config '{key}' {problem}.")
-        elif key == "on_schema_change":
-            if value not in (None, FAIL, APPEND_NEW, SYNC, IGNORE):
-                raise QueryError(
-                    f"config 'on_schema_change' is {value!r}; write '{APPEND_NEW}', '{SYNC}', '{FAIL}' or '{IGNORE}'."
-                )
         elif key in _OF_INCREMENTAL_MODELS:
             if value is not None:
                 raise QueryError(
@@ -221,8 +134,8 @@ def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
         elif key not in standard and key not in _OF_TABLES:
             raise QueryError(
                 f"config '{key}' is unknown for a streaming model"
-                f"{did_you_mean(_FLINKS.get(key.lower(), key), _TABLE)} Its own are: "
-                f"{', '.join(sorted(_TABLE))}. What is only meant for readers goes under 'meta'."
+                f"{did_you_mean(_FLINKS.get(key.lower(), key), _KINDS)} Its own are: "
+                f"{', '.join(sorted(_KINDS))}. What is only meant for readers goes under 'meta'."
             )
 
 
@@ -238,8 +151,8 @@ def _watermark(config: Mapping[str, Any]) -> int:
 
 def _trigger(config: Mapping[str, Any]) -> str | None:
     """Returns the interval between micro-batches; None to read the available input once."""
-    found = _configured_value(config, "trigger", "available_now")
-    if found == "available_now":
+    found = _configured_value(config, "trigger", AVAILABLE_NOW)
+    if found == AVAILABLE_NOW:
         return None
     if intervals.parse(found, "config 'trigger' (other than 'available_now'):") <= 0:
         raise QueryError(f"config 'trigger' '{found}' must be longer than nothing, or 'available_now'.")

@@ -18,6 +18,7 @@ from ..stream.common.lookup_source import LookupSource, lookup_source
 from ..stream.common.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of
 from ..stream.iceberg.owner import catalog_of
 from . import contract, stream_config
+from .model_configs import MATERIALIZATIONS
 from .model_names import label
 
 
@@ -141,7 +142,7 @@ def is_read_downstream(node: Mapping[str, Any], graph: Any) -> bool:
     """
     nodes: Iterable[Mapping[str, Any]] = (graph or {}).get("nodes", {}).values()
     return any(
-        (other.get("config") or {}).get("materialized") in stream_config.MATERIALIZATIONS
+        (other.get("config") or {}).get("materialized") in MATERIALIZATIONS
         and node["unique_id"] in (other.get("depends_on") or {}).get("nodes", ())
         for other in nodes
     )

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.project import stream_config, streaming, table_configs
+from dbt.adapters.spark_streaming.project.model_configs import STREAMING
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.rewrites import rewrite_configs
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import Retention
+from dbt.adapters.spark_streaming.util.settings import names
 
 
 def read(**config: Any) -> stream_config.StreamConfig:
@@ -246,7 +248,7 @@ def test_nor_is_a_window(kind: str, lengths: list[str]) -> None:
 EMPTY: list[Any] = ["", " ", [], {}, 0, False, 0.0, [""]]
 
 
-@pytest.mark.parametrize("config", [*INTERVALS, *stream_config._TABLE, "on_schema_change"])
+@pytest.mark.parametrize("config", [*INTERVALS, *names(STREAMING)])
 def test_what_is_empty_is_given(config: str) -> None:
     """Only None means that a config isn't given. Anything else is a value, and a wrong one is refused."""
     assert read(**{config: None}) == read()

@@ -1,0 +1,440 @@
+"""The configs of models that this adapter reads: the one table of their types, defaults and meanings.
+
+`stream_config`, `table_configs` and `batch` check values by it. `docs/make_reference.py` makes the reference and the schemas
+for editors from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..stream.common.model import APPEND_NEW, BACKFILL, FAIL, FROM_NOW, IGNORE, MIGRATE, SYNC
+from ..util.settings import (
+    COLUMN_LIST,
+    COLUMNS,
+    FLAG,
+    INTERVAL,
+    SIZE,
+    SettingInfo,
+    ValueType,
+    count,
+    interval_or,
+    is_columns,
+    is_name,
+    mapping,
+    one_of,
+    text,
+)
+
+AVAILABLE_NOW = "available_now"
+"""Value of `trigger` that has a model read what is there, and stop."""
+
+SKIP = "skip"
+"""Value of `on_running` that skips a model which ``dbt-stream run`` keeps up to date."""
+
+FOREVER = "forever"
+"""Value of `changelog_retention` that keeps every change."""
+
+MATERIALIZATIONS = ("streaming_table", "window_aggregate", "cumulate", "topn")
+"""The materializations of streaming models."""
+
+HOLDS = "holds"
+NEXT_RUN = "holds from this run on"
+REBUILD = "the run stops and asks for `--full-refresh`"
+AFTER_REBUILD = "holds after a full refresh"
+NOTHING = "no effect"
+AS_FIRST = "as in a first run"
+CHECKED = "is checked"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Meanings of a config to each kind of run."""
+
+    first: str = HOLDS
+    again: str = HOLDS
+    changed: str = NEXT_RUN
+    """Its meaning to a run after its value was changed."""
+    edited: str = HOLDS
+    """Its meaning to a run after the query was edited."""
+    refresh: str = AS_FIRST
+    empty: str = CHECKED
+
+
+@dataclass(frozen=True)
+class ModelConfig(SettingInfo):
+    """A config of a model."""
+
+    group: str = ""
+    """The heading that it is listed under."""
+    models: str = "all"
+    """The streaming models that it is for, or the materializations of others."""
+    runs: Runs = Runs()
+
+
+_REBUILDS = Runs(changed=REBUILD)
+_ONCE_THERE = Runs(first=NOTHING, again=NOTHING, refresh=NOTHING)
+_OF_TABLE = Runs(again=NOTHING, changed=AFTER_REBUILD, edited=NOTHING)
+_WINDOWS = "with windows"
+_STATE = "with state, without windows"
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+_BUCKETS = ValueType("number \\| false", {"anyOf": [{"type": "integer", "minimum": 2}, {"enum": [False]}]})
+
+STREAMING: tuple[ModelConfig, ...] = (
+    ModelConfig(
+        "watermark",
+        INTERVAL,
+        "how far rows may be out of order ([Late data](../guides/late-data.md))",
+        "0 seconds",
+        group="Time",
+    ),
+    ModelConfig(
+        "idle_timeout",
+        INTERVAL,
+        "processing time after which a stream without rows no longer holds back the watermark. Must be positive",
+        default_text="none",
+        group="Time",
+    ),
+    ModelConfig(
+        "trigger",
+        interval_or(AVAILABLE_NOW),
+        "under [`dbt-stream run`](cli.md#run): the time from one micro-batch to the next. `dbt run` takes what is there and "
+        "exits. Must match [`MINI_BATCH`](sources.md#mini-batches) if both are set",
+        AVAILABLE_NOW,
+        group="Time",
+    ),
+    ModelConfig(
+        "first_result_offset",
+        INTERVAL,
+        "first early firing, relative to `window_end`; before the on-time firing",
+        default_text="none",
+        group="Results of windows",
+        models=_WINDOWS,
+        runs=Runs(changed="holds from this run on if rows are updated anyway; otherwise " + REBUILD),
+    ),
+    ModelConfig(
+        "update_rate",
+        INTERVAL,
+        "time between early firings; needs `first_result_offset`",
+        default_text="none; there is one early firing",
+        group="Results of windows",
+        models=_WINDOWS,
+    ),
+    ModelConfig(
+        "complete_result_offset",
+        INTERVAL,
+        "on-time firing; not before `window_end`",
+        "0 seconds",
+        group="Results of windows",
+        models=_WINDOWS,
+        runs=_REBUILDS,
+    ),
+    ModelConfig(
+        "late_updates",
+        FLAG,
+        "late rows update the result; needs `last_result_offset`",
+        False,
+        group="Results of windows",
+        models=_WINDOWS,
+        runs=_REBUILDS,
+    ),
+    ModelConfig(
+        "last_result_offset",
+        INTERVAL,
+        "end of allowed lateness; needs `late_updates`",
+        default_text="the on-time firing",
+        group="Results of windows",
+        models=_WINDOWS,
+        runs=_REBUILDS,
+    ),
+    ModelConfig(
+        "state_ttl",
+        INTERVAL,
+        "event time after which an idle key expires. Must be positive ([State TTL](../guides/aggregations.md#state-ttl))",
+        default_text="none",
+        group="State",
+        models=_STATE,
+        runs=Runs(
+            changed=f"another length holds from this run on; with one where there was none, or none, {REBUILD}"
+        ),
+    ),
+    ModelConfig(
+        "constant_domains",
+        COLUMN_LIST,
+        "columns whose set of values doesn't grow",
+        [],
+        group="State",
+        models=_STATE,
+    ),
+    ModelConfig(
+        "allow_recompute",
+        FLAG,
+        "`false` refuses a query that can't be kept up to date from changes alone",
+        True,
+        group="State",
+    ),
+    ModelConfig(
+        "on_state_change",
+        one_of(MIGRATE, FAIL),
+        "whether an edited query continues with the state ([Evolve a query](../guides/evolve.md))",
+        MIGRATE,
+        group="State",
+        runs=Runs(
+            NOTHING,
+            NOTHING,
+            edited=f"`'{MIGRATE}'` continues where it can, `'{FAIL}'` stops the run",
+            refresh=NOTHING,
+        ),
+    ),
+    ModelConfig(
+        "on_new_metric",
+        one_of(FROM_NOW, BACKFILL),
+        "what an aggregate starts from that is added to a query: new rows only, or the sources' history",
+        FROM_NOW,
+        group="State",
+        runs=Runs(NOTHING, NOTHING, edited="decides what new aggregates start from", refresh=NOTHING),
+    ),
+    ModelConfig(
+        "enum_distinct",
+        FLAG,
+        "[rewrite](../guides/rewrites.md): a distinct set with a bit per value",
+        False,
+        group="State",
+        models="all; `table`, `incremental`",
+        runs=_REBUILDS,
+    ),
+    *(
+        ModelConfig(
+            name,
+            _BUCKETS,
+            f"[rewrite](../guides/rewrites.md): the number of buckets, for {what}",
+            False,
+            group="State",
+            models="all; `table`, `incremental`",
+        )
+        for name, what in (("split_distinct", "distinct counts"), ("split_topn", "rankings"))
+    ),
+    ModelConfig(
+        "output_mode",
+        one_of("append", "upsert"),
+        "what you expect of the table. `'append'` is refused where rows change, `'upsert'` where a row never does",
+        default_text="by query",
+        group="Table and changelog",
+        runs=Runs(
+            changed=f"holds from this run on; if rows are to change that didn't, or no longer, {REBUILD}"
+        ),
+    ),
+    ModelConfig(
+        "unique_key",
+        COLUMNS,
+        "columns that identify a row of an upsert table. Two rows with one key stop the run",
+        default_text="from the query",
+        group="Table and changelog",
+        models="whose rows change; `incremental`",
+        runs=_REBUILDS,
+    ),
+    ModelConfig(
+        "changelog",
+        FLAG,
+        "also keep `<model>__changes`. On automatically if a streaming model reads this upsert model",
+        False,
+        group="Table and changelog",
+    ),
+    ModelConfig(
+        "changelog_retention",
+        interval_or(FOREVER),
+        f"how long each change is kept; `'{FOREVER}'` keeps all",
+        "7 days",
+        group="Table and changelog",
+    ),
+    ModelConfig(
+        "on_schema_change",
+        one_of(APPEND_NEW, SYNC, FAIL, IGNORE),
+        "what happens to the table if the query returns other columns (dbt's default for incremental models is `'ignore'`)",
+        APPEND_NEW,
+        group="Table and changelog",
+        models="all; `incremental`",
+        runs=Runs(
+            NOTHING,
+            "holds, for columns that a source gets",
+            edited="decides what happens to the table ([columns](../guides/evolve.md#columns-of-the-table))",
+            refresh="no effect: the table is recreated",
+        ),
+    ),
+    ModelConfig(
+        "max_snapshot_age",
+        INTERVAL,
+        "older snapshots are expired ([Maintenance](../operate/state.md#maintenance))",
+        "1 day",
+        group="Table and changelog",
+    ),
+    ModelConfig(
+        "max_snapshots",
+        count("how many snapshots are kept at most, as in 200"),
+        "the number of snapshots that are kept at most",
+        500,
+        group="Table and changelog",
+    ),
+    ModelConfig(
+        "target_file_size",
+        SIZE,
+        "small files are compacted to this size",
+        "64 MB",
+        group="Table and changelog",
+    ),
+    ModelConfig(
+        "on_running",
+        one_of(SKIP, FAIL),
+        "what `dbt run` does while `dbt-stream run` has the model: skip it with a note, or fail",
+        SKIP,
+        group="Running",
+        runs=Runs(
+            NOTHING,
+            "holds while `dbt-stream run` has the model",
+            edited="holds while `dbt-stream run` has the model",
+            refresh="no effect: a run in another process stops it",
+        ),
+    ),
+)
+"""The configs of streaming models. dbt's own `event_time`, `contract`, `grants`, hooks … aren't among them."""
+
+TABLES: tuple[ModelConfig, ...] = (
+    ModelConfig(
+        "file_format",
+        text("write the name of a format, as in 'iceberg'"),
+        "format of the table",
+        default_text="the profile's `file_format`",
+        group="Tables",
+        runs=_OF_TABLE,
+    ),
+    ModelConfig(
+        "partition_by",
+        ValueType(
+            COLUMNS.name,
+            COLUMNS.schema,
+            "write a column or a list of columns, as in ['days(at)', 'city']",
+            is_columns,
+        ),
+        "columns, or functions of one: `days(at)`, `bucket(16, id)`",
+        default_text="not partitioned",
+        group="Tables",
+        runs=_OF_TABLE,
+    ),
+    ModelConfig(
+        "tblproperties",
+        mapping("{'write.format.default': 'orc'}"),
+        "Iceberg's table properties",
+        default_text="none",
+        group="Tables",
+        runs=_OF_TABLE,
+    ),
+    ModelConfig(
+        "location_root",
+        text("write a path"),
+        "folder that the table's folder is made in",
+        default_text="the catalog's warehouse",
+        group="Tables",
+        runs=_OF_TABLE,
+    ),
+    ModelConfig(
+        "clustered_by",
+        COLUMNS,
+        "columns that rows are put into `buckets` by",
+        default_text="none",
+        group="Tables",
+        models="`table`, `incremental`",
+        runs=_OF_TABLE,
+    ),
+    ModelConfig(
+        "buckets",
+        count("a whole number of at least 1"),
+        "the number of buckets; needs `clustered_by`",
+        default_text="none",
+        group="Tables",
+        models="`table`, `incremental`",
+        runs=_OF_TABLE,
+    ),
+    ModelConfig(
+        "options",
+        mapping("{'compression': 'zstd'}"),
+        "Spark's `OPTIONS` of CREATE TABLE",
+        default_text="none",
+        group="Tables",
+        runs=_OF_TABLE,
+    ),
+)
+"""Configs of any table, streaming or not."""
+
+WINDOW_OVERWRITE, MICROBATCH = "window_overwrite", "microbatch"
+
+STRATEGIES = {
+    "append": "adds the query's rows. The default",
+    "merge": "updates rows with the same key, inserts the others. The default with `unique_key`",
+    "delete+insert": "deletes rows that have the key of a new one, and inserts, in one commit",
+    "insert_overwrite": "replaces the partitions of the new rows; without `partition_by` the table, also by no rows. "
+    "After an edit of `partition_by` it asks for `--full-refresh`",
+    WINDOW_OVERWRITE: "replaces a range of windows ([window_overwrite](../guides/backfill.md#window_overwrite))",
+    MICROBATCH: "replaces each of dbt's batches ([microbatch](../guides/backfill.md#microbatch))",
+}
+"""The built-in incremental strategies, and what a run of each does."""
+
+_CONDITIONS = ValueType(
+    "list of conditions",
+    _TEXTS,
+    "write a list of conditions",
+    lambda value: isinstance(value, list | tuple) and all(map(is_name, value)),
+)
+
+INCREMENTAL: tuple[ModelConfig, ...] = (
+    ModelConfig(
+        "incremental_strategy",
+        ValueType(
+            " \\| ".join(f"'{each}'" for each in STRATEGIES) + " \\| a name of yours",
+            {"anyOf": [{"enum": [*STRATEGIES]}, {"type": "string"}]},
+        ),
+        "what a run does with the table's rows",
+        default_text="`'append'`, or `'merge'` with `unique_key`",
+        group="Incremental models",
+    ),
+    ModelConfig(
+        "lookback",
+        count("how many windows, 0 or more", least=0),
+        "batches of `microbatch`, or windows of `window_overwrite`, that are computed again before the newest one",
+        1,
+        group="Incremental models",
+    ),
+    ModelConfig(
+        "incremental_predicates",
+        _CONDITIONS,
+        "conditions on the table, `DBT_INTERNAL_DEST`, that limit what `merge` looks at",
+        default_text="none",
+        group="Incremental models",
+    ),
+    ModelConfig(
+        "predicates",
+        _CONDITIONS,
+        "dbt's earlier name of `incremental_predicates`",
+        default_text="none",
+        group="Incremental models",
+    ),
+    ModelConfig(
+        "merge_update_columns",
+        COLUMNS,
+        "the columns that `merge` updates",
+        default_text="all",
+        group="Incremental models",
+    ),
+    ModelConfig(
+        "merge_exclude_columns",
+        ValueType(
+            COLUMNS.name,
+            COLUMNS.schema,
+            COLUMNS.instead,
+            lambda value: is_columns(value) or value in ([], ()),
+        ),
+        "the columns that `merge` doesn't update",
+        default_text="none",
+        group="Incremental models",
+    ),
+)
+"""Configs of incremental models, besides those in `STREAMING` that are for them, too."""
