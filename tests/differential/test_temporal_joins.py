@@ -38,6 +38,8 @@ QUERIES = {
     "stars": f"select b.*, a.* except (item, ts, price), a.price as q from {BIDS} left join {ASKS} as a on a.item = b.item",
     "other conditions": f"""select b.item, b.price as p, a.price as q
         from {BIDS} left join {ASKS} as a on a.item = b.item and a.price < b.price and b.bidder > 1""",
+    "a key that may be NULL": f"""select b.ts, b.item, b.price as p, a.price as q
+        from {BIDS} left join {ASKS} as a on a.item <=> nullif(b.item, 'a')""",
     "an expression": f"""select b.bidder, a.price as q
         from {BIDS} join {ASKS} as a on a.item = case when b.bidder > 2 then 'a' else b.item end""",
     "where": f"""select b.item, b.price as p, a.price as q from {BIDS} left join {ASKS} as a on a.item = b.item
@@ -82,6 +84,7 @@ QUERIES = {
         left join {AT_END.replace("window_time", "window_end")} as a on a.item = b.item""",
 }
 _IN_CI = [
+    "a key that may be NULL",
     "a table before",
     "all rows counted",
     "stars in calls",

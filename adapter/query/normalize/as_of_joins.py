@@ -36,12 +36,12 @@ def write_as_joins(tree: exp.Expr, known: Mapping[str, Known]) -> None:
     Raises:
         QueryError: see `check` and `changelog_key`.
     """
+    check(tree)
     changing = {name.lower(): each for name, each in known.items() if each.changes}
     for join in list(every(tree, exp.Join)):
         versions, select = hints.versions_as_of(join.this), join.parent
         if versions is None or not isinstance(select, exp.Select):
             continue
-        check(join, versions)
         lateral, alias = join.this, join.this.alias
         inner = lateral.this.unnest()
         all_versions: exp.Expr = (inner.args.get("from_") or inner.args["from"]).this.this
@@ -75,8 +75,20 @@ def changelog_key(versions: VersionsAsOf, known: Known) -> tuple[str, ...]:
     return known.key
 
 
-def check(join: exp.Join, versions: VersionsAsOf) -> None:
-    """Raises unless a join gives each row on its left the version of its time, also as a plain join."""
+def check(tree: exp.Expr) -> None:
+    """Raises unless all versions as of a time are joined so that each row on the left gets the version of its time."""
+    for node in every(tree, exp.Lateral):
+        if (versions := hints.versions_as_of(node)) is None:
+            continue
+        if not isinstance(node.parent, exp.Join):
+            raise QueryError(
+                f"as_of() over {versions.relation} isn't joined to rows that look for versions; write these first, and join "
+                "it to them: FROM {{ stream(…) }} as o JOIN {{ as_of(…, 'o.…') }} as r ON …."
+            )
+        _check_join(node.parent, versions)
+
+
+def _check_join(join: exp.Join, versions: VersionsAsOf) -> None:
     of = versions.relation
     alias = join.this.args.get("alias")
     if alias is None or not alias.name:
@@ -86,27 +98,24 @@ def check(join: exp.Join, versions: VersionsAsOf) -> None:
             f"as_of() over {of} renames the columns of the versions; name them in the select list, as in "
             f"{alias.name}.c as d."
         )
+    on = join.args.get("on")
     if (
-        (join.side or "").upper() in ("RIGHT", "FULL")
-        or (join.kind or "").upper() in ("RIGHT", "FULL")
-        or join.args.get("using")
+        (join.side or "").upper() not in ("", "LEFT")
+        or (join.kind or "").upper() not in ("", "INNER", "OUTER")
         or join.args.get("method")
+        or on is None
+        or isinstance(on, exp.Boolean)
     ):
-        raise refusal(versions)
+        raise QueryError(
+            f"as_of() over {of} has to be joined by JOIN … ON or LEFT JOIN … ON: each row of the other side looks for its "
+            "version."
+        )
     time = versions.time
     if isinstance(time, exp.Column) and time.table.lower() == alias.name.lower():
         raise QueryError(
             f"as_of() over {of} looks for versions at {sql(time)}, their own time; write the event time of the rows on the "
             "other side, as in 'o.ordered_at'."
         )
-
-
-def refusal(versions: VersionsAsOf) -> QueryError:
-    """Returns the error for a join that isn't INNER or LEFT."""
-    return QueryError(
-        f"as_of() over {versions.relation} has to be joined by JOIN … ON or LEFT JOIN … ON: each row of the other side "
-        "looks for its version."
-    )
 
 
 def compare_times(

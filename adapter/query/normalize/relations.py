@@ -10,6 +10,7 @@ from ..frontend import hints
 from ..frontend.streams import is_printed
 from ..sql.dialect import function_name, sql
 from ..sql.nodes import every
+from . import as_of_joins
 
 
 def check_case(tree: exp.Query) -> None:
@@ -35,6 +36,7 @@ def check(tree: exp.Expr) -> None:
         QueryError: PIVOT, TABLESAMPLE by number or a table function does; or a table is to be read as of each
             row's time.
     """
+    as_of_joins.check(tree)
     for version in every(tree, exp.Version):
         if version.find(exp.Column) is not None:
             name = exp.table_name(version.parent) if isinstance(version.parent, exp.Table) else "the table"

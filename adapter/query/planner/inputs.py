@@ -85,10 +85,6 @@ def with_inputs(
                     alias = node.alias_or_name
                     node.replace(table_of(input_name(len(inputs)), alias or input_name(len(inputs))))
                     inputs.append(operator)
-    if any(hints.versions_as_of(each) is not None for each in every(made, exp.Lateral)):
-        raise QueryError(
-            f"'{hints.quoted(select)}' has as_of() in a subquery in an expression; join it in a query in FROM."
-        )
     for table in every(made, exp.Table):
         if hints.is_stream(table):
             lateral = table.find_ancestor(exp.Lateral)

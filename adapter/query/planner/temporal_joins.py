@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -59,15 +60,9 @@ def plan_temporal_join(
     Raises:
         QueryError: it isn't supported over streams.
     """
-    node, join = read[place].node, read[place].join
+    node = read[place].node
     versions = hints.versions_as_of(node)
     assert versions is not None
-    if join is None:
-        raise QueryError(
-            f"as_of() over {versions.relation} comes first in FROM; write the rows that look for "
-            "versions first, and join it to them: FROM {{ stream(…) }} as o JOIN {{ as_of(…, 'o.…') }} as r ON …."
-        )
-    as_of_joins.check(join, versions)
     if len(read) > 2 or inner or select.args.get("laterals"):
         count = place if place > 1 else 2
         node.meta.setdefault(_AS_WRITTEN, versions.time.copy())
@@ -90,6 +85,7 @@ def plan_temporal_join(
     time = versions.time.name.lower()
     arrives_in_order = time in relation.together
     text = canonical(template)
+    sought = _key_values(found)
     made = TemporalJoin(
         name=f"temporal_{digest(text, *(each.name for each in inputs))}",
         inputs=inputs,
@@ -103,7 +99,8 @@ def plan_temporal_join(
         time=time,
         version_time=versions.version_time.name,
         version_key=versions.key,
-        keys=_key_expressions(found),
+        keys=tuple(each.value for each in sought),
+        compared_by=tuple(each.compared_by for each in sought),
         in_order=arrives_in_order,
         # A changelog's table bounds the keys.
         growth=None if source.changelog else _growth(planner, found),
@@ -138,17 +135,9 @@ def _check(found: _AsOf) -> None:
     """Raises unless the rows only come, with the event time at which versions are looked for.
 
     Raises:
-        QueryError: they don't, or the join isn't INNER or LEFT.
+        QueryError: they don't.
     """
-    of, join = found.versions.relation, found.item.join
-    assert join is not None
-    if (join.side or "").upper() not in ("", "LEFT") or (join.kind or "").upper() not in (
-        "",
-        "INNER",
-        "OUTER",
-    ):
-        raise as_of_joins.refusal(found.versions)
-    rows = found.rows.operator
+    of, rows = found.versions.relation, found.rows.operator
     if rows is None:
         raise QueryError(
             f"as_of() over {of} is joined to a table that is no stream; read that as a stream: {{{{ stream(…) }}}}."
@@ -198,18 +187,29 @@ def _simultaneous_columns(relation: Relation, time: str) -> dict[str, str]:
     }
 
 
-def _key_expressions(found: _AsOf) -> tuple[str, ...]:
-    """Returns for each column of the key the expression over the rows that ON compares it with.
+class _KeyValue(NamedTuple):
+    """A value over the rows with which ON compares a column of the key."""
+
+    value: str
+    compared_by: str
+    """The operator: ``=`` or ``<=>``."""
+
+
+def _key_values(found: _AsOf) -> tuple[_KeyValue, ...]:
+    """Returns for each column of the key what ON compares it with.
 
     Raises:
         QueryError: ON doesn't compare one.
     """
     alias, join = found.item.alias.lower(), found.item.join
     assert join is not None
-    values: dict[str, str] = {}
+    values: dict[str, _KeyValue] = {}
+    unclear: list[str] = []
     for test in conjuncts(join.args.get("on")):
-        if not isinstance(test, exp.EQ):
+        if not isinstance(test, exp.EQ | exp.NullSafeEQ):
             continue
+        columns = [*every(test, exp.Column)]
+        unclear += [column.name for column in columns if len(column.parts) == 1]
         for one, other in ((test.this, test.expression), (test.expression, test.this)):
             whose = {
                 column.parts[0].name.lower() if len(column.parts) > 1 else ""
@@ -221,8 +221,14 @@ def _key_expressions(found: _AsOf) -> tuple[str, ...]:
                 and whose <= {found.rows.alias.lower()}
                 and other.find(exp.Query) is None
             ):
-                values.setdefault(one.name.lower(), sql(other))
+                compared_by = "=" if isinstance(test, exp.EQ) else "<=>"
+                values.setdefault(one.name.lower(), _KeyValue(sql(other), compared_by))
     missing = [name for name in found.versions.key if name.lower() not in values]
+    if missing and unclear:
+        raise QueryError(
+            f"as_of() over {found.versions.relation}: ON doesn't say whose column {unclear[0]} is; write the relation's "
+            f"name before each column, as in {found.item.alias}.{missing[0]}."
+        )
     if missing:
         raise QueryError(
             f"as_of() over {found.versions.relation} has a version for each value of "

@@ -58,26 +58,29 @@ def test_the_versions_are_all_rows_of_a_source_whose_rows_replace_each_other() -
         ),
         (query().replace("as r on", "on"), "has no name"),
         (query().replace("as r on", "as r(a, b, c) on"), "renames the columns"),
-        (f"select r.rate from {rates()} as r", "comes first in FROM"),
+        (f"select r.rate from {rates()} as r", "isn't joined to rows that look for versions"),
         (
             f"select r.rate from {rates()} as r join {ORDERS} on r.currency = o.currency",
-            "comes first in FROM",
+            "isn't joined to rows that look for versions",
         ),
         (
             f"select o.id from {ORDERS} where exists (select 1 from {rates()} as r where r.currency = o.currency)",
-            "has as_of() in a subquery in an expression",
+            "isn't joined to rows that look for versions",
         ),
         (query("r.rate > 1"), "ON doesn't say which: add r.currency = …"),
         (query("r.currency = upper(r.currency)"), "ON doesn't say which"),
         (query("r.currency < o.currency"), "ON doesn't say which"),
+        (query("currency = o.currency"), "ON doesn't say whose column currency is"),
+        (query("r.currency = code"), "ON doesn't say whose column code is"),
         (query(join="full join"), "JOIN … ON or LEFT JOIN … ON"),
         (query(join="right join"), "JOIN … ON or LEFT JOIN … ON"),
         (query(time="`o`.`paid_at`"), "which isn't the event time of the rows; write as_of(…, 'o.at')"),
         (query(of="orders as o"), "a table that is no stream"),
         (query(of="(select /*+ STREAM */ * from changing) as o"), "joined to an updating input"),
         (
-            f"select o.id, rate from {ORDERS}, {rates()} as r, {rates()} as s where r.currency = currency",
-            "write the",
+            f"""select o.id, rate from {ORDERS} join {rates()} as r on r.currency = currency
+            join {rates()} as s on s.rate = r.rate""",
+            "write the relation's name before each",
         ),
     ],
 )
@@ -102,8 +105,22 @@ def test_versions_come_when_the_watermark_says_so() -> None:
     [
         (query(time="`r`.`since`"), "their own time"),
         (query(join="right join"), "JOIN … ON or LEFT JOIN … ON"),
+        (query(join="left semi join"), "JOIN … ON or LEFT JOIN … ON"),
+        (query(join="left anti join"), "JOIN … ON or LEFT JOIN … ON"),
+        (query(join="natural join").partition(" on ")[0], "JOIN … ON or LEFT JOIN … ON"),
+        (query(join="cross join").partition(" on ")[0], "JOIN … ON or LEFT JOIN … ON"),
+        (query().partition(" on ")[0], "JOIN … ON or LEFT JOIN … ON"),
+        (
+            f"select r.rate from {ORDERS}, {rates()} as r where r.currency = o.currency",
+            "JOIN … ON or LEFT JOIN … ON",
+        ),
         (query().replace("on r.currency = o.currency", "using (currency)"), "JOIN … ON or LEFT JOIN … ON"),
         (query().replace("as r on", "on"), "has no name"),
+        (f"select r.rate from {rates()} as r", "isn't joined to rows that look for versions"),
+        (
+            f"select o.id from {ORDERS} where exists (select 1 from {rates()} as r where r.currency = o.currency)",
+            "isn't joined to rows that look for versions",
+        ),
     ],
 )
 def test_what_batch_would_answer_otherwise_is_refused_there_too(text: str, message: str) -> None:

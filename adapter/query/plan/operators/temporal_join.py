@@ -44,6 +44,8 @@ class TemporalJoin(Operator):
     """Columns that identify what a row is a version of."""
     keys: tuple[str, ...]
     """For each of these, the expression over the rows that it is compared with."""
+    compared_by: tuple[str, ...]
+    """For each of these, the operator: ``=`` or ``<=>``."""
     in_order: bool = False
     """Whether rows arrive in order of time, when the watermark reaches it, so that none of them is late."""
 
@@ -162,10 +164,8 @@ class _RowsAndVersions:
 
     def _joined(self, versions: str) -> str:
         """Returns the join of the rows that are due with the versions of their keys."""
-        on = " and ".join(
-            f"own.{ROW}.{quote(name)} = touched.{key}"
-            for name, key in zip(self.operator.version_key, self.keys, strict=True)
-        )
+        compared = zip(self.operator.version_key, self.operator.compared_by, self.keys, strict=True)
+        on = " and ".join(f"own.{ROW}.{quote(name)} {by} touched.{key}" for name, by, key in compared)
         touched = (
             f"select own.* from (\n{versions}\n) as own left semi join {self.touched} as touched on {on}"
         )
