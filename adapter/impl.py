@@ -1,5 +1,4 @@
-"""dbt's adapter: extends dbt-spark with streaming models, with Iceberg as the default format and its own
-Spark session."""
+"""dbt's adapter: extends dbt-spark with streaming models, with Iceberg as the default format and its own Spark session."""
 
 from __future__ import annotations
 
@@ -232,8 +231,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             node.config[name] = quoted[0] if isinstance(configs[name], str) else quoted
 
     def _before(self, node: Any) -> Before | None:
-        """Returns the existing table with the name of a batch node, or None if it has none or can't be
-        inspected."""
+        """Returns the existing table with the name of a batch node, or None if it has none or can't be inspected."""
         kind = node.config.get("materialized")
         if kind not in (*_BATCH, _TEST) or not node.relation_name or self.environment.is_remote:
             return None
@@ -361,8 +359,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         return found if self.environment.session().catalog.tableExists(name) else None
 
     def _build_spark_relation_list(self, row_list: Any, relation_info_func: Any) -> list[BaseRelation]:
-        """Overrides dbt-spark's method, which searches a table's whole description for keywords, comments
-        included."""
+        """Overrides dbt-spark's method, which searches a table's whole description for keywords, comments included."""
 
         def told(row: Any) -> tuple[str, str, str]:
             schema, name, information = relation_info_func(row)
@@ -404,8 +401,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         return schema
 
     def list_schemas(self, database: str) -> list[str]:
-        """Returns the schemas of the models' catalog; empty if it is a folder (type: hadoop) that doesn't
-        exist yet."""
+        """Returns the schemas of the models' catalog; empty if it is a folder (type: hadoop) that doesn't exist yet."""
         try:
             return super().list_schemas(database)
         except DbtRuntimeError as problem:
@@ -551,8 +547,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     @available.parse(lambda *arguments, **named: "")
     def contract_cases(self, model: Mapping[str, Any]) -> str:
-        """Returns branches of a CASE that raise an error for a row that violates a constraint of the model's
-        contract."""
+        """Returns branches of a CASE that raise an error for a row that violates a constraint of the model's contract."""
         said = f", says the contract of {model['name']}."
         return " ".join(
             f"when {each.broken} then raise_error({text_literal(each.says + said)})"
@@ -576,8 +571,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     @available
     def is_seed(self, relation: BaseRelation, definition: str, columns: Sequence[str]) -> bool:
-        """Returns whether a table was made for a seed that is defined this way, and its rows can be compared
-        with others."""
+        """Returns whether a table was made for a seed that is defined this way, and its rows can be compared with others."""
         table = self._seed_table(relation)
         return table is not None and seeds.is_defined_as(table, definition, columns)
 

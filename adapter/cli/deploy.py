@@ -1,5 +1,4 @@
-"""``dbt-stream deploy``: builds a new version of a model next to the old one, and gives it the model's
-name."""
+"""``dbt-stream deploy``: builds a new version of a model next to the old one, and gives it the model's name."""
 
 from __future__ import annotations
 
@@ -105,8 +104,7 @@ def status(project: DbtProject, name: str) -> dict[str, Any]:
 
 
 def _refused(project: DbtProject, name: str, standing: SwapProgress) -> str | None:
-    """Returns why the new version can't ingest its lag with the current query; None if it can, or has
-    no lag."""
+    """Returns why the new version can't ingest its lag with the current query; None if it can, or has no lag."""
     if standing.deployment.phase == PROMOTED or not standing.begun or not standing.lags:
         return None
     try:

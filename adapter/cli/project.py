@@ -346,8 +346,7 @@ def has_failed(entry: Any) -> bool:
 
 
 def _runner(manifest: Any, heard: Callable[[Any], None] | None = None) -> Any:
-    """Returns dbt's programmatic runner. Garbage collection is off while it is imported, which saves a tenth
-    of the time."""
+    """Returns dbt's programmatic runner. Garbage collection is off while it is imported, which saves a tenth of the time."""
     gc.disable()
     try:
         from dbt.cli.main import dbtRunner

@@ -91,8 +91,7 @@ class DeclaredSources:
 
 
 def _create(session: Any, source: DeclaredSource) -> None:
-    """Creates the table of a source. If its records need parsing, it is a view over a table of raw
-    records."""
+    """Creates the table of a source. If its records need parsing, it is a view over a table of raw records."""
     session.sql(f"create schema if not exists {source.relation.rpartition('.')[0]}")
     records = records_of(session, source)
     if records is None or not (records.differs or source.format == KAFKA):
@@ -191,8 +190,7 @@ def create_table(source: DeclaredSource, made_by: str) -> str:
 
 
 def create_view(source: DeclaredSource, raw: str, records: Records, made_by: str) -> str:
-    """Returns the statement that creates the view of a source's rows, parsed from the records of the
-    table `raw`."""
+    """Returns the statement that creates the view of a source's rows, parsed from the records of the table `raw`."""
     inner = raw
     for columns in records.parsing():
         inner = f"(select {', '.join(columns)} from {inner})"

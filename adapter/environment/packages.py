@@ -28,8 +28,7 @@ ICEBERG_VERSION = "1.12.0"
 ICEBERG = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG_VERSION}"
 SQLITE = "org.xerial:sqlite-jdbc:3.50.3.0"
 LOCAL_FILES = "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"
-"""A local file system for Hadoop. Hadoop's own starts a `chmod` process for each file, some thirty in a
-micro-batch."""
+"""A local file system for Hadoop. Hadoop's own starts a `chmod` process for each file, some thirty in a micro-batch."""
 LOCAL_FILES_CLASS = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 """The class of `LOCAL_FILES` in Hadoop's settings."""
 

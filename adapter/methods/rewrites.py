@@ -59,8 +59,7 @@ class RewriteMethods(metaclass=AdapterMeta):
                 _check(each)
 
     def _ephemeral_below(self, node: Any) -> list[Any]:
-        """Returns the ephemeral models that a node reads. They are compiled into it, so they have no hook of
-        their own."""
+        """Returns the ephemeral models that a node reads. They are compiled into it, so they have no hook of their own."""
         nodes = getattr(getattr(self, "_macro_resolver", None), "nodes", {})
         below = [nodes[name] for name in getattr(node, "depends_on_nodes", ()) if name in nodes]
         return [each for each in below if each.config.get("materialized") == "ephemeral"]

@@ -189,8 +189,7 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: "")
     def view_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
-        """Returns the `standing_text` of a view with named windows inlined, because Spark can't resolve them
-        in a view."""
+        """Returns the `standing_text` of a view with named windows inlined, because Spark can't resolve them in a view."""
         with streaming.sentences():
             return ranks.with_windows_written_out(self.standing_text(sql, graph, model))
 

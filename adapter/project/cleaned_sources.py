@@ -53,8 +53,7 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
 
 
 def _check_not_cleaned(model: StreamModel, source: StreamSource, node: Mapping[str, Any], graph: Any) -> None:
-    """Raises if the files of a folder are cleaned by another node, which reads them through another
-    source."""
+    """Raises if the files of a folder are cleaned by another node, which reads them through another source."""
     for unique_id, each in _shared(source, graph).items():
         becomes = cleaning(each)
         if becomes is not None and (others := _readers([unique_id], node, graph)):

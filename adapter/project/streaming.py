@@ -199,8 +199,7 @@ def plan_as_in_run(
 
 
 def asks(environment: Environment, project_root: str) -> QueryRunner:
-    """Returns a query runner in an environment's session. It makes the sources that a query names
-    readable."""
+    """Returns a query runner in an environment's session. It makes the sources that a query names readable."""
 
     def ask(query: str) -> Sequence[object]:
         environment.declared.make_mentioned(query, project_root)

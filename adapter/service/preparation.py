@@ -29,8 +29,7 @@ _handed_over: dict[str, Prepared] | None = None
 
 @contextmanager
 def preparing() -> Iterator[Mapping[str, Prepared]]:
-    """Makes dbt hand over the streams that it would run. Yields a mapping that fills up, by the models'
-    unique id."""
+    """Makes dbt hand over the streams that it would run. Yields a mapping that fills up, by the models' unique id."""
     global _handed_over
     found: dict[str, Prepared] = {}
     _handed_over = found
@@ -41,8 +40,7 @@ def preparing() -> Iterator[Mapping[str, Prepared]]:
 
 
 def hand_over(unique_id: str, prepared: Prepared) -> bool:
-    """Hands a prepared model over inside `preparing`. Returns whether it did; if not, the caller runs
-    the stream."""
+    """Hands a prepared model over inside `preparing`. Returns whether it did; if not, the caller runs the stream."""
     found = _handed_over
     if found is None:
         return False

@@ -1,5 +1,4 @@
-"""Writes a query of Flink's as the text of a model: windows, joins with versions and lookups, and
-streams as macros."""
+"""Writes a query of Flink's as the text of a model: windows, joins with versions and lookups, and streams as macros."""
 
 from __future__ import annotations
 
@@ -325,8 +324,7 @@ def _rename_calls(select: exp.Select) -> None:
 
 
 def _keys(query: exp.Query) -> list[str]:
-    """Returns names that the state may be kept by: of groups, of rankings, of joins' conditions, and of
-    the result."""
+    """Returns names that the state may be kept by: of groups, of rankings, of joins' conditions, and of the result."""
     found: dict[str, None] = {}
     for holder in every(query, exp.Group, exp.Window, exp.Join, exp.Where):
         parts = [
@@ -345,8 +343,7 @@ def _keys(query: exp.Query) -> list[str]:
 
 
 def last_rows(query: exp.Query, resolve: Resolve) -> tuple[NamedRelation, list[str]] | None:
-    """Returns the table and the key of a view of the last row of each key; None if a view is something
-    else."""
+    """Returns the table and the key of a view of the last row of each key; None if a view is something else."""
     if not isinstance(query, exp.Select) or (where := query.args.get("where")) is None:
         return None
     items = from_items(query)

@@ -1,5 +1,4 @@
-"""Compares a table with its query in batch: reads views instead of tables, and selects rows that are
-final."""
+"""Compares a table with its query in batch: reads views instead of tables, and selects rows that are final."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Checks the relations of a query: their names, and what combines rows of a stream besides GROUP BY, joins
-and rankings."""
+"""Checks the relations of a query: their names, and what combines rows of a stream besides GROUP BY, joins and rankings."""
 
 from __future__ import annotations
 

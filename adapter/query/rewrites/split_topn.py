@@ -75,8 +75,7 @@ def split_topn(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
 
 
 def _ranked(select: exp.Select) -> exp.Select | None:
-    """Returns the SELECT directly below this one, if it ranks rows and this one filters them; None
-    otherwise."""
+    """Returns the SELECT directly below this one, if it ranks rows and this one filters them; None otherwise."""
     source = from_clause(select)
     below = source.this.this if source and isinstance(source.this, exp.Subquery) else None
     fits = isinstance(below, exp.Select) and ranks.ranks(below) and select.args.get("where")

@@ -1,5 +1,4 @@
-"""Checks, before anything is created or read, that a query's columns fit its table, and plans changes
-of the table."""
+"""Checks, before anything is created or read, that a query's columns fit its table, and plans changes of the table."""
 
 from __future__ import annotations
 
@@ -186,8 +185,7 @@ def is_rounded(kind: str, known: str) -> bool:
 
 
 def _every_part(kind: str, known: str, holds: Callable[[str, str], bool]) -> bool:
-    """Returns whether two types have the same parts at every depth, and each pair of plain types passes
-    `holds`."""
+    """Returns whether two types have the same parts at every depth, and each pair of plain types passes `holds`."""
     if kind == known or "void" in (kind, known):
         return True
     if "<" in kind or "<" in known:
@@ -197,8 +195,7 @@ def _every_part(kind: str, known: str, holds: Callable[[str, str], bool]) -> boo
 
 
 def _fits_in_digits(kind: str, known: str) -> bool:
-    """Returns whether a column holds each value of another type, where each of the two is an integer or
-    a decimal."""
+    """Returns whether a column holds each value of another type, where each of the two is an integer or a decimal."""
     digits = (_MOST_DIGITS[kind], 0) if kind in _MOST_DIGITS else digits_of(kind)
     # The largest INT has ten digits, but not every number of ten digits is an INT.
     others = (_MOST_DIGITS[known] - 1, 0) if known in _MOST_DIGITS else digits_of(known)

@@ -85,8 +85,7 @@ def check_droppable(spark: SparkSession, model: StreamModel) -> None:
 
 
 def drop(spark: SparkSession, model: StreamModel, role: str) -> None:
-    """Drops a model's table in a role unless it is foreign; with its files, unless it has files outside of
-    its folder."""
+    """Drops a model's table in a role unless it is foreign; with its files, unless it has files outside of its folder."""
     table = owned(spark, model, role)
     if table is not None:
         purge = " purge" if table.has_only_its_own() else ""

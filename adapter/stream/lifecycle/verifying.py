@@ -224,8 +224,7 @@ def _until(
 def _same_columns(
     model: StreamModel, ours: DataFrame, theirs: DataFrame
 ) -> tuple[DataFrame, DataFrame, list[str]]:
-    """Returns both relations with their common columns in the table's types, and a sentence about the
-    other columns."""
+    """Returns both relations with their common columns in the table's types, and a sentence about the other columns."""
     from pyspark.sql import functions as F
 
     gives = {name.lower(): name for name in theirs.columns}

@@ -253,8 +253,7 @@ class NewMetrics(MicroBatch):
     # -- the history -------------------------------------------------------------------------------
 
     def _take_history(self, parts: Sequence[str]) -> None:
-        """Ingests the history into an empty state, and registers a view for each of the given state
-        tables."""
+        """Ingests the history into an empty state, and registers a view for each of the given state tables."""
         self._move_clock(None)
         register_view(self._spark.createDataFrame([], self._schema), "state")
         self._show_streams(self._read.rows(self._spark))
@@ -269,8 +268,7 @@ class NewMetrics(MicroBatch):
                 self._hold(sql(self._spark, text_of(item, True)), _history_view(item.name))
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
-        """Registers the view of a step, as `MicroBatch._show`. Its rows are computed only when they are
-        read."""
+        """Registers the view of a step, as `MicroBatch._show`. Its rows are computed only when they are read."""
         rows = sql(self._spark, text_of(step, state_is_empty))
         register_view(self._cache.persist_lazily(rows) if step.persist else rows, step.name)
 

@@ -408,8 +408,7 @@ def _planned(
 
 
 def new_columns(found: Evolution, part: str) -> Collection[str] | None:
-    """Returns the columns of a state table that are new or renamed, or None if the whole state table is
-    new."""
+    """Returns the columns of a state table that are new or renamed, or None if the whole state table is new."""
     if part in found.dropped_parts or part in found.new_parts:
         return None
     begun = {*found.new_columns_in.get(part, ())}.union(

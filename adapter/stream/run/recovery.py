@@ -44,8 +44,7 @@ class StoredProgress:
     changes: Position | None = None
     """The last epoch in the changelog."""
     target_has_past: bool = False
-    """Whether no ancestor of the table's current snapshot has expired, so that an epoch in the table
-    would be found."""
+    """Whether no ancestor of the table's current snapshot has expired, so that an epoch in the table would be found."""
     target_rows: int = 0
     """Number of rows in the table."""
     changes_ahead: int = 0
@@ -104,8 +103,7 @@ def _checkpoint_problem(model: StreamModel, found: StoredProgress) -> str | None
 
 
 def _input_problem(model: StreamModel, found: StoredProgress) -> str | None:
-    """Returns the problem if the stream has read the changelog of an upstream model that no longer
-    writes one."""
+    """Returns the problem if the stream has read the changelog of an upstream model that no longer writes one."""
     was = {tuple(parts(name)) for name in found.reads}
     for source in model.sources:
         if not source.is_table:
@@ -252,8 +250,7 @@ def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
 
 
 def query_problem(model: StreamModel, found: Evolution, known: Signature, signature: Signature) -> str | None:
-    """Returns the reason why a state can't be used with an edited query, or its config forbids it; None
-    otherwise."""
+    """Returns the reason why a state can't be used with an edited query, or its config forbids it; None otherwise."""
     gives = None if model.columns is None else {name.lower() for name in model.columns}
     if gives is not None and (gone := [name for name in _key_columns(known.row_key) if name not in gives]):
         return f"its query no longer returns {', '.join(gone)}, part of the key of its table {model.target}."
@@ -372,8 +369,7 @@ def _stateless_problem(model: StreamModel, found: StoredProgress) -> str | None:
 
 
 def _was_replaced(found: StoredProgress) -> bool:
-    """Returns whether a table without an epoch was certainly replaced: if its snapshots expired, it may
-    have had one."""
+    """Returns whether a table without an epoch was certainly replaced: if its snapshots expired, it may have had one."""
     return not found.target_written or found.target_has_past
 
 

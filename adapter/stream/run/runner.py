@@ -203,8 +203,7 @@ class RunningStream:
         self._begun = False
         """Whether rows of every source table were read."""
         self._with_all = False
-        """Whether the micro-batch is an initial load: all rows of tables that can't be read from their first
-        snapshot."""
+        """Whether the micro-batch is an initial load: all rows of tables that can't be read from their first snapshot."""
         self._stopped = False
         self._blank: Sequence[IcebergTable] = ()
         """Tables that were blank (`IcebergTable.is_blank`) when a query with a trigger interval started: the query doesn't
@@ -336,13 +335,11 @@ class RunningStream:
         return replace(_result(self._batches), stopped=self._stopped)
 
     def note_windows(self) -> OpenWindowSummary | None:
-        """Returns the windows that are open, after the query has ended, and notes them in the model's
-        progress."""
+        """Returns the windows that are open, after the query has ended, and notes them in the model's progress."""
         return _note_windows(self._session, self._batches)
 
     def _watch(self, query: Any, deadline: float) -> tuple[bool, Exception | None]:
-        """Waits for a query to end. Returns whether it was stopped on request, and the exception if it
-        failed."""
+        """Waits for a query to end. Returns whether it was stopped on request, and the exception if it failed."""
         try:
             return self._has_stopped(query, deadline), None
         except Exception as problem:
@@ -425,8 +422,7 @@ class RunningStream:
             raise
 
     def _check_beginning(self, spark: SparkSession, number: int, with_all: bool) -> None:
-        """Raises unless the first micro-batch with rows of a table has all rows since the table's
-        beginning."""
+        """Raises unless the first micro-batch with rows of a table has all rows since the table's beginning."""
         if self._begun:
             return
         if (source := lacks_rows(spark, self._ordered, number, with_all)) is not None:
@@ -543,8 +539,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
 
 
 def _evolve(session: SparkSession, context: RunContext, found: StoredProgress) -> StoredProgress:
-    """Migrates the state to an edited query, and the table to its columns. Returns the progress
-    afterwards."""
+    """Migrates the state to an edited query, and the table to its columns. Returns the progress afterwards."""
     model, sink = context.model, context.sink
     change = None
     if found.state is not None and found.signature is not None:

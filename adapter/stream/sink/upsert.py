@@ -34,8 +34,7 @@ _SMALL = 100_000
 _TINY = 20_000
 """Maximum rows of a table that the comparing job rewrites, even if no row turns out to change."""
 _LARGE = 5_000_000
-"""Maximum rows of a table that a micro-batch rewrites because of earlier deletes; a larger one is
-compacted."""
+"""Maximum rows of a table that a micro-batch rewrites because of earlier deletes; a larger one is compacted."""
 _FIRED, _CHANGED, _COMPARED, _NEW = "fired_windows", "changed_rows", "compared_rows", "new_rows"
 _FOUND_AGAIN = "old_rows_found_again"
 _KINDS = (INSERT, AFTER, DELETE)
@@ -44,8 +43,7 @@ _WORN = 3
 _LARGE_FILE = 1_000_000
 """Maximum deleted rows that one task writes."""
 _FOUND_IN, _FOUND_AT = "__stream_file", "__stream_place"
-"""Columns with the file and position of a change's old row. The observed set of file paths has the
-first name."""
+"""Columns with the file and position of a change's old row. The observed set of file paths has the first name."""
 _TIMES = "__stream_times_of_key"
 """Column with the number of result rows that share a key."""
 
@@ -142,8 +140,7 @@ class UpsertSink(Sink):
         return self.rows <= _SMALL
 
     def _shuffled(self, alias: str) -> str:
-        """A join hint for the table and a relation. A broadcast takes a job; shuffling a small table
-        costs less."""
+        """A join hint for the table and a relation. A broadcast takes a job; shuffling a small table costs less."""
         return f"/*+ merge({alias}) */ " if self._is_small else ""
 
     def _merge(
@@ -303,8 +300,7 @@ class UpsertSink(Sink):
             self._write(found, "true", columns.names, _with_row_count(position, total), False)
 
     def _overwrite(self, rows: DataFrame, position: Position) -> None:
-        """Replaces all rows of the table. Fails if another writer has committed since the micro-batch
-        began."""
+        """Replaces all rows of the table. Fails if another writer has committed since the micro-batch began."""
         commit.overwrite("table.overwrite", self.model, self.table, rows, self._notes(position))
 
     def _as_in_change(self, spark: SparkSession, columns: Columns) -> str:
@@ -373,8 +369,7 @@ class UpsertSink(Sink):
         return ", ".join(f"{name} {value!r}" for name, value in zip(self._keys, first, strict=True))
 
     def _recent(self, spark: SparkSession, cache: BatchCache) -> str | None:
-        """SQL condition for the table rows that may be replaced; None if no window (group, ranking) is
-        affected."""
+        """SQL condition for the table rows that may be replaced; None if no window (group, ranking) is affected."""
         from pyspark.sql import functions as F
 
         fired = sql(spark, self._upsert.fired)

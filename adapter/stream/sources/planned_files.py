@@ -42,8 +42,7 @@ def _ignores(spark: SparkSession, source: StreamSource) -> bool:
 
 
 def _gone(spark: SparkSession, paths: list[str]) -> list[str]:
-    """The files that don't exist. Spark first checks all at once, in threads, and stops at the first
-    missing one."""
+    """The files that don't exist. Spark first checks all at once, in threads, and stops at the first missing one."""
     from pyspark.errors import AnalysisException
     from pyspark.sql.classic.column import _to_seq
 

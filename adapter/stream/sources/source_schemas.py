@@ -195,8 +195,7 @@ def note_schemas(model: StreamModel, read: ReadTables, inputs: Sequence[StreamIn
 
 
 def noted_schemas(storage: Storage, checkpoint: str) -> dict[int, Fields]:
-    """Returns place of a source → fields that its rows were read with; empty if the checkpoint has no
-    record."""
+    """Returns place of a source → fields that its rows were read with; empty if the checkpoint has no record."""
     return {
         place: {path: (int(number), kind) for path, (number, kind) in fields.items()}
         for place, fields in read_by_place(storage, f"{checkpoint}/{SCHEMAS}").items()

@@ -178,8 +178,7 @@ def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSour
 
 
 def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
-    """Whether a source is a table that can't be read snapshot by snapshot, because the first ones have
-    expired."""
+    """Whether a source is a table that can't be read snapshot by snapshot, because the first ones have expired."""
     if not source.is_table or FROM_TIMESTAMP in {name.lower() for name in source.options}:
         return False
     table = load(spark, source.location)
@@ -187,8 +186,7 @@ def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
 
 
 def has_changed_rows(spark: SparkSession, source: StreamSource) -> bool:
-    """Whether a source is a table whose rows were updated or deleted, so that it can't be read snapshot by
-    snapshot."""
+    """Whether a source is a table whose rows were updated or deleted, so that it can't be read snapshot by snapshot."""
     if not source.is_table or FROM_TIMESTAMP in {name.lower() for name in source.options}:
         return False
     table = load(spark, source.location)
@@ -196,8 +194,7 @@ def has_changed_rows(spark: SparkSession, source: StreamSource) -> bool:
 
 
 def readers_beyond(storage: Storage, table: IcebergTable) -> Iterator[str]:
-    """Streams of a storage root that have read a snapshot that isn't an ancestor of the table's current
-    one."""
+    """Streams of a storage root that have read a snapshot that isn't an ancestor of the table's current one."""
     for name in storage.list(storage.checkpoints):
         path = f"{storage.checkpoints}/{name}"
         try:
@@ -230,8 +227,7 @@ def lost_beginning_message(spark: SparkSession, model: StreamModel, source: Stre
 
 
 def overtaken_message(model: StreamModel, source: StreamSource) -> str:
-    """Returns the message on a table that was written or maintained while a stream began with it, with
-    what to do."""
+    """Returns the message on a table that was written or maintained while a stream began with it, with what to do."""
     return (
         f"Model {model.name}: snapshots of the table {source.location} came or expired while its stream began. Nothing "
         "was ingested; run it again."

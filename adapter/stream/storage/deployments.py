@@ -134,8 +134,7 @@ def forget(storage: Storage, deployment: Deployment) -> None:
 
 
 def interrupted_swap(model: StreamModel) -> str | None:
-    """Returns a sentence on how to finish or undo an interrupted swap of a model, or None if there is
-    none."""
+    """Returns a sentence on how to finish or undo an interrupted swap of a model, or None if there is none."""
     found = read(model.storage, model.target)
     if found is None or found.swap is None:
         return None

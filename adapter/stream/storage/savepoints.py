@@ -161,8 +161,7 @@ def note_branches(model: StreamModel, name: str, snapshots: Mapping[str, int]) -
 
 
 def noted_branches(model: StreamModel, name: str) -> Mapping[str, int]:
-    """Returns the snapshots of a savepoint's branches, by UUID of the table, even if the savepoint isn't
-    complete."""
+    """Returns the snapshots of a savepoint's branches, by UUID of the table, even if the savepoint isn't complete."""
     found: Mapping[str, int] = json.loads(
         model.storage.read_text(f"{folder(model, name)}/{_BRANCHES}") or "{}"
     )
@@ -170,8 +169,7 @@ def noted_branches(model: StreamModel, name: str) -> Mapping[str, int]:
 
 
 def copy_savepoints(storage: Storage, path: str, to: str) -> None:
-    """Copies the files of the savepoints in the folder of a model. The snapshots that they name aren't
-    copied."""
+    """Copies the files of the savepoints in the folder of a model. The snapshots that they name aren't copied."""
     for name in storage.list(path):
         note = storage.read_text(f"{path}/{name}/{_FILE}") if _NAME.fullmatch(name) else None
         if note is not None:
@@ -188,8 +186,7 @@ def is_complete(model: StreamModel, name: str) -> bool:
 
 
 def forget(model: StreamModel, name: str) -> None:
-    """Deletes the file of a savepoint, so that it doesn't exist any more. Its branches and copies are
-    removed later."""
+    """Deletes the file of a savepoint, so that it doesn't exist any more. Its branches and copies are removed later."""
     model.storage.delete(f"{folder(model, name)}/{_FILE}")
 
 
@@ -218,15 +215,13 @@ def _parse(said: dict[str, Any]) -> Savepoint:
 
 
 def being_restored(model: StreamModel) -> Mapping[str, str | None] | None:
-    """Returns the running or interrupted restore: the savepoint's ``name``, and the one of the state before,
-    ``kept_as``."""
+    """Returns the running or interrupted restore: the savepoint's ``name``, and the one of the state before, ``kept_as``."""
     text = model.storage.read_text(model.restoring)
     return None if text is None else dict(json.loads(text))
 
 
 def interrupted_restore(model: StreamModel) -> str | None:
-    """Returns a sentence on how to finish or undo an interrupted restore of a model, or None if there
-    is none."""
+    """Returns a sentence on how to finish or undo an interrupted restore of a model, or None if there is none."""
     begun = being_restored(model)
     if begun is None:
         return None

@@ -137,8 +137,7 @@ def check(select: exp.Select) -> None:
 
 
 def bounds(select: exp.Expr) -> dict[str, int]:
-    """Returns the greatest rank that a SELECT's WHERE lets through, for each ranking in its first
-    relation."""
+    """Returns the greatest rank that a SELECT's WHERE lets through, for each ranking in its first relation."""
     return _bounds(select, _first_relation(select))
 
 
@@ -256,8 +255,7 @@ class _WindowColumn(Exception):
 
 
 def _expression_over_row(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
-    """Returns an expression over a buffered row. None for a window column, which is equal for all rows
-    of a window."""
+    """Returns an expression over a buffered row. None for a window column, which is equal for all rows of a window."""
     if window_column(node, sources):
         return None
     copy = node.copy()
