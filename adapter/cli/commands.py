@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial, wraps
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
@@ -16,8 +16,7 @@ from typing import Any
 import click
 
 from ..__version__ import version
-from ..util.redaction import without_secrets
-from .interrupts import end_now, interrupts, without_trace
+from .interrupts import end_now, interrupts
 from .multi_word_option import MultiWordOption
 from .project import DbtProject, ProjectError, Selection
 from .project_options import Main
@@ -25,22 +24,20 @@ from .project_options import Main
 Command = Callable[..., None]
 
 
-def _takes_selection(command: Command) -> Command:
+def _takes_selection(
+    command: Command, what: str = "dbt's node selection. Default: all streaming models."
+) -> Command:
     """Decorates a command with dbt's ``--select`` and ``--exclude``, which take several words."""
 
+    @wraps(command)
     def with_selection(
         project: DbtProject, select: Sequence[str], exclude: Sequence[str], **others: Any
     ) -> None:
         command(project, Selection(tuple(select), tuple(exclude)), **others)
 
-    with_selection.__name__, with_selection.__doc__ = command.__name__, command.__doc__
-    for names, what in (
-        (("--exclude",), "What to leave out, as in dbt."),
-        (("--select", "-s"), "dbt's node selection. Default: all streaming models."),
-    ):
-        option = click.option(*names, cls=MultiWordOption, help=what)
-        with_selection = option(with_selection)
-    return with_selection
+    excluding = click.option("--exclude", cls=MultiWordOption, help="What to leave out, as in dbt.")
+    selecting = click.option("--select", "-s", cls=MultiWordOption, help=what)
+    return click.pass_obj(selecting(excluding(with_selection)))
 
 
 def _takes_models(command: Command) -> Command:
@@ -49,29 +46,16 @@ def _takes_models(command: Command) -> Command:
     The command gets the names of the models, and whether there may be several.
     """
 
-    def with_names(
-        project: DbtProject,
-        models: Sequence[str],
-        select: Sequence[str],
-        exclude: Sequence[str],
-        **others: Any,
-    ) -> None:
-        is_selected = bool(select or exclude)
+    @wraps(command)
+    def with_names(project: DbtProject, selection: Selection, models: Sequence[str], **others: Any) -> None:
+        is_selected = selection != Selection()
         if is_selected == bool(models):
             raise click.UsageError("Name models, or select models with --select.")
-        names = list(models)
-        if is_selected:
-            with _sentences():
-                names = project.selected(Selection(tuple(select), tuple(exclude)))
+        names = project.selected(selection) if is_selected else list(models)
         command(project, names, is_selected or len(names) > 1, **others)
 
-    with_names.__name__, with_names.__doc__ = command.__name__, command.__doc__
-    for option, what in (
-        (("--exclude",), "What to leave out, as in dbt."),
-        (("--select", "-s"), "dbt's node selection, instead of MODEL."),
-    ):
-        with_names = click.option(*option, cls=MultiWordOption, help=what)(with_names)
-    return click.argument("models", metavar="MODEL...", nargs=-1)(with_names)
+    made = _takes_selection(with_names, "dbt's node selection, instead of MODEL.")
+    return click.argument("models", metavar="MODEL...", nargs=-1)(made)
 
 
 def _takes_model(name: str | None = None, optional: bool = False) -> Callable[[Command], Command]:
@@ -84,15 +68,15 @@ def _takes_model(name: str | None = None, optional: bool = False) -> Callable[[C
     arguments = ["model", *([name] if name else [])]
 
     def decorated(command: Command) -> Command:
+        @wraps(command)
         def with_name(project: DbtProject, words: Sequence[str], select: str | None, **options: Any) -> None:
             left = list(words)
             if select is not None:
-                with _sentences():
-                    names = project.selected(Selection((*select.split(),)))
-                    if len(names) > 1:
-                        raise ProjectError(
-                            f"{select} selects {len(names)} models, and this is for one at a time: {', '.join(names)}."
-                        )
+                names = project.selected(Selection((*select.split(),)))
+                if len(names) > 1:
+                    raise ProjectError(
+                        f"{select} selects {len(names)} models, and this is for one at a time: {', '.join(names)}."
+                    )
                 left = [*names, *left]
             if not left:
                 raise click.UsageError("Name a model, or select one with --select.")
@@ -102,10 +86,9 @@ def _takes_model(name: str | None = None, optional: bool = False) -> Callable[[C
                 raise click.UsageError(f"Got unexpected extra argument ({left[-1]}).")
             command(project, **dict(zip_longest(arguments, left)), **options)
 
-        with_name.__name__, with_name.__doc__ = command.__name__, command.__doc__
         made = click.option("--select", "-s", help="dbt's node selection, instead of MODEL.")(with_name)
         named = f"[{name.upper()}]" if name and optional else (name or "").upper()
-        return click.argument("words", metavar=f"MODEL {named}".strip(), nargs=-1)(made)
+        return click.pass_obj(click.argument("words", metavar=f"MODEL {named}".strip(), nargs=-1)(made))
 
     return decorated
 
@@ -119,21 +102,19 @@ def main() -> None:
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--sql", is_flag=True, help="Print the SQL of a micro-batch, too.")
-@click.pass_obj
 @_takes_models
 def explain(project: DbtProject, names: Sequence[str], has_several: bool, as_json: bool, sql: bool) -> None:
     """Show the plan of MODEL: its operators and their state. Spark is not started."""
     from .explain import as_json as plan_as_json
     from .explain import print_plan
 
-    with _sentences():
-        compiled = [project.compiled_with_known(name) for name in names]
-        if as_json:
-            found = [plan_as_json(*each) for each in compiled]
-            _print_json(found if has_several else found[0])
-        else:
-            for node, known in compiled:
-                print_plan(node, known, sql)
+    compiled = [project.compiled_with_known(name) for name in names]
+    if as_json:
+        found = [plan_as_json(*each) for each in compiled]
+        _print_json(found if has_several else found[0])
+    else:
+        for node, known in compiled:
+            print_plan(node, known, sql)
 
 
 @main.command()
@@ -141,20 +122,18 @@ def explain(project: DbtProject, names: Sequence[str], has_several: bool, as_jso
     "--state", "by_part", is_flag=True, help="Also what the last micro-batch did with each part of the state."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_obj
 @_takes_selection
 def status(project: DbtProject, selection: Selection, by_part: bool, as_json: bool) -> None:
     """Show the state and the progress of each model. Spark is not started."""
     from .status import collect, print_state, print_table
 
-    with _sentences():
-        found = collect(project, selection)
-        if as_json:
-            _print_json(found)
-        else:
-            print_table(found, selection)
-            if by_part:
-                print_state(found)
+    found = collect(project, selection)
+    if as_json:
+        _print_json(found)
+    else:
+        print_table(found, selection)
+        if by_part:
+            print_state(found)
 
 
 @main.command()
@@ -170,13 +149,12 @@ def status(project: DbtProject, selection: Selection, by_part: bool, as_json: bo
     help="Give up on a model after so many failures in a row. Default: never.",
 )
 @click.option("--fail-fast", "-x", is_flag=True, help="End all models when the first one fails for good.")
-@click.pass_obj
 @_takes_selection
 def run(
     project: DbtProject, selection: Selection, every: str, max_restarts: int | None, fail_fast: bool
 ) -> None:
     """Keep models up to date until Ctrl-C. Each is started and restarted on its own."""
-    with _sentences(), interrupts() as signals:
+    with interrupts() as signals:
         # The import takes seconds on a busy machine; a signal in that time ends the process at once.
         imported = threading.Thread(target=import_module, args=(f"{__package__}.run",), daemon=True)
         imported.start()
@@ -202,33 +180,27 @@ def run(
 
 @main.command()
 @click.option("--timeout", type=float, default=60, show_default=True, help="Seconds to wait for the end.")
-@click.pass_obj
 @_takes_models
 def stop(project: DbtProject, names: Sequence[str], has_several: bool, timeout: float) -> None:
     """Stop a run of MODEL in another process. It ends after its current micro-batch."""
     from .stop import stop_model
 
-    with _sentences():
-        for name in names:
-            click.echo(stop_model(project, name, timeout))
+    for name in names:
+        click.echo(stop_model(project, name, timeout))
 
 
 @main.command()
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
-@click.pass_obj
 @_takes_models
 def reset(project: DbtProject, names: Sequence[str], has_several: bool, yes: bool) -> None:
     """Delete table, state and offsets of MODEL. The next run starts from its sources' beginning."""
     from .stop import reset_model
 
-    with _sentences():
-        for model in names:
-            if not yes:
-                table = project.table_of(model)
-                click.confirm(
-                    f"Drop {table}, the table of {model}, its state and its checkpoint?", abort=True
-                )
-            click.echo(reset_model(project, model))
+    for model in names:
+        if not yes:
+            table = project.table_of(model)
+            click.confirm(f"Drop {table}, the table of {model}, its state and its checkpoint?", abort=True)
+        click.echo(reset_model(project, model))
 
 
 @main.command()
@@ -243,7 +215,6 @@ def reset(project: DbtProject, names: Sequence[str], has_several: bool, yes: boo
 )
 @click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
 @click.option("--yes", "-y", is_flag=True, help="With --dropped: remove what is listed.")
-@click.pass_obj
 @_takes_selection
 def clean(
     project: DbtProject, selection: Selection, older_than: str, dropped: bool, dry_run: bool, yes: bool
@@ -251,29 +222,25 @@ def clean(
     """Remove files that killed runs have left. Models that are running are skipped."""
     from .clean import clean as clean_models
 
-    with _sentences():
-        for line in clean_models(
-            project, selection, older_than=older_than, dropped=dropped, dry_run=dry_run, yes=yes
-        ):
-            click.echo(line)
+    for line in clean_models(
+        project, selection, older_than=older_than, dropped=dropped, dry_run=dry_run, yes=yes
+    ):
+        click.echo(line)
 
 
 @main.command()
-@click.pass_obj
 @_takes_models
 def flush(project: DbtProject, names: Sequence[str], has_several: bool) -> None:
     """Close all open windows of MODEL now. Their results are written; rows that come later for them are dropped as late."""
     from .flush import flush_model
 
-    with _sentences():
-        for name in names:
-            click.echo(flush_model(project, name))
+    for name in names:
+        click.echo(flush_model(project, name))
 
 
 @main.command()
 @click.option("--start", type=click.DateTime(), required=True, help="The first instant, in UTC.")
 @click.option("--end", type=click.DateTime(), required=True, help="The instant after the last one, in UTC.")
-@click.pass_obj
 @_takes_models
 def backfill(
     project: DbtProject, names: Sequence[str], has_several: bool, start: datetime, end: datetime
@@ -281,28 +248,25 @@ def backfill(
     """Recompute closed windows of MODEL. They are read from its sources; its state stays as it is."""
     from .backfill import backfill_model
 
-    with _sentences():
-        for model in names:
-            click.echo(backfill_model(project, model, start, end))
+    for model in names:
+        click.echo(backfill_model(project, model, start, end))
 
 
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_obj
 @_takes_models
 def verify(project: DbtProject, names: Sequence[str], has_several: bool, as_json: bool) -> None:
     """Compare the table of MODEL with a batch run. It is of the model's text over the same input; nothing is changed."""
     from .verify import print_verified
     from .verify import verify as verify_model
 
-    with _sentences():
-        found = []
-        for name in names:
-            found.append(verify_model(project, name))
-            if not as_json:
-                print_verified(found[-1])
-        if as_json:
-            _print_json(found if has_several else found[0])
+    found = []
+    for name in names:
+        found.append(verify_model(project, name))
+        if not as_json:
+            print_verified(found[-1])
+    if as_json:
+        _print_json(found if has_several else found[0])
     if not all(each["equal"] for each in found):
         sys.exit(1)
 
@@ -317,9 +281,8 @@ def translate(file: Path, folder: Path | None, force: bool) -> None:
     """
     from .translate import translate_file
 
-    with _sentences():
-        for line in translate_file(file, folder, force):
-            click.echo(line)
+    for line in translate_file(file, folder, force):
+        click.echo(line)
 
 
 @main.command()
@@ -328,8 +291,7 @@ def demo(folder: Path) -> None:
     """Make a dbt project that runs, in DIR (web_orders)."""
     from .demo import make_demo
 
-    with _sentences():
-        click.echo(make_demo(folder))
+    click.echo(make_demo(folder))
 
 
 @main.group()
@@ -343,23 +305,17 @@ def state() -> None:
     "--key", "keys", multiple=True, help="Only rows with this value: COLUMN=VALUE. May be repeated."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_obj
 @_takes_model()
 def show_state(project: DbtProject, model: str, sample: int, keys: Sequence[str], as_json: bool) -> None:
     """Show the parts of a state: columns, rows, bytes, files, age."""
     from .state import print_state, show
 
-    with _sentences():
-        found = show(project, model, sample, keys)
-        if as_json:
-            _print_json(found)
-        else:
-            print_state(found)
+    found = show(project, model, sample, keys)
+    _print(found, as_json, print_state)
 
 
 @state.command("diff")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_obj
 @_takes_model()
 def diff_state(project: DbtProject, model: str, as_json: bool) -> None:
     """Show what an edited query does to the state. What is kept, new and removed, or why the next
@@ -367,19 +323,14 @@ def diff_state(project: DbtProject, model: str, as_json: bool) -> None:
     """
     from .state import diff, print_diff
 
-    with _sentences():
-        found = diff(project, model)
-        if as_json:
-            _print_json(found)
-        else:
-            print_diff(found)
+    found = diff(project, model)
+    _print(found, as_json, print_diff)
 
 
 @state.command("savepoint")
 @click.option("--list", "listing", is_flag=True, help="List the savepoints, as without a name.")
 @click.option("--delete", "gone", metavar="NAME", help="Delete a savepoint.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-@click.pass_obj
 @_takes_model("name", optional=True)
 def savepoint(
     project: DbtProject, model: str, name: str | None, listing: bool, gone: str | None, as_json: bool
@@ -387,32 +338,26 @@ def savepoint(
     """Save MODEL under a NAME, or list its savepoints. State, table, changelog, and how far it has read are kept."""
     from . import savepoints
 
-    with _sentences():
-        if sum((name is not None, listing, gone is not None)) > 1:
-            raise ProjectError(
-                "A name takes a savepoint, --list lists them, --delete NAME deletes one; give one of them."
-            )
-        if name is not None:
-            click.echo(savepoints.savepoint(project, model, name))
-        elif gone is not None:
-            click.echo(savepoints.delete(project, model, gone))
-        else:
-            found = savepoints.savepoints(project, model)
-            if as_json:
-                _print_json(found)
-            else:
-                savepoints.print_savepoints(model, found)
+    if sum((name is not None, listing, gone is not None)) > 1:
+        raise ProjectError(
+            "A name takes a savepoint, --list lists them, --delete NAME deletes one; give one of them."
+        )
+    if name is not None:
+        click.echo(savepoints.savepoint(project, model, name))
+    elif gone is not None:
+        click.echo(savepoints.delete(project, model, gone))
+    else:
+        found = savepoints.savepoints(project, model)
+        _print(found, as_json, partial(savepoints.print_savepoints, model))
 
 
 @state.command("restore")
-@click.pass_obj
 @_takes_model("name")
 def restore_state(project: DbtProject, model: str, name: str) -> None:
     """Restore MODEL from its savepoint NAME. The next run reads again what came since."""
     from .savepoints import restore
 
-    with _sentences():
-        click.echo(restore(project, model, name))
+    click.echo(restore(project, model, name))
 
 
 @state.command("clone")
@@ -421,7 +366,6 @@ def restore_state(project: DbtProject, model: str, name: str) -> None:
     "--from-target", "target", help="The profile's target of the model to copy. Default: the current target."
 )
 @click.option("--savepoint", help="The savepoint to copy. Default: the current state.")
-@click.pass_obj
 @_takes_model()
 def clone_state(
     project: DbtProject, model: str, original: str | None, target: str | None, savepoint: str | None
@@ -429,8 +373,7 @@ def clone_state(
     """Start MODEL from a copy of another model. State, rows and offsets are copied; MODEL must be empty."""
     from .clone import clone
 
-    with _sentences():
-        click.echo(clone(project, model, original, target, savepoint))
+    click.echo(clone(project, model, original, target, savepoint))
 
 
 @state.command("bootstrap")
@@ -438,19 +381,15 @@ def clone_state(
     "--from", "table", required=True, help="An Iceberg table with the columns of the model's stream."
 )
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
-@click.pass_obj
 @_takes_model()
 def bootstrap(project: DbtProject, model: str, table: str, yes: bool) -> None:
     """Rebuild MODEL from the rows of a table. It continues at the current offset of its source."""
     from .bootstrap import bootstrap as bootstrap_model
 
-    with _sentences():
-        if not yes:
-            target = project.table_of(model)
-            click.confirm(
-                f"Drop {target}, the table of {model}, its state and its checkpoint first?", abort=True
-            )
-        click.echo(bootstrap_model(project, model, table))
+    if not yes:
+        target = project.table_of(model)
+        click.confirm(f"Drop {target}, the table of {model}, its state and its checkpoint first?", abort=True)
+    click.echo(bootstrap_model(project, model, table))
 
 
 @state.command("edit")
@@ -465,25 +404,21 @@ def bootstrap(project: DbtProject, model: str, table: str, yes: bool) -> None:
     help="A CSV or Parquet file or a relation, which --sql reads as new_rows. Without --sql its rows are added.",
 )
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would change, and change nothing.")
-@click.pass_obj
 @_takes_model()
 def edit_state(project: DbtProject, model: str, statement: str | None, source: str | None, dry: bool) -> None:
     """Change rows of the state of MODEL. It is one commit, which `state undo` reverts."""
     from .state_edit import edit
 
-    with _sentences():
-        click.echo(edit(project, model, statement, source, dry))
+    click.echo(edit(project, model, statement, source, dry))
 
 
 @state.command("undo")
-@click.pass_obj
 @_takes_model()
 def undo(project: DbtProject, model: str) -> None:
     """Revert the last edit, restore or migration of MODEL."""
     from .savepoints import restore
 
-    with _sentences():
-        click.echo(restore(project, model, None))
+    click.echo(restore(project, model, None))
 
 
 @main.group()
@@ -495,94 +430,75 @@ def deploy() -> None:
 @click.option(
     "--full-refresh", "-f", "restart", is_flag=True, help="Rebuild the new version from the beginning."
 )
-@click.pass_obj
 @_takes_model()
 def deploy_init(project: DbtProject, model: str, restart: bool) -> None:
     """Build a new version of MODEL, or continue it. It starts from its sources' beginning, next to the old one."""
     from .deploy import init
 
-    with _sentences():
-        click.echo(init(project, model, restart))
+    click.echo(init(project, model, restart))
 
 
 @deploy.command("status")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_obj
 @_takes_model()
 def deploy_status(project: DbtProject, model: str, as_json: bool) -> None:
     """Show how far both versions of MODEL are."""
     from .deploy import status as status_of
     from .deploy import told
 
-    with _sentences():
-        found = status_of(project, model)
-        if as_json:
-            _print_json(found)
-        else:
-            click.echo(told(found))
+    found = status_of(project, model)
+    _print(found, as_json, lambda each: click.echo(told(each)))
 
 
 @deploy.command("await")
-@click.pass_obj
 @_takes_model()
 def deploy_await(project: DbtProject, model: str) -> None:
     """Run the new version of MODEL until it has caught up. It has then read all that the old one has."""
     from .deploy import wait
 
-    with _sentences():
-        click.echo(wait(project, model))
+    click.echo(wait(project, model))
 
 
 @deploy.command("promote")
 @click.option("--force", is_flag=True, help="Promote even if the old version has read more.")
-@click.pass_obj
 @_takes_model()
 def deploy_promote(project: DbtProject, model: str, force: bool) -> None:
     """Give the new version the name of MODEL. The old one is kept until `deploy cleanup`."""
     from .deploy import promote
 
-    with _sentences():
-        click.echo(promote(project, model, force))
+    click.echo(promote(project, model, force))
 
 
 @deploy.command("rollback")
-@click.pass_obj
 @_takes_model()
 def deploy_rollback(project: DbtProject, model: str) -> None:
     """Give the old version of MODEL its name again."""
     from .deploy import roll_back
 
-    with _sentences():
-        click.echo(roll_back(project, model))
+    click.echo(roll_back(project, model))
 
 
 @deploy.command("cleanup")
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
-@click.pass_obj
 @_takes_model()
 def deploy_cleanup(project: DbtProject, model: str, yes: bool) -> None:
     """Drop the other version of MODEL. That is the old one after `deploy promote`, else the new one."""
     from .deploy import clean_up
 
-    with _sentences():
-        if not yes:
-            click.confirm(
-                f"Drop the other version of {project.table_of(model)}, the table of {model}, its state and its checkpoint?",
-                abort=True,
-            )
-        click.echo(clean_up(project, model))
+    if not yes:
+        click.confirm(
+            f"Drop the other version of {project.table_of(model)}, the table of {model}, its state and its checkpoint?",
+            abort=True,
+        )
+    click.echo(clean_up(project, model))
+
+
+def _print(found: Any, as_json: bool, show: Callable[[Any], None]) -> None:
+    if as_json:
+        _print_json(found)
+    else:
+        show(found)
 
 
 def _print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, default=str))
-
-
-@contextmanager
-def _sentences() -> Iterator[None]:
-    """Prints a `ProjectError` as a sentence and exits with code 2."""
-    try:
-        with without_trace():
-            yield
-    except ProjectError as problem:
-        click.echo(f"Error: {without_secrets(problem)}", err=True)
-        sys.exit(2)

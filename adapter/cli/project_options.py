@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 
 import click
 
-from .project import DbtProject
+from ..util.redaction import without_secrets
+from .interrupts import without_trace
+from .project import DbtProject, ProjectError
 
 _DEFAULT = DbtProject(Path("."), None, None, None, None)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -86,9 +89,14 @@ class ProjectCommand(click.Command):
         self.params += _options(self.is_first)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """See `click.Command.invoke`."""
+        """See `click.Command.invoke`. Prints a `ProjectError` as a sentence and exits with code 2."""
         ctx.obj = ctx.obj or _DEFAULT
-        return super().invoke(ctx)
+        try:
+            with without_trace():
+                return super().invoke(ctx)
+        except ProjectError as problem:
+            click.echo(f"Error: {without_secrets(problem)}", err=True)
+            sys.exit(2)
 
 
 class ProjectGroup(ProjectCommand, click.Group):
