@@ -17,7 +17,7 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
 from dbt.adapters.spark_streaming.environment.spark_errors import readable
 from dbt.adapters.spark_streaming.sources.messages import exception_text
-from dbt.adapters.spark_streaming.util.lazy_import import LazyModule
+from dbt.adapters.spark_streaming.util.lazy_import import import_lazily
 from dbt.adapters.spark_streaming.util.quoting import literal
 from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
 from dbt.adapters.spark_streaming.util.types import type_text
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from dbt.adapters.spark_streaming.query.sql import semicolons
 else:
-    semicolons = LazyModule("query.sql.semicolons")
+    import_lazily(globals(), "query.sql.semicolons")
 
 logger = AdapterLogger("Spark")
 

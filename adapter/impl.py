@@ -34,7 +34,7 @@ from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.sources import profile_connections
 from dbt.adapters.spark_streaming.sources import stream_source as declared_sources
 from dbt.adapters.spark_streaming.stream.common import lookup_source
-from dbt.adapters.spark_streaming.util.lazy_import import LazyModule
+from dbt.adapters.spark_streaming.util.lazy_import import import_lazily
 from dbt.adapters.spark_streaming.util.metadata_columns import METADATA_COLUMNS, reserved_name
 from dbt.adapters.spark_streaming.util.quoting import (
     find_name,
@@ -65,24 +65,17 @@ if TYPE_CHECKING:
     from dbt.adapters.spark_streaming.stream.lifecycle import batch_tables
     from dbt.adapters.spark_streaming.stream.lifecycle.batch_tables import Before
 else:
-    batch, model_configs, stream_node, streaming, table_configs = map(
-        LazyModule,
-        (
-            "project.batch",
-            "project.model_configs",
-            "project.stream_node",
-            "project.streaming",
-            "project.table_configs",
-        ),
-    )
-    batch_tables, iceberg, ownership, replaced_tables = map(
-        LazyModule,
-        (
-            "stream.lifecycle.batch_tables",
-            "stream.iceberg.table",
-            "stream.iceberg.ownership",
-            "stream.iceberg.replaced_tables",
-        ),
+    import_lazily(
+        globals(),
+        "project.batch",
+        "project.model_configs",
+        "project.stream_node",
+        "project.streaming",
+        "project.table_configs",
+        "stream.iceberg.ownership",
+        "stream.iceberg.replaced_tables",
+        "stream.iceberg.table as iceberg",
+        "stream.lifecycle.batch_tables",
     )
 
 logger = AdapterLogger("Spark")

@@ -10,7 +10,7 @@ from dbt.adapters.base import available
 from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
-from ..util.lazy_import import LazyModule
+from ..util.lazy_import import import_lazily
 from ..util.nested_types import fields_of
 from ..util.quoting import find_name, quote, quote_path
 
@@ -27,21 +27,19 @@ if TYPE_CHECKING:
     from ..stream.progress import position
     from ..stream.sink import incremental_runs
 else:
-    batch, model_configs, partitioning, stream_node, streaming = map(
-        LazyModule,
-        (
-            "project.batch",
-            "project.model_configs",
-            "project.partitioning",
-            "project.stream_node",
-            "project.streaming",
-        ),
+    import_lazily(
+        globals(),
+        "project.batch",
+        "project.model_configs",
+        "project.partitioning",
+        "project.stream_node",
+        "project.streaming",
+        "query.batch.replace_rows",
+        "query.windows.ranges",
+        "stream.evolution.output_schema as columns",
+        "stream.progress.position",
+        "stream.sink.incremental_runs",
     )
-    columns, incremental_runs, position = map(
-        LazyModule,
-        ("stream.evolution.output_schema", "stream.sink.incremental_runs", "stream.progress.position"),
-    )
-    ranges, replace_rows = map(LazyModule, ("query.windows.ranges", "query.batch.replace_rows"))
 
 
 class BatchMethods(metaclass=AdapterMeta):

@@ -9,18 +9,20 @@ from dbt.adapters.base import available
 from dbt.adapters.base.meta import AdapterMeta
 
 from ..query.errors import QueryError
-from ..util.lazy_import import LazyModule
+from ..util.lazy_import import import_lazily
 
 if TYPE_CHECKING:
     from ..project import batch, model_configs, streaming
     from ..query.rewrites import rewrite_configs, rewriting, stream_rewrites
 else:
-    batch, model_configs, streaming = map(
-        LazyModule, ("project.batch", "project.model_configs", "project.streaming")
-    )
-    rewrite_configs, rewriting, stream_rewrites = map(
-        LazyModule,
-        ("query.rewrites.rewrite_configs", "query.rewrites.rewriting", "query.rewrites.stream_rewrites"),
+    import_lazily(
+        globals(),
+        "project.batch",
+        "project.model_configs",
+        "project.streaming",
+        "query.rewrites.rewrite_configs",
+        "query.rewrites.rewriting",
+        "query.rewrites.stream_rewrites",
     )
 
 

@@ -16,7 +16,7 @@ from jinja2 import Undefined
 from ..project.cleaned_sources import check_cleaned
 from ..project.model_names import label
 from ..stream.common.identifiers import joined, parts
-from ..util.lazy_import import LazyModule
+from ..util.lazy_import import import_lazily
 from ..util.quoting import literal, quote, text_literal
 from ..util.types import type_text
 from .column import SparkStreamingColumn
@@ -42,43 +42,30 @@ if TYPE_CHECKING:
     from ..stream.sources import changed_files, upstream
     from ..stream.storage import deployments, savepoints
 else:
-    as_of, model_configs, stream_node, streaming = map(
-        LazyModule,
-        ("project.as_of", "project.model_configs", "project.stream_node", "project.streaming"),
-    )
-    health, preparation = map(LazyModule, ("service.health", "service.preparation"))
-    expansion, generate, window_arguments = map(
-        LazyModule,
-        ("query.windows.expansion", "query.generation.generate", "query.windows.window_arguments"),
-    )
-    ranks, semicolons = LazyModule("query.normalize.rankings.ranks"), LazyModule("query.sql.semicolons")
-    (
-        bootstrapping,
-        changed_files,
-        columns,
-        constraints,
-        deployments,
-        iceberg,
-        owner,
-        ownership,
-        runner,
-        savepoints,
-        upstream,
-    ) = map(
-        LazyModule,
-        (
-            "stream.sources.bootstrap",
-            "stream.sources.changed_files",
-            "stream.evolution.output_schema",
-            "stream.sink.constraints",
-            "stream.storage.deployments",
-            "stream.iceberg.table",
-            "stream.iceberg.owner",
-            "stream.iceberg.ownership",
-            "stream.run.runner",
-            "stream.storage.savepoints",
-            "stream.sources.upstream",
-        ),
+    import_lazily(
+        globals(),
+        "project.as_of",
+        "project.model_configs",
+        "project.stream_node",
+        "project.streaming",
+        "query.generation.generate",
+        "query.normalize.rankings.ranks",
+        "query.sql.semicolons",
+        "query.windows.expansion",
+        "query.windows.window_arguments",
+        "service.health",
+        "service.preparation",
+        "stream.evolution.output_schema as columns",
+        "stream.iceberg.owner",
+        "stream.iceberg.ownership",
+        "stream.iceberg.table as iceberg",
+        "stream.run.runner",
+        "stream.sink.constraints",
+        "stream.sources.bootstrap as bootstrapping",
+        "stream.sources.changed_files",
+        "stream.sources.upstream",
+        "stream.storage.deployments",
+        "stream.storage.savepoints",
     )
 
 

@@ -10,12 +10,19 @@ from importlib import import_module
 from typing import Any
 
 
-class LazyModule:
-    """A module of this package that is imported when one of its attributes is read.
+def import_lazily(namespace: dict[str, Any], *modules: str) -> None:
+    """Binds modules of this package in the namespace of another, as ``from … import`` does.
 
     Args:
-        name: name of the module, relative to the package.
+        modules: names relative to the package, with another name where it has one: ``stream.iceberg.table as iceberg``.
     """
+    for each in modules:
+        module, _, alias = each.partition(" as ")
+        namespace[alias or module.rpartition(".")[2]] = LazyModule(module)
+
+
+class LazyModule:
+    """A module that is imported when one of its attributes is read."""
 
     def __init__(self, name: str) -> None:
         self._name = f"dbt.adapters.spark_streaming.{name}"
