@@ -17,7 +17,7 @@ from ..stream.progress.report import read_progress
 from ..stream.run.evolve import verdict
 from ..stream.run.lock import check_free
 from ..stream.run.runner import run_stream
-from ..stream.storage.deployments import PROMOTED, Deployment, version
+from ..stream.storage.deployments import PROMOTED, version
 from ..util.text import counted
 from .planned import planned
 from .project import DbtProject, ProjectError, owned_model, project_errors
@@ -32,7 +32,7 @@ def init(project: DbtProject, name: str, restart: bool) -> str:
     model, environment = owned_model(project, name)
     with project_errors():
         found = promoting.stage(environment.session(), model, restart)
-    _run(project, name, found)
+    project.run([name], tables={name: found.new})
     return told(status(project, name))
 
 
@@ -43,19 +43,17 @@ def wait(project: DbtProject, name: str) -> str:
         ProjectError: there is no new version, or it can't continue.
     """
     model, environment = owned_model(project, name)
-    session = environment.session()
-    with project_errors():
-        standing = promoting.swap_progress(session, model)
+    session, standing = environment.session(), _standing(environment, model)
     if standing.deployment.phase == PROMOTED:
         raise ProjectError(
             f"Model {name}: its new version is already in place, so there is nothing to wait for. `dbt run --select "
             f"{name}` reads its new rows."
         )
-    nodes, graph = _run(project, name, standing.deployment)
+    nodes, graph = project.run([name], tables={name: standing.deployment.new})
     for node in nodes:
         new, program = _described(project, environment, node, graph)
         # Input that the old version has read in the meantime; it may still be running.
-        while _has_more(standing := _standing(environment, model)):
+        while (standing := _standing(environment, model)).lags:
             print(told(_told(name, standing)))
             with project_errors():
                 replan = partial(_described, project, environment, node, graph)
@@ -77,19 +75,9 @@ def _described(
     return model, program
 
 
-def _has_more(standing: SwapProgress) -> bool:
-    return bool(standing.lags)
-
-
 def _standing(environment: Environment, model: StreamModel) -> SwapProgress:
     with project_errors():
         return promoting.swap_progress(environment.session(), model)
-
-
-def _run(
-    project: DbtProject, name: str, found: Deployment
-) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
-    return project.run([name], tables={name: found.new})
 
 
 def status(project: DbtProject, name: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ..query.program import Program
 from ..query.sql.functions import QueryRunner
 from ..stream.common.model import StreamModel
 from ..stream.evolution.output_schema import check_table
-from ..util.types import type_text
+from ..util.types import column_types
 from .project import DbtProject, owned, project_errors
 
 if TYPE_CHECKING:
@@ -82,5 +82,4 @@ def check_types(session: SparkSession, model: StreamModel, gives: Mapping[str, s
         gives: the types of the query's columns, by name.
     """
     if session.catalog.tableExists(model.target):
-        fields = session.table(model.target).schema.fields
-        check_table(model, gives, {field.name: type_text(field.dataType) for field in fields})
+        check_table(model, gives, column_types(session.table(model.target).schema))

@@ -323,7 +323,9 @@ class BatchMethods(metaclass=AdapterMeta):
             columns: the columns that both have; the others are NULL.
         """
         has = self.get_columns_in_relation(target)  # type: ignore[attr-defined]
-        return replace_rows.replace_all(target.render(), source.render(), _types(has), list(_types(columns)))
+        return replace_rows.replace_files(
+            target.render(), source.render(), _types(has), "true", list(_types(columns))
+        )
 
 
 def _as_list(names: str | Sequence[str] | None) -> list[str]:

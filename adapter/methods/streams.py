@@ -18,7 +18,7 @@ from ..project.model_names import label
 from ..stream.common.identifiers import joined, parts
 from ..util.lazy_import import import_lazily
 from ..util.quoting import literal, quote, text_literal
-from ..util.types import type_text
+from ..util.types import column_types
 from .column import SparkStreamingColumn
 
 if TYPE_CHECKING:
@@ -144,11 +144,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     def batch_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """Returns a model's text for batch, with windows computed from slices. Its columns keep the
         types of `sql`."""
-        sql = semicolons.without_semicolons(sql)
-        with streaming.sentences():
-            known = streaming.known_in_batch(sql, graph, model, self.environment)
-            planned = streaming.batch_text(sql, self._query_runner(), known)
-        return self.typed(planned, sql)
+        return self._planned(streaming.batch_text, sql, graph, model)
 
     @available.parse(lambda *arguments, **named: "")
     def standing_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
@@ -156,10 +152,13 @@ class StreamingMethods(metaclass=AdapterMeta):
 
         It omits the steps that `emit='on_change'` omits, and the rows that a stream drops because of their event time.
         """
+        return self._planned(streaming.standing_text, sql, graph, model)
+
+    def _planned(self, text: Callable[..., str], sql: str, graph: Any, model: Any) -> str:
         sql = semicolons.without_semicolons(sql)
         with streaming.sentences():
             known = streaming.known_in_batch(sql, graph, model, self.environment)
-            planned = streaming.standing_text(sql, self._query_runner(), known)
+            planned = text(sql, self._query_runner(), known)
         return self.typed(planned, sql)
 
     @available.parse(lambda *arguments, **named: "")
@@ -302,8 +301,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             gives = {column.name: column.dtype for column in self.query_columns(sql)}
             has = None
             if not is_new:
-                fields = self.environment.session().table(described.target).schema.fields
-                has = {field.name: type_text(field.dataType) for field in fields}
+                has = column_types(self.environment.session().table(described.target).schema)
             columns.check_columns(described, program, gives, has)
             if has is not None:
                 there = {name.lower() for name in has}

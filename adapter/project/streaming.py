@@ -531,7 +531,7 @@ def note(model: StreamModel, inputs: Sequence[StreamInput], result: StreamResult
 
 def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[str, str]:
     """Returns the columns of a model's text and their types, as a session analyses them."""
-    from ..util.types import type_text
+    from ..util.types import column_types
 
     try:
         try:
@@ -541,7 +541,7 @@ def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[s
             found = session.sql(batch_text(sql, ask))
     except spark_exceptions() as problem:
         raise QueryError(readable(problem)) from cause_of(problem)
-    return {field.name: type_text(field.dataType) for field in found.schema.fields}
+    return column_types(found.schema)
 
 
 def standing_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:

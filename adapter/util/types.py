@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .quoting import is_plain, quote
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
 
 def type_text(type_: DataType) -> str:
@@ -31,6 +31,11 @@ def type_text(type_: DataType) -> str:
     if isinstance(type_, MapType):
         return f"map<{type_text(type_.keyType)},{type_text(type_.valueType)}>"
     return str(type_.simpleString())
+
+
+def column_types(schema: StructType) -> dict[str, str]:
+    """Returns the types of columns as DDL, by name."""
+    return {field.name: type_text(field.dataType) for field in schema.fields}
 
 
 def quoted_as_needed(name: str) -> str:

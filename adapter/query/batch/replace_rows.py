@@ -18,36 +18,27 @@ _PIECES = 256
 """Number of hash buckets that distribute rows over tasks where there is no key."""
 
 
-def replace_files(table: str, source: str, columns: Mapping[str, str], condition: str) -> str:
+def replace_files(
+    table: str, source: str, columns: Mapping[str, str], condition: str, given: Collection[str] | None = None
+) -> str:
     """Returns a statement that replaces files by a query's rows. The condition must hold for all rows of a file or
     for none.
 
     Args:
         source: a relation, or a query in brackets.
-        columns: all columns of the table, in order.
-        condition: over the table's columns.
-    """
-    names = ", ".join(quote(name) for name in columns)
-    return f"insert into {table} replace where {condition}\nselect {names} from {source}"
-
-
-def replace_all(table: str, source: str, columns: Mapping[str, str], given: Collection[str]) -> str:
-    """Returns a statement that replaces all rows of a table by those of a query, also if it has none.
-
-    Args:
-        source: a relation, or a query in brackets.
         columns: all columns of the table and their types, in order.
-        given: those that the query has; the others are NULL.
+        condition: over the table's columns.
+        given: the columns that the query has, if not all; the others are NULL.
 
-    >>> print(replace_all("db.t", "rows", {"k": "int", "v": "string"}, ["k"]))
+    >>> print(replace_files("db.t", "rows", {"k": "int", "v": "string"}, "true", given=["k"]))
     insert into db.t replace where true
     select `k`, cast(null as string) as `v` from rows
     """
     listed = (
-        quote(name) if name in given else f"cast(null as {kind}) as {quote(name)}"
+        quote(name) if given is None or name in given else f"cast(null as {kind}) as {quote(name)}"
         for name, kind in columns.items()
     )
-    return f"insert into {table} replace where true\nselect {', '.join(listed)} from {source}"
+    return f"insert into {table} replace where {condition}\nselect {', '.join(listed)} from {source}"
 
 
 def replace_where(

@@ -10,7 +10,7 @@ from urllib.parse import quote_plus
 
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
-from ...util.types import type_text
+from ...util.types import column_types, type_text
 from ..common.model import plain_path
 from ..common.session import active, java_class, jvm
 from ..progress.position import PREFIX
@@ -693,8 +693,7 @@ def stored_types(spark: SparkSession, kinds: Mapping[str, str]) -> dict[str, str
         ", ".join(f"{quoted(name)} {kind}" for name, kind in kinds.items())
     )
     types = java_class(spark, _TYPES)
-    stored = StructType.fromJson(json.loads(types.convert(types.convert(asked)).json()))
-    return {field.name: type_text(field.dataType) for field in stored.fields}
+    return column_types(StructType.fromJson(json.loads(types.convert(types.convert(asked)).json())))
 
 
 def _spark_type(kind: str) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...query.batch.replace_rows import replace_files, replace_where
 from ...query.program import Program
-from ...util.types import type_text
+from ...util.types import column_types
 from ..common.errors import StreamError
 from ..common.failpoints import around
 from ..common.model import StreamModel
@@ -66,7 +66,7 @@ def backfill(
         # Unlike a micro-batch, a backfill may read many rows.
         session.conf.set("spark.sql.adaptive.enabled", "true")
         windows = find(session, position.after - program.kept_for)
-        types = {field.name: type_text(field.dataType) for field in session.table(model.target).schema.fields}
+        types = column_types(session.table(model.target).schema)
         for name, value in windows.notes.items():
             session.conf.set(f"spark.sql.iceberg.snapshot-property.backfill.{name}", value)
         rows = stream.sink.checked(session, windows.sql)

@@ -116,25 +116,12 @@ def swap_progress(spark: SparkSession, model: StreamModel) -> SwapProgress:
         old, new = (model, version(model, found.new))
         if found.phase == PROMOTED:
             old, new = version(model, found.previous), model
-        begun = load(session, new.target) is not None
+        begun, lags, unknown = load(session, new.target) is not None, None, None
         try:
-            return SwapProgress(
-                deployment=found,
-                new=new,
-                old=old,
-                begun=begun,
-                lags=tuple(consumer_lag(session, old, new)),
-                unknown=None,
-            )
+            lags = tuple(consumer_lag(session, old, new))
         except StreamError as problem:
-            return SwapProgress(
-                deployment=found,
-                new=new,
-                old=old,
-                begun=begun,
-                lags=None,
-                unknown=problem.msg.removeprefix(f"Model {model.name}: "),
-            )
+            unknown = problem.msg.removeprefix(f"Model {model.name}: ")
+        return SwapProgress(found, new=new, old=old, begun=begun, lags=lags, unknown=unknown)
 
 
 def promote(spark: SparkSession, model: StreamModel, force: bool = False) -> SwapResult:

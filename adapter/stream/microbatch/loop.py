@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...query.program import Rows
@@ -22,6 +23,7 @@ from ..sources.file_names import check_batch
 from ..sources.planned_files import check_present
 from ..state.schema import KnownColumns
 from ..state.table import Widened, digest
+from ..storage.source_order import Order, in_first_order
 from .micro_batch import MicroBatch, RunContext, now
 from .splitter import BatchSplitter, SubBatch
 from .state_meter import StateMeter
@@ -90,6 +92,11 @@ class Batches:
             last_arrival=self.position.last_arrival,
         )
 
+    @cached_property
+    def order(self) -> Order:
+        """The sources in the order of the checkpoint."""
+        return in_first_order(self._context.model, self._context.program.inputs)
+
     @property
     def ingested(self) -> int:
         """Number of the last micro-batch whose rows are all ingested; -1 if there is none."""
@@ -107,15 +114,17 @@ class Batches:
             self._catch_up()
             return
         spark = batch.sparkSession
-        check_batch(self._splitter.ordered, number)
-        check_present(spark, self._splitter.ordered, number)
+        ordered = self.order.model
+        check_batch(ordered, number)
+        check_present(spark, ordered, number)
         if not self._prepared:
             session.prepare(spark, self._asked)
             self._prepared = True
         # All pieces have one arrival time, so that a stream with rows in only one of them isn't idle in the others.
         at = max(self.position.last_arrival.values(), default=now()) if unfinished else now()
         done = self.position.flush + 1 if unfinished else 0
-        with self._splitter.pieces(batch, number, self.position.cut if unfinished else None, done) as pieces:
+        since = self.position.cut if unfinished else None
+        with self._splitter.pieces(batch, number, ordered, since, done) as pieces:
             for piece in pieces:
                 position = replace(
                     self.position.next(number),

@@ -30,7 +30,6 @@ from ..progress.position import SplitPoint
 from ..sources.initial_offset import bootstrapped_from
 from ..sources.readers import time_of
 from ..storage.checkpoint import last_snapshot, read_offsets
-from ..storage.source_order import in_first_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,17 +87,17 @@ class BatchSplitter:
         self._cuts = stateful and all(each.event_time is not None and not each.feed for each in inputs)
         self._by = tuple(f"{each.relation}.{each.event_time}".lower() for each in inputs)
         self._fit: int | None = None
-        self._ordered: StreamModel | None = None
         self._tables: dict[str, IcebergTable] = {}
         self._memory = driver_memory(spark)
 
     @contextmanager
     def pieces(
-        self, batch: DataFrame, number: int, since: SplitPoint | None, steps: int
+        self, batch: DataFrame, number: int, ordered: StreamModel, since: SplitPoint | None, steps: int
     ) -> Iterator[Iterator[SubBatch]]:
         """Yields the pieces of a micro-batch in order; a single one if it isn't large.
 
         Args:
+            ordered: the model, its sources in the order of the checkpoint.
             since: where the first piece that isn't ingested begins; None if no piece is ingested.
             steps: number of pieces already ingested.
 
@@ -112,14 +111,14 @@ class BatchSplitter:
                 f"the rest. To rebuild it: {self._model.rebuild}."
             )
         if not self._cuts or not self._columns(batch):
-            yield iter([SubBatch(batch, None, self._told(batch, number))])
+            yield iter([SubBatch(batch, None, self._told(batch, number, ordered))])
             return
         tries = self._tries(number)
         most = max(1, self._most_rows(batch) >> tries)
-        is_large = since is not None or self._expected(batch, number) > most
+        is_large = since is not None or self._expected(batch, number, ordered) > most
         with self._noted(number, tries) if is_large or tries else nullcontext():
             if not is_large:
-                yield iter([SubBatch(batch, None, self._told(batch, number))])
+                yield iter([SubBatch(batch, None, self._told(batch, number, ordered))])
                 return
             from pyspark import StorageLevel
 
@@ -203,13 +202,6 @@ class BatchSplitter:
             found.append((quoted(each.view), time, isinstance(kind, TimestampType)))
         return found
 
-    @property
-    def ordered(self) -> StreamModel:
-        """The model, its sources in the order of the checkpoint."""
-        if self._ordered is None:
-            self._ordered = in_first_order(self._model, self._inputs).model
-        return self._ordered
-
     # Number of rows that fit, and that are expected.
 
     def _most_rows(self, batch: DataFrame) -> int:
@@ -222,14 +214,13 @@ class BatchSplitter:
             self._fit = max(_FEWEST, self._memory // (_BYTES_OF_A_ROW + _BYTES_OF_A_VALUE * width))
         return self._fit
 
-    def _told(self, batch: DataFrame, number: int) -> int | None:
-        expected = self._expected(batch, number) if self._asked else 0
+    def _told(self, batch: DataFrame, number: int, ordered: StreamModel) -> int | None:
+        expected = self._expected(batch, number, ordered) if self._asked else 0
         # 0 if the checkpoint doesn't list the sources' offsets.
         return expected if 0 < expected <= _MANY else None
 
-    def _expected(self, batch: DataFrame, number: int) -> int:
+    def _expected(self, batch: DataFrame, number: int, model: StreamModel) -> int:
         """Upper bound of the number of rows, known without reading one."""
-        model = self.ordered
         ends = read_offsets(model.storage, model.checkpoint, number)
         starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
         if len(ends) != len(model.sources):

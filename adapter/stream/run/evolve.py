@@ -13,7 +13,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from ...__version__ import version
 from ...query.program import Program, called
 from ...query.state_signature import Signature
-from ...util.types import type_text
+from ...util.types import column_types
 from ..common import session_settings
 from ..common.errors import StreamError
 from ..common.model import BACKFILL, FAIL, IGNORE, StreamModel
@@ -103,8 +103,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     asked_for, program = program, with_signature(session, model, program, had)
     has = None
     if session.catalog.tableExists(model.target):
-        fields = session.table(model.target).schema.fields
-        has = {field.name: type_text(field.dataType) for field in fields}
+        has = column_types(session.table(model.target).schema)
     add, drop = ({}, []) if has is None else alterations(model, list(has))
     refused = swap_cut_short(model) or interrupted_restore(model) or _refused_columns(model, program, has)
     if position is None or had is None:
@@ -120,7 +119,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
             context = RunContext(model, program, state, sink, Lookups(model))
             # `_lacks_last_output` is needed only if the output is reshaped.
             open_step = bool(found.changed_output) and _lacks_last_output(model, sink, position)
-            change = plan_change(session, context, had, position, open_step)
+            change = plan_change(session, context, had, position, open_step, has or {})
     except StreamError as error:
         refused = _sentence(model, error)
     undo = _usable_savepoint(session, model, asked_for, found) if refused is not None or found.new else None
@@ -178,7 +177,12 @@ def _sentence(model: StreamModel, error: StreamError) -> str:
 
 
 def plan_change(
-    spark: SparkSession, context: RunContext, had: Signature, position: Position, open_step: bool
+    spark: SparkSession,
+    context: RunContext,
+    had: Signature,
+    position: Position,
+    open_step: bool,
+    has: Mapping[str, str],
 ) -> StateChange | None:
     """Plans the change of a state for the program, without changing anything. Returns None if there is nothing to change.
 
@@ -187,6 +191,7 @@ def plan_change(
         had: signature of the state.
         position: the last epoch in the state.
         open_step: whether the table lacks the output of that epoch.
+        has: the columns of the model's table and their types.
 
     Raises:
         StreamError: the state can't be migrated, or its config doesn't allow it.
@@ -196,7 +201,11 @@ def plan_change(
         signature = replace(signature, columns=had.columns)
     found = evolution(had, signature, model.keep_state)
     if not found.is_migration:
-        return _change_of_rows(spark, context, found, had=had, new=signature, position=position)
+        # Rows of the state may lack fields that structs in the table get.
+        gets_fields = bool(widenings(model, has).fields)
+        return _change_of_rows(
+            spark, context, found, had=had, new=signature, position=position, gets_fields=gets_fields
+        )
     if model.columns is None:
         raise StreamError(
             f"Model {model.name}: {changed_in(found.differences)}. `dbt run --select {model.name}` continues its "
@@ -243,12 +252,13 @@ def _change_of_rows(
     had: Signature,
     new: Signature,
     position: Position,
+    gets_fields: bool,
 ) -> StateChange | None:
     """Plans the change of a state whose aggregates and operators stay: its signature, and the types and fields of stored
     rows."""
     model, signature = context.model, migrated_signature(had, new, {})
     later = _added_columns(spark, context, position, had, signature)
-    if signature == had and not later and not _table_gets_fields(spark, model):
+    if signature == had and not later and not gets_fields:
         return None
     # The columns of stored rows are known only from the types in the table.
     migration, layout = _planned(
@@ -268,12 +278,6 @@ def _change_of_rows(
     if migration.widen or migration.narrow or migration.promote:
         return StateChange(found, migration, signature, layout.mapping, layout.schema)
     return StateChange(found, None, signature) if signature != had else None
-
-
-def _table_gets_fields(spark: SparkSession, model: StreamModel) -> bool:
-    """Returns whether the model's table would get fields in a struct. Rows of the state may lack them."""
-    has = {field.name: type_text(field.dataType) for field in spark.table(model.target).schema.fields}
-    return bool(widenings(model, has).fields)
 
 
 @contextmanager
@@ -399,7 +403,7 @@ def _planned(
             raise StreamError(
                 f"Model {model.name}: {changed_in(found.refused)}. To rebuild it: {model.rebuild}."
             )
-    wants = stored_types(spark, {field.name: type_text(field.dataType) for field in layout.schema.fields})
+    wants = stored_types(spark, column_types(layout.schema))
     own = _kept(found, layout.physical_names) if found.drops_other_parts else set()
     change, problems = migration(found, has, wants, own, later)
     if problems:

@@ -15,7 +15,7 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from ...query.errors import QueryError
 from ...query.program import Program, StreamInput
-from ...util.types import type_text
+from ...util.types import column_types
 from ..common.errors import StreamError, TransientError, sentences
 from ..common.failpoints import around, reached
 from ..common.model import StreamModel
@@ -232,7 +232,7 @@ class RunningStream:
             self._batches = _resume(session, model, program)
             self._files.check(self._batches.position.batch)
             clear_beginning(model.storage, model.checkpoint)
-            order = in_first_order(model, program.inputs)
+            order = self._batches.order
             self._ordered, self._inputs = ordered, inputs = order.model, order.inputs
             check_sources(session, ordered, self._batches.ingested)
             move_along(ordered, self._batches.ingested)
@@ -541,10 +541,9 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
 def _evolve(session: SparkSession, context: RunContext, found: StoredProgress) -> StoredProgress:
     """Migrates the state to an edited query, and the table to its columns. Returns the progress afterwards."""
     model, sink = context.model, context.sink
-    change = None
+    has, change = column_types(session.table(model.target).schema), None
     if found.state is not None and found.signature is not None:
-        change = plan_change(session, context, found.signature, found.state, unfinished(found))
-    has = {field.name: type_text(field.dataType) for field in session.table(model.target).schema.fields}
+        change = plan_change(session, context, found.signature, found.state, unfinished(found), has)
     add, drop = alterations(model, list(has))
     with backfilled_metrics(
         spark=session,

@@ -21,7 +21,7 @@ from ...query.program import STEP
 from ...query.state_signature import VERSION, Signature, from_json, to_json
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
-from ...util.types import type_text
+from ...util.types import column_types, type_text
 from ..common.errors import StreamError
 from ..common.failpoints import around
 from ..common.model import Retention, StreamModel
@@ -253,8 +253,7 @@ class StateTable:
 
     def types(self, spark: SparkSession) -> dict[str, str]:
         """Physical columns of the state and their types, as in CREATE TABLE."""
-        fields = spark.table(self._model.state).schema.fields
-        return {field.name: type_text(field.dataType) for field in fields}
+        return column_types(spark.table(self._model.state).schema)
 
     def migrate(
         self,

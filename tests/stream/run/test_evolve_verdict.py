@@ -44,7 +44,9 @@ def verdict(
         signature=lambda: had if zone else None,
     )
     monkeypatch.setattr(evolve, "working_session", lambda _: session)
-    monkeypatch.setattr(evolve, "type_text", str)
+    monkeypatch.setattr(
+        evolve, "column_types", lambda schema: {each.name: each.dataType for each in schema.fields}
+    )
     monkeypatch.setattr(evolve, "StateTable", lambda *_: state)
     for name in ("AppendSink", "Lookups", "RunContext"):
         monkeypatch.setattr(evolve, name, lambda *_: None)

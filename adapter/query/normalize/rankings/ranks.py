@@ -147,19 +147,6 @@ def limits_above(ranking: exp.Select) -> dict[str, int]:
     return {} if relation is None else _bounds(relation.find_ancestor(exp.Select), relation)
 
 
-def single_rank_columns(ranking: exp.Select) -> frozenset[str]:
-    """Returns the rank columns of a SELECT for which the SELECT above selects a single rank."""
-    relation = _relation_of(ranking)
-    if relation is None:
-        return frozenset()
-    select = relation.find_ancestor(exp.Select)
-    return frozenset(
-        name
-        for test, name, places in _rank_conditions(select, relation)
-        if places.last == 1 or selects_one_rank(test, places)
-    )
-
-
 def filtered_ranking(ranking: exp.Query, conditions: Sequence[exp.Expr]) -> exp.Select:
     """Returns the rows of a ranking that meet conditions."""
     return exp.select("*").from_(exp.Subquery(this=ranking)).where(*conditions)
