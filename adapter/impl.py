@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from dbt.adapters.spark_streaming.project import (
-        batch,
         model_configs,
         stream_node,
         streaming,
@@ -67,7 +66,6 @@ if TYPE_CHECKING:
 else:
     import_lazily(
         globals(),
-        "project.batch",
         "project.model_configs",
         "project.stream_node",
         "project.streaming",

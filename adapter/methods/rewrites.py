@@ -12,12 +12,11 @@ from ..query.errors import QueryError
 from ..util.lazy_import import import_lazily
 
 if TYPE_CHECKING:
-    from ..project import batch, model_configs, streaming
+    from ..project import model_configs, streaming
     from ..query.rewrites import rewrite_configs, rewriting, stream_rewrites
 else:
     import_lazily(
         globals(),
-        "project.batch",
         "project.model_configs",
         "project.streaming",
         "query.rewrites.rewrite_configs",
