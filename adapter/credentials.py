@@ -14,17 +14,97 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.sources import profile_connections
 from dbt.adapters.spark_streaming.util.redaction import kind_of, remember, without_secrets
+from dbt.adapters.spark_streaming.util.settings import SettingInfo, ValueType, names
 from dbt.adapters.spark_streaming.util.text import did_you_mean
 
 METHODS = ("session", "connect")
 
-# The keys of dbt-spark's credentials that this adapter uses. The others are for thrift, odbc and Databricks, and are
-# refused, because ignoring them would mislead the reader of a profile.
-INHERITED_KEYS = ("host", "schema", "method", "database", "server_side_parameters")
-
 _URI_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 _IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 _COORDINATE = re.compile(r"^[^:\s]+:[^:\s]+:[^:\s]+$")
+
+
+def _mapping(what: str, values: str = "") -> ValueType:
+    schema = {"type": "object"} | ({"additionalProperties": {"type": values}} if values else {})
+    return ValueType("mapping", schema, what, lambda value: isinstance(value, dict))
+
+
+_TEXT = ValueType("text", {"type": "string"}, "text", lambda value: isinstance(value, str))
+
+SETTINGS = (
+    SettingInfo("schema", _TEXT, "the schema (namespace) that models are built in", default_text="required"),
+    SettingInfo(
+        "method",
+        ValueType(
+            " \\| ".join(f"`{each}`" for each in METHODS), {"enum": [*METHODS]}, "text", _TEXT.is_valid
+        ),
+        "`session`: Spark in a JVM that dbt starts and ends. `connect`: a Spark Connect server, for models that aren't "
+        "streams. Thrift, HTTP and ODBC aren't supported ([From dbt-spark](../guides/from-dbt-spark.md))",
+        "session",
+    ),
+    SettingInfo("host", _TEXT, "`sc://host:port`, for `method: connect`", default_text="none"),
+    SettingInfo(
+        "master",
+        _TEXT,
+        "Spark's master URL, for example of a [cluster](../operate/clusters.md)",
+        "local[*]",
+    ),
+    SettingInfo(
+        "storage_root",
+        _TEXT,
+        "folder or Hadoop path of warehouse, catalog and checkpoints. A relative one starts at the project",
+        "./.spark",
+    ),
+    SettingInfo("catalog", _TEXT, "name of the Iceberg catalog", "lakehouse"),
+    SettingInfo(
+        "catalog_options",
+        _mapping("a mapping of the catalog's options to values"),
+        "Iceberg's options of that catalog. With `type` or `catalog-impl` they define it (REST, Hive, Glue, Nessie …); "
+        "without, they are added to those of the embedded one",
+        default_text="none",
+    ),
+    SettingInfo(
+        "connections",
+        _mapping("a mapping of names to Spark's options", "object"),
+        "options for sources and lookup tables, by name: [secrets](sources.md#secrets)",
+        default_text="none",
+    ),
+    SettingInfo(
+        "packages",
+        ValueType(
+            "list",
+            {"type": "array", "items": {"type": "string"}},
+            "a list of Maven coordinates",
+            lambda value: isinstance(value, list),
+        ),
+        "more Maven coordinates (`group:artifact:version`), fetched once",
+        default_text="none",
+    ),
+    SettingInfo(
+        "cache_dir",
+        _TEXT,
+        "where fetched packages are kept. The environment variable `DBT_SPARK_STREAMING_CACHE` moves it too",
+        default_text="`~/.cache/dbt-spark-streaming`",
+    ),
+    SettingInfo(
+        "file_format",
+        _TEXT,
+        "default format of tables, seeds, snapshots and incremental models",
+        "iceberg",
+    ),
+    SettingInfo(
+        "server_side_parameters",
+        _mapping("a mapping of Spark settings to values"),
+        "any Spark setting; overrides ours",
+        default_text="none",
+    ),
+)
+"""Keys of a target of a profile, in addition to dbt's ``type`` and ``threads``. A test makes the reference and the
+schemas for editors from it."""
+
+KEYS = (*names(SETTINGS), "database")
+"""The keys of a profile. dbt sets ``database`` itself. dbt-spark's other keys are for thrift, odbc and Databricks, and are
+refused, because ignoring them would mislead the reader of a profile."""
 
 
 @dataclass
@@ -75,39 +155,23 @@ class SparkStreamingCredentials(SparkCredentials):
     _ALIASES: ClassVar[dict[str, str]] = {}
 
     @classmethod
-    def keys(cls) -> tuple[str, ...]:
-        """Returns the keys that a profile may have (in addition to dbt's ``type`` and ``threads``)."""
-        return (*INHERITED_KEYS, *(k for k in cls.__annotations__ if k not in (*INHERITED_KEYS, "_ALIASES")))
-
-    @classmethod
     def validate(cls, data: Any) -> None:
         """Raises unless all keys are known and all values valid."""
         # dbt also validates its own copy of the profile, which has dbt-spark's keys with their default values.
         unset = {f.name: f.default for f in fields(SparkCredentials)}
         for key, value in data.items():
-            if key not in cls.keys() and (key not in unset or value != unset[key]):
+            if key not in KEYS and (key not in unset or value != unset[key]):
                 raise DbtRuntimeError(
-                    f"'{key}' is not a key of a spark_streaming profile{did_you_mean(key, cls.keys())} Known keys are: "
-                    f"{', '.join(sorted((*cls.keys(), 'threads', 'type')))}."
+                    f"'{key}' is not a key of a spark_streaming profile{did_you_mean(key, KEYS)} Known keys are: "
+                    f"{', '.join(sorted((*KEYS, 'threads', 'type')))}."
                 )
         if not data.get("schema"):
             raise DbtRuntimeError("The profile needs a 'schema': the namespace that models are built in.")
-        for key, kind, what in (
-            ("server_side_parameters", dict, "a mapping of Spark settings to values"),
-            ("catalog_options", dict, "a mapping of the catalog's options to values"),
-            ("connections", dict, "a mapping of names to Spark's options"),
-            ("packages", list, "a list of Maven coordinates"),
-            ("schema", str, "text"),
-            ("host", str, "text"),
-            ("method", str, "text"),
-            ("master", str, "text"),
-            ("storage_root", str, "text"),
-            ("catalog", str, "text"),
-            ("cache_dir", str, "text"),
-            ("file_format", str, "text"),
-        ):
-            if data.get(key) is not None and not isinstance(data[key], kind):
-                raise DbtRuntimeError(f"'{key}' in the profile must be {what}, not {kind_of(data[key])}.")
+        for each in SETTINGS:
+            if each.kind.problem(value := data.get(each.name)):
+                raise DbtRuntimeError(
+                    f"'{each.name}' in the profile must be {each.kind.instead}, not {kind_of(value)}."
+                )
         super().validate(data)
 
     def __post_init__(self) -> None:

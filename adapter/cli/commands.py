@@ -139,6 +139,7 @@ def status(project: DbtProject, selection: Selection, by_part: bool, as_json: bo
 @main.command()
 @click.option(
     "--every",
+    metavar="INTERVAL",
     default="1 second",
     show_default=True,
     help="Interval between micro-batches of models whose trigger is 'available_now'.",
@@ -206,6 +207,7 @@ def reset(project: DbtProject, names: Sequence[str], has_several: bool, yes: boo
 @main.command()
 @click.option(
     "--older-than",
+    metavar="INTERVAL",
     default="3 days",
     show_default=True,
     help="Minimum age of files in the folders of tables: another process may be writing to a model's table.",
@@ -294,6 +296,16 @@ def demo(folder: Path) -> None:
     click.echo(make_demo(folder))
 
 
+@main.command()
+@click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path), default="schemas")
+def schemas(folder: Path) -> None:
+    """Write JSON schemas for editors to DIR (schemas)."""
+    from .schemas import write_schemas
+
+    for line in write_schemas(folder):
+        click.echo(line)
+
+
 @main.group()
 def state() -> None:
     """Show, compare, save, restore and edit the state of a model."""
@@ -378,7 +390,11 @@ def clone_state(
 
 @state.command("bootstrap")
 @click.option(
-    "--from", "table", required=True, help="An Iceberg table with the columns of the model's stream."
+    "--from",
+    "table",
+    metavar="TABLE",
+    required=True,
+    help="An Iceberg table with the columns of the model's stream.",
 )
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @_takes_model()
@@ -396,11 +412,13 @@ def bootstrap(project: DbtProject, model: str, table: str, yes: bool) -> None:
 @click.option(
     "--sql",
     "statement",
+    metavar="STATEMENT",
     help="DELETE, UPDATE or INSERT of rows of state; or a SELECT that gives all of its rows.",
 )
 @click.option(
     "--from",
     "source",
+    metavar="FILE_OR_TABLE",
     help="A CSV or Parquet file or a relation, which --sql reads as new_rows. Without --sql its rows are added.",
 )
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would change, and change nothing.")

@@ -1,7 +1,7 @@
 """The configs of models that this adapter reads: the one table of their types, defaults and meanings.
 
-`stream_config`, `table_configs` and `batch` check values by it. `docs/make_reference.py` makes the reference and the schemas
-for editors from it.
+`stream_config`, `table_configs` and `batch` check values by it. A test makes the reference and the schemas for editors
+from it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _OF_TABLE = Runs(again=NOTHING, changed=AFTER_REBUILD, edited=NOTHING)
 _WINDOWS = "with windows"
 _STATE = "with state, without windows"
 _TEXTS = {"type": "array", "items": {"type": "string"}}
-_BUCKETS = ValueType("number \\| false", {"anyOf": [{"type": "integer", "minimum": 2}, {"enum": [False]}]})
+_BUCKETS = ValueType("number \\| `false`", {"anyOf": [{"type": "integer", "minimum": 2}, {"enum": [False]}]})
 
 STREAMING: tuple[ModelConfig, ...] = (
     ModelConfig(
@@ -292,7 +292,7 @@ STREAMING: tuple[ModelConfig, ...] = (
             NOTHING,
             "holds while `dbt-stream run` has the model",
             edited="holds while `dbt-stream run` has the model",
-            refresh="no effect: a run in another process stops it",
+            refresh="no effect: while another process runs the model, the run stops",
         ),
     ),
 )
@@ -389,7 +389,7 @@ INCREMENTAL: tuple[ModelConfig, ...] = (
     ModelConfig(
         "incremental_strategy",
         ValueType(
-            " \\| ".join(f"'{each}'" for each in STRATEGIES) + " \\| a name of yours",
+            " \\| ".join(f"`'{each}'`" for each in STRATEGIES) + " \\| a name of yours",
             {"anyOf": [{"enum": [*STRATEGIES]}, {"type": "string"}]},
         ),
         "what a run does with the table's rows",
@@ -428,7 +428,7 @@ INCREMENTAL: tuple[ModelConfig, ...] = (
         "merge_exclude_columns",
         ValueType(
             COLUMNS.name,
-            COLUMNS.schema,
+            {"anyOf": [{"type": "string", "minLength": 1}, _TEXTS]},
             COLUMNS.instead,
             lambda value: is_columns(value) or value in ([], ()),
         ),

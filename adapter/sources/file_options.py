@@ -89,8 +89,7 @@ def misspelt_options(format: str, options: Iterable[str]) -> Mapping[str, str]:
     >>> misspelt_options("csv", ["Header", "maxFilesPerTriger", "seperator", "fs.s3a.access.key", "vendorsOwn", "rowTag"])
     {'maxFilesPerTriger': 'maxFilesPerTrigger'}
     """
-    texts = "" if format in ("parquet", "orc", "avro") else _OF_TEXTS
-    known = {name.lower(): name for name in f"{_OF_ALL} {texts} {_OF.get(format, '')}".split()}
+    known = {name.lower(): name for name in _options_of(format)}
     found = {}
     for option in options:
         if option.lower() not in known and "." not in option:
@@ -130,3 +129,18 @@ def unread_options(format: str, options: Iterable[str]) -> Mapping[str, Sequence
         and option.lower() not in known
         and not (format == "kafka" and option.lower().startswith("kafka."))
     }
+
+
+def known_options() -> Mapping[str, Sequence[str]]:
+    """Returns the options of each format.
+
+    >>> known_options()["iceberg"][0], "rowTag" in known_options()["xml"], "rowTag" in known_options()["csv"]
+    ('streaming-max-files-per-micro-batch', True, False)
+    """
+    files = {format: _options_of(format) for format in _OF}
+    return files | {format: texts.split() for format, texts in _READ_BY.items()}
+
+
+def _options_of(format: str) -> Sequence[str]:
+    texts = "" if format in ("parquet", "orc", "avro") else _OF_TEXTS
+    return f"{_OF_ALL} {texts} {_OF.get(format, '')}".split()

@@ -13,11 +13,10 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from ..util.quoting import quote
 from ..util.redaction import is_secret, kind_of, remember, without_recognised, without_secrets
+from ..util.settings import COLUMNS, SettingInfo, ValueType, mapping, names, one_of, text
 from ..util.text import did_you_mean
 from . import file_options, messages, profile_connections, source_tables, unreadable
 from .limits import without_limits
-
-KEYS = ("format", "options", "path", "schema", "value_format", "unique_key", "on_error", "connection")
 
 ICEBERG = "iceberg"
 """Format of a source that is a table of its catalog, which dbt names like any other."""
@@ -31,6 +30,72 @@ _OF_LENGTH = re.compile(
 )
 
 FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
+
+_COLUMNS = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "object", "additionalProperties": {"type": "string"}},
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "name": {"type": "string"},
+                    "type": {"type": "string"},
+                    "data_type": {"type": "string"},
+                },
+            },
+        },
+    ]
+}
+
+SETTINGS = (
+    SettingInfo("format", one_of(ICEBERG, KAFKA, *FILE_FORMATS), "format of the rows", ICEBERG),
+    SettingInfo(
+        "options",
+        mapping("{path: data/orders}"),
+        "Spark's options of the format. Files need `path`; a relative one starts at the project",
+        default_text="none",
+    ),
+    SettingInfo("path", text("write a folder"), "another place for the option `path`", default_text="none"),
+    SettingInfo(
+        "schema",
+        ValueType("text, mapping, or list", _COLUMNS),
+        "columns and types: text as in `CREATE TABLE`, a mapping, or a list of `name` and `type`. `CHAR(n)` and "
+        "`VARCHAR(n)` are read as `STRING`",
+        default_text="found in the files",
+    ),
+    SettingInfo(
+        "unique_key",
+        COLUMNS,
+        "a row replaces the earlier one with the same key "
+        "([Upsert sources](../guides/changelogs.md#sources-with-a-unique_key))",
+        default_text="none",
+    ),
+    SettingInfo(
+        "value_format",
+        one_of("json"),
+        "Kafka: format of the messages' values, with a `schema`. Without it you get `key`, `value`, `topic`, `partition`, "
+        "`offset`, `timestamp`",
+        default_text="none",
+    ),
+    SettingInfo(
+        "on_error",
+        one_of(*unreadable.ON_ERROR),
+        "what happens to [records that can't be read](#records-that-cant-be-read)",
+        unreadable.WARN,
+    ),
+    SettingInfo(
+        "connection",
+        text("write the name of a connection"),
+        "options from the profile under this name ([Secrets](#secrets))",
+        default_text="none",
+    ),
+)
+"""Keys of ``meta.stream`` of a source. A test makes the reference and the schemas for editors from it."""
+
+KEYS = names(SETTINGS)
 
 
 @dataclass(frozen=True)

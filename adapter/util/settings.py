@@ -80,7 +80,12 @@ def one_of(*values: str) -> ValueType:
     """
     said = [f"'{each}'" for each in values]
     instead = f"write {', '.join(said[:-1])} or {said[-1]}"
-    return ValueType(" \\| ".join(said), {"enum": [*values]}, instead, lambda value: value in values)
+    return ValueType(
+        " \\| ".join(f"`{each}`" for each in said),
+        {"enum": [*values]},
+        instead,
+        lambda value: value in values,
+    )
 
 
 def count(example: str, least: int = 1, unit: str = "") -> ValueType:
@@ -112,7 +117,7 @@ INTERVAL = ValueType("interval", _INTERVAL, unit="a number and a unit: weeks …
 """An interval, which `query.sql.intervals` parses."""
 
 FLAG = ValueType(
-    "true \\| false", {"type": "boolean"}, "write true or false", lambda value: isinstance(value, bool)
+    "`true` \\| `false`", {"type": "boolean"}, "write true or false", lambda value: isinstance(value, bool)
 )
 
 SIZE = ValueType(
@@ -142,7 +147,7 @@ COLUMN_LIST = ValueType(
 
 def interval_or(*words: str) -> ValueType:
     """Returns the type of a setting that is an interval or one of a few words."""
-    said = "".join(f" \\| '{each}'" for each in words)
+    said = "".join(f" \\| `'{each}'`" for each in words)
     return ValueType(f"interval{said}", {"anyOf": [{"enum": [*words]}, _INTERVAL]}, unit=INTERVAL.unit)
 
 

@@ -14,9 +14,57 @@ from ...query.sql import intervals
 from ...sources import profile_connections
 from ...sources.stream_source import DeclaredSource
 from ...util.redaction import kind_of, remember
+from ...util.settings import INTERVAL, SettingInfo, count, mapping, names, text
 from ...util.text import did_you_mean
 
-KEYS = ("url", "dbtable", "driver", "options", "connection", "cache_ttl", "chunk_size", "retries")
+SETTINGS = (
+    SettingInfo(
+        "url",
+        text("write a JDBC URL"),
+        "JDBC URL, as in `jdbc:postgresql://host/database`",
+        default_text="required",
+    ),
+    SettingInfo(
+        "dbtable",
+        text("write a table"),
+        "the table, or a query: `(select … from …) as t`",
+        default_text="the source's name",
+    ),
+    SettingInfo(
+        "driver",
+        text("write a class"),
+        "the driver's class; its Maven coordinates are `packages` of the [profile](profile.md)",
+        default_text="by the URL",
+    ),
+    SettingInfo(
+        "options",
+        mapping("{fetchsize: 1000}"),
+        "Spark's JDBC options and the driver's own",
+        default_text="none",
+    ),
+    SettingInfo(
+        "connection",
+        text("write the name of a connection"),
+        "options from the profile, which may include `url` and `driver`",
+        default_text="none",
+    ),
+    SettingInfo(
+        "cache_ttl",
+        INTERVAL,
+        "how long a key isn't looked up again, in processing time",
+        default_text="no cache",
+    ),
+    SettingInfo(
+        "chunk_size",
+        count("a whole number"),
+        "keys per request. Oracle takes 1000 values in a statement, SQL Server 2100",
+        500,
+    ),
+    SettingInfo("retries", count("a whole number", least=0), "how often a failed request is tried again", 3),
+)
+"""Keys of ``meta.lookup`` of a source. A test makes the reference and the schemas for editors from it."""
+
+KEYS = names(SETTINGS)
 
 _OWN_OPTIONS = ("url", "dbtable", "driver", "query")
 
