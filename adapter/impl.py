@@ -150,7 +150,6 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         fire_event(DebugCmdOut(msg=f"  Storage root: {root} (can be written)"))
 
     def valid_incremental_strategies(self) -> list[str]:
-        """Returns the built-in incremental strategies."""
         return list(model_configs.STRATEGIES)
 
     @classmethod
@@ -401,7 +400,6 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             raise
 
     def check_schema_exists(self, database: str, schema: str) -> bool:
-        """Returns whether the models' catalog has a schema."""
         return schema in self.list_schemas(database)
 
     def drop_schema(self, relation: BaseRelation) -> None:

@@ -82,7 +82,6 @@ class SparkStreamingRelation(SparkRelation):
         return event_time.condition(column, found.start, found.end)
 
     def quoted(self, identifier: str) -> str:
-        """Returns a name as a quoted identifier."""
         return quote(identifier)
 
     @staticmethod

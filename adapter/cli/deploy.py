@@ -65,7 +65,6 @@ def wait(project: DbtProject, name: str) -> str:
 def _described(
     project: DbtProject, environment: Environment, node: Mapping[str, Any], graph: Any
 ) -> tuple[StreamModel, Program]:
-    """Returns a compiled model and its program."""
     sql = str(node["compiled_code"])
     root = str(project.folder)
     with project_errors():

@@ -87,7 +87,6 @@ class Environment(ABC):
 
     @property
     def catalog(self) -> str:
-        """The catalog that models are in."""
         return self.credentials.catalog
 
     def all_iceberg(self) -> bool:
@@ -120,7 +119,6 @@ class Environment(ABC):
         return
 
     def stop_streams(self) -> None:
-        """Stops all streams of the session."""
         for query in self.session().streams.active:
             query.stop()
 

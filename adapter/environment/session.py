@@ -382,7 +382,6 @@ def _use_existing_session(session: SparkSession, conf: dict[str, str]) -> SparkS
 
 
 def iceberg_version(session: Any) -> str:
-    """Returns the version of Iceberg in a session."""
     try:
         return str(session.sql("select system.iceberg_version()").head()[0])
     except Exception:

@@ -63,7 +63,6 @@ class Description:
 
     @property
     def owner(self) -> str | None:
-        """The owner of the relation."""
         return self.details.get("Owner") or None
 
     @property

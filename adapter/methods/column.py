@@ -28,7 +28,6 @@ class SparkStreamingColumn(SparkColumn):
 
 
 def columns_of(schema: StructType) -> list[SparkStreamingColumn]:
-    """Returns the columns of a schema."""
     return [SparkStreamingColumn(column=field.name, dtype=_type_of(field)) for field in schema.fields]
 
 

@@ -81,7 +81,6 @@ def _check_values(config: Mapping[str, Any]) -> None:
 
 
 def unknown_strategy(strategy: str) -> QueryError:
-    """Returns the error for an unknown strategy."""
     listed = ", ".join(f"'{name}'" for name in STRATEGIES)
     macro = f"get_incremental_{strategy.replace('+', '_')}_sql"
     return QueryError(

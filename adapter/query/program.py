@@ -419,7 +419,6 @@ class Program:
         return bool(self.items)
 
     def of(self, kind: type[_Item]) -> tuple[_Item, ...]:
-        """Returns the items of a kind."""
         return tuple(each for each in self.items if isinstance(each, kind))
 
     @property

@@ -21,7 +21,6 @@ class MetricState:
 
     sql: str = ""
     columns: tuple[str, ...] = ()
-    """Its state columns."""
     storage: tuple[str, ...] = ()
     """Storage of its value: the functions of its columns, and the type of a sum."""
     rows: str = ""
@@ -42,7 +41,6 @@ class DistinctState:
     part: str = ""
     """Its state table."""
     columns: tuple[str, ...] = ()
-    """The columns of its values."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +247,6 @@ class Signature:
     names: Mapping[str, str] = field(default_factory=dict)
     """Names of state tables, groups and stages in the state, by their names in the query, where they differ."""
     session: Mapping[str, str] = field(default_factory=dict)
-    """Session settings."""
     package: str | None = None
     """Version of this package that wrote the signature. On its own it is not a difference."""
     row_key: RowKey | None = None

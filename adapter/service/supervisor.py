@@ -105,12 +105,10 @@ class Supervisor:
 
     @property
     def is_over(self) -> bool:
-        """Whether all models have ended."""
         return all(each.is_over for each in self.models.values())
 
     @property
     def failed(self) -> list[str]:
-        """Names of the models that failed."""
         return [each.name for each in self.models.values() if each.state == FAILED]
 
     def look(self) -> None:
@@ -152,7 +150,6 @@ class Supervisor:
                 self._set_state(each, FAILED)
 
     def health(self, name: str) -> Health:
-        """Returns the health of a model."""
         each = self.models[name]
         return Health(
             model=each.name,

@@ -257,7 +257,6 @@ def _replace_elements(
 @dataclass(frozen=True)
 class _Leaf:
     name: str
-    """Its field."""
     kind: str
     value: str
     """SQL for the value, or for an array of them."""

@@ -70,7 +70,6 @@ class _Translator:
     looked_up: set[str] = field(default_factory=set)
 
     def translation(self) -> Translation:
-        """Returns the project."""
         self._read()
         queries = 0
         done: set[str] = set()

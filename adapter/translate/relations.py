@@ -59,7 +59,6 @@ def window_of(table: exp.Expr) -> WindowCall | None:
 
 
 def ctes_of(tree: exp.Query) -> dict[str, exp.Query]:
-    """Returns all queries in WITH, by name."""
     return {each.alias: each.this for each in tree.find_all(exp.CTE)}
 
 

@@ -121,7 +121,6 @@ _IGNORED = ("begin statement set", "execute statement set", "end")
 
 
 def statements(text: str) -> Iterator[Statement]:
-    """Yields the statements of a script."""
     for tokens in _split(tokens_of(text)):
         yield _statement(tokens, text)
 

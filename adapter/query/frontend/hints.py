@@ -265,14 +265,12 @@ def _listed(tables: list[exp.Table]) -> str:
 
 
 def mark_stream(table: exp.Expr) -> None:
-    """Marks a table as a stream."""
     table.meta[_STREAM] = True
     if isinstance(table, exp.Table):
         table.meta[_RELATION] = relation_name(table)
 
 
 def is_stream(table: exp.Expr) -> bool:
-    """Whether a table is read as a stream."""
     return bool(table.meta_get(_STREAM))
 
 

@@ -160,7 +160,6 @@ class _Rewrite:
         self.has_groups = bool(self.dimensions or self.grouped.plain)
 
     def made(self) -> exp.Select:
-        """Returns the rewritten SELECT."""
         counted = ", ".join(" and ".join(values) for values in self.grouped.distinct_sets)
         of = ", ".join(d.key.name for d in self.dimensions) or "FILTER"
         fixed = f" for each {', '.join(self.others)}" if self.others else ""

@@ -113,7 +113,6 @@ class _Rewrite:
         self.flags = list(self.grouped.flags.values())
 
     def made(self) -> exp.Select:
-        """Returns the rewritten SELECT."""
         counted = ", and each ".join(" and ".join(members) for members in self.sets)
         keys = ", ".join(key.name for key in self.grouped.keys)
         others = f"; and one row{f' for each {keys}' if keys else ''} with the other aggregates"

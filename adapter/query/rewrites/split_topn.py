@@ -135,7 +135,6 @@ class _Rewrite:
         self.hidden: dict[str, tuple[exp.Expr, str]] = {}
 
     def made(self) -> exp.Select:
-        """Returns the rewritten SELECT."""
         partition = [self._of_row(key, "part") for key in self.rank.args.get("partition_by") or ()]
         order = [self._ordered(each) for each in self.rank.args["order"].expressions]
         hashed: list[exp.Expr] = [each.this for each in order]

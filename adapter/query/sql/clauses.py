@@ -28,7 +28,6 @@ def joined(select: exp.Select) -> list[tuple[exp.Expr, exp.Join | None]]:
 
 
 def relations(select: exp.Select) -> list[exp.Expr]:
-    """Returns the relations of FROM and JOIN."""
     return [node for node, _ in joined(select)]
 
 

@@ -262,12 +262,10 @@ def without_items(select: exp.Select) -> exp.Select:
 
 
 def with_clause(query: exp.Query) -> exp.With | None:
-    """Returns the WITH of a query."""
     return query.args.get("with_") or query.args.get("with")
 
 
 def remove_with(query: exp.Query) -> None:
-    """Removes the WITH of a query."""
     query.set("with_" if "with_" in query.args else "with", None)
 
 

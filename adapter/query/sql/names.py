@@ -32,7 +32,6 @@ def marked(name: str) -> str:
 
 
 def is_marked(name: str) -> bool:
-    """Whether a name is marked."""
     return name.startswith(tuple(_MARKS.values()))
 
 

@@ -60,7 +60,6 @@ class StreamSource:
 
     @property
     def is_table(self) -> bool:
-        """Whether the source is a table."""
         return self.format == "iceberg"
 
     @property

@@ -24,9 +24,7 @@ class Trees:
     old: Signature
     new: Signature
     was: TreeState
-    """The tree of the state."""
     now: TreeState
-    """The tree of the query."""
     same_rows: bool
     """Whether the author accepts that the input rows of the aggregates differ."""
 
@@ -167,7 +165,6 @@ def operator_of(tree: TreeState, name: str) -> str:
 
 
 def operators_below(inputs: Mapping[str, tuple[str, ...]], operator: str) -> set[str]:
-    """Returns all operators below an operator."""
     found: set[str] = set()
     todo = [*inputs[operator]]
     while todo:

@@ -58,7 +58,6 @@ class Snapshot:
     is_step: bool
     """Whether it carries a stream's position."""
     adds_files: bool
-    """Whether it added data files."""
 
 
 class SharedFolder(Exception):
@@ -157,7 +156,6 @@ class IcebergTable:
         return None
 
     def has(self, snapshot: int) -> bool:
-        """Returns whether the table has a snapshot."""
         return self._table.snapshot(snapshot) is not None
 
     def left(self, snapshot: int) -> bool:
@@ -199,7 +197,6 @@ class IcebergTable:
 
     @property
     def folder(self) -> str:
-        """The folder of the table."""
         return str(self._table.location()).rstrip("/")
 
     @property
@@ -255,7 +252,6 @@ class IcebergTable:
         return tuple(columns_in_spark(self.spark, self._table).names)
 
     def property(self, name: str) -> str | None:
-        """Returns a property of the table, or None."""
         return self._table.properties().get(name)
 
     def property_names(self) -> list[str]:

@@ -68,7 +68,6 @@ class _Original:
     what: str
     """Description for messages."""
     path: str
-    """Path of its checkpoint."""
     checkpoint: Checkpoint
     tables: Mapping[str, tuple[IcebergTable, TableSnapshot]]
 

@@ -31,7 +31,6 @@ class StreamResult:
     stopped: bool = False
     """Whether it was stopped on request before it had read all input."""
     state: Sequence[PartMetrics] = ()
-    """Metrics of the parts of the state."""
     unreadable: Unreadable = field(default_factory=dict)
     """Rows with values that couldn't be read."""
     windows: OpenWindowSummary | None = None

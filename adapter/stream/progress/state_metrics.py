@@ -25,7 +25,6 @@ class PartFigures:
     """Reads, lookups and writes of a part of the state."""
 
     scans: int = 0
-    """Number of scans."""
     rows_read: int = 0
     bytes_read: int = 0
     """Sizes of the files that were read. Less is actually read, because only the needed columns are."""

@@ -29,7 +29,6 @@ class Watermark:
     last_arrival: Mapping[str, int] = field(default_factory=dict)
     """Processing time at which each stream last had rows; before its first row, when waiting for it began."""
     idle: tuple[str, ...] = ()
-    """The idle streams."""
 
     def advance(self, seen: Mapping[str, int | None], now: int = 0) -> Watermark:
         """Returns the watermark after a micro-batch. It never decreases.

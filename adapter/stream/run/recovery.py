@@ -40,7 +40,6 @@ class StoredProgress:
     state: Position | None = None
     """The last epoch in the state."""
     signature: Signature | None = None
-    """Signature of the state."""
     changes: Position | None = None
     """The last epoch in the changelog."""
     target_has_past: bool = False

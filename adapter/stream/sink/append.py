@@ -46,7 +46,6 @@ class Sink(ABC):
 
     @property
     def exists(self) -> bool:
-        """Whether the table exists."""
         return self._table is not None
 
     @property

@@ -58,7 +58,6 @@ class Changes:
 
     @property
     def exists(self) -> bool:
-        """Whether the changelog exists."""
         return self._table is not None
 
     def position(self) -> Position | None:

@@ -112,7 +112,6 @@ class StateTable:
 
     @property
     def exists(self) -> bool:
-        """Whether the table exists."""
         return self._table is not None
 
     def position(self) -> Position | None:
@@ -418,7 +417,6 @@ class StateTable:
         return max(times, default=None)
 
     def drop(self, spark: SparkSession) -> None:
-        """Drops the table."""
         with around("state.drop", self._model.name):
             drop(spark, self._model, STATE)
         self._table = self._columns = self._known_mapping = None

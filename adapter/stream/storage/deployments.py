@@ -58,7 +58,6 @@ class Deployment:
 
     id: str
     model: str
-    """The name of the model."""
     target: str
     """The full name of its table."""
     begun: int

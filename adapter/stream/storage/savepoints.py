@@ -80,7 +80,6 @@ class Savepoint:
 
 
 def folder(model: StreamModel, name: str) -> str:
-    """Returns the folder of a savepoint."""
     return f"{model.savepoints}/{name}"
 
 

@@ -94,7 +94,6 @@ def _name_columns(query: exp.Subquery) -> None:
 
 
 def _rename_columns(query: exp.Query, columns: Sequence[exp.Expr], name: str) -> exp.Query:
-    """Renames the columns of a query."""
     if not columns:
         return query
     items = query.selects
