@@ -66,14 +66,16 @@ if TYPE_CHECKING:
 else:
     import_lazily(
         globals(),
-        "project.model_configs",
-        "project.stream_node",
-        "project.streaming",
-        "project.table_configs",
-        "stream.iceberg.ownership",
-        "stream.iceberg.replaced_tables",
-        "stream.iceberg.table as iceberg",
-        "stream.lifecycle.batch_tables",
+        (
+            "project.model_configs",
+            "project.stream_node",
+            "project.streaming",
+            "project.table_configs",
+            "stream.iceberg.ownership",
+            "stream.iceberg.replaced_tables",
+            "stream.iceberg.table as iceberg",
+            "stream.lifecycle.batch_tables",
+        ),
     )
 
 logger = AdapterLogger("Spark")

@@ -92,9 +92,9 @@ def settled_before(ends: WindowRange, closed: int) -> WindowRange:
     assert ends.after is not None and ends.until is not None
     if ends.until > closed:
         raise QueryError(
-            f"A session that ends in the table at {ranges.text(closed)} at the latest now ends at "
-            f"{ranges.text(ends.until)}, and the stream has emitted no windows that end later. Recompute it once they have "
-            "closed, or choose a range that ends before it begins."
+            f"With the rows that came since, a session of this range ends at {ranges.text(ends.until)}, and the stream has "
+            f"closed windows only until {ranges.text(closed)}. Recompute it once it has closed, or choose a range that ends "
+            "before it begins."
         )
     return ends
 

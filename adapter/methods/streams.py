@@ -44,28 +44,30 @@ if TYPE_CHECKING:
 else:
     import_lazily(
         globals(),
-        "project.as_of",
-        "project.model_configs",
-        "project.stream_node",
-        "project.streaming",
-        "query.generation.generate",
-        "query.normalize.rankings.ranks",
-        "query.sql.semicolons",
-        "query.windows.expansion",
-        "query.windows.window_arguments",
-        "service.health",
-        "service.preparation",
-        "stream.evolution.output_schema as columns",
-        "stream.iceberg.owner",
-        "stream.iceberg.ownership",
-        "stream.iceberg.table as iceberg",
-        "stream.run.runner",
-        "stream.sink.constraints",
-        "stream.sources.bootstrap as bootstrapping",
-        "stream.sources.changed_files",
-        "stream.sources.upstream",
-        "stream.storage.deployments",
-        "stream.storage.savepoints",
+        (
+            "project.as_of",
+            "project.model_configs",
+            "project.stream_node",
+            "project.streaming",
+            "query.generation.generate",
+            "query.normalize.rankings.ranks",
+            "query.sql.semicolons",
+            "query.windows.expansion",
+            "query.windows.window_arguments",
+            "service.health",
+            "service.preparation",
+            "stream.evolution.output_schema as columns",
+            "stream.iceberg.owner",
+            "stream.iceberg.ownership",
+            "stream.iceberg.table as iceberg",
+            "stream.run.runner",
+            "stream.sink.constraints",
+            "stream.sources.bootstrap as bootstrapping",
+            "stream.sources.changed_files",
+            "stream.sources.upstream",
+            "stream.storage.deployments",
+            "stream.storage.savepoints",
+        ),
     )
 
 
@@ -147,12 +149,12 @@ class StreamingMethods(metaclass=AdapterMeta):
         return self._planned(streaming.batch_text, sql, graph, model)
 
     @available.parse(lambda *arguments, **named: "")
-    def standing_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
+    def whole_input_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """Returns the text of a view or a test, which runs over whole inputs.
 
         It omits the steps that `emit='on_change'` omits, and the rows that a stream drops because of their event time.
         """
-        return self._planned(streaming.standing_text, sql, graph, model)
+        return self._planned(streaming.whole_input_text, sql, graph, model)
 
     def _planned(self, text: Callable[..., str], sql: str, graph: Any, model: Any) -> str:
         sql = semicolons.without_semicolons(sql)
@@ -163,7 +165,7 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: "")
     def shown_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
-        """Returns the `standing_text` for `dbt show`, and notes where a model's table may have other rows."""
+        """Returns the `whole_input_text` for `dbt show`, and notes where a model's table may have other rows."""
         config = (model or {}).get("config") or {}
         if config.get("materialized") in model_configs.MATERIALIZATIONS:
             name = model["name"]
@@ -171,13 +173,13 @@ class StreamingMethods(metaclass=AdapterMeta):
                 f"Model {name}: dbt show runs its query in batch, so it also has the windows that are still open. For the "
                 f"rows of its table: dbt show --inline \"select * from {{{{ ref('{name}') }}}}\""
             )
-        return self.standing_text(sql, graph, model)
+        return self.whole_input_text(sql, graph, model)
 
     @available.parse(lambda *arguments, **named: "")
     def view_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
-        """Returns the `standing_text` of a view with named windows inlined, because Spark can't resolve them in a view."""
+        """Returns the `whole_input_text` of a view with named windows inlined: Spark can't resolve them in a view."""
         with streaming.sentences():
-            return ranks.with_windows_written_out(self.standing_text(sql, graph, model))
+            return ranks.with_windows_written_out(self.whole_input_text(sql, graph, model))
 
     def _query_runner(self) -> QueryRunner:
         return streaming.asks(self.environment, self.config.credentials.project_root)  # type: ignore[attr-defined]

@@ -69,7 +69,7 @@ def _check_followed(table: IcebergTable | None, relation: str) -> None:
     if table is not None and have_written(table):
         raise QueryError(
             f"{relation} was a streaming model, and an incremental run has since added rows that aren't in its "
-            "changelog. Rebuild it as what it is now, then this model: `dbt run --full-refresh --select "
+            "changelog. Rebuild it with its present materialization, then this model: `dbt run --full-refresh --select "
             f"{last(table.name)}+`."
         )
 

@@ -544,9 +544,12 @@ def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[s
     return column_types(found.schema)
 
 
-def standing_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
-    """Returns the batch text for a view, `dbt show` or a test. It breaks ties of rankings as in the model's table,
-    and omits the rows and steps that a stream omits; no macro can do that, since it knows no keys.
+def whole_input_text(
+    sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None
+) -> str:
+    """Returns the batch text for a view, `dbt show` or a test, which read the whole input. It breaks ties of rankings
+    as in the model's table, and omits the rows and steps that a stream omits; no macro can do that, since it knows no
+    keys.
 
     Args:
         sql: a model's compiled text.

@@ -131,8 +131,8 @@ class Step:
     """Whether a cached step is computed at once, in a job for it alone: a plan that contains it would be too
     large, or its row count is needed."""
     unless_empty: str | None = None
-    """A cached step. While it has no rows, `initial` is used; `initial` then reads only one other cached
-    step."""
+    """Name of a cached step. While that has no rows, `initial` is used as for an empty state; `initial` then reads
+    only one other cached step."""
     initial: str | None = None
     """Cheaper text with the same result for an empty state. If one step or state table of a program uses
     `initial`, all others do."""
@@ -145,7 +145,7 @@ class Step:
     """Whether ``state`` also has the rows that this micro-batch is about to append to `reads`: the step
     returns results of windows that close, which others read before the commit."""
     whole: Whole | None = None
-    """Form that is used instead of `sql` where it is less work."""
+    """Alternative to `sql` that reads a whole state table, used where that is less work."""
     asks: tuple[Asking, ...] = ()
     """Look-ups in the state by `sql` or `whole`; `initial` and `fresh` make none."""
 

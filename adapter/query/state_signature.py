@@ -119,7 +119,7 @@ class StageOutput:
 
 @dataclass(frozen=True)
 class StageState:
-    """A stage of windows, with partial aggregates or with buffered rows."""
+    """One window aggregation of the query, whose state has partial aggregates or buffered rows."""
 
     name: str = ""
     streams: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ class StageState:
     aggregates: AggregateState | None = None
     buffer: BufferState | None = None
     below: Mapping[str, StageOutput] = field(default_factory=dict)
-    """The results of other stages that it reads, by stage."""
+    """Results of other stages that this one reads, by name of the stage."""
     reads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Meaning of the state columns of these stages. One name may belong to several aggregates in turn, such as
     `sum(v + 1)` and `sum(v - 1)`."""
@@ -245,7 +245,7 @@ class Signature:
     """The query's clauses, each a keyword and a text."""
     fingerprints: Fingerprints | None = None
     names: Mapping[str, str] = field(default_factory=dict)
-    """Names of state tables, groups and stages in the state, by their names in the query, where they differ."""
+    """Maps names of state tables, groups and stages in the query to those in the state, if they differ."""
     session: Mapping[str, str] = field(default_factory=dict)
     package: str | None = None
     """Version of this package that wrote the signature. On its own it is not a difference."""

@@ -6,11 +6,12 @@ The modules that plan queries and run streams take as long to import as dbt itse
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
 
-def import_lazily(namespace: dict[str, Any], *modules: str) -> None:
+def import_lazily(namespace: dict[str, Any], modules: Iterable[str]) -> None:
     """Binds modules of this package in the namespace of another, as ``from … import`` does.
 
     Args:

@@ -50,10 +50,10 @@
 
 
 {% macro spark_streaming__get_test_sql(main_sql, fail_calc, warn_if, error_if, limit) -%}
-  {{ return(default__get_test_sql(adapter.standing_text(main_sql, graph, model if model is defined else none), fail_calc, warn_if, error_if, limit)) }}
+  {{ return(default__get_test_sql(adapter.whole_input_text(main_sql, graph, model if model is defined else none), fail_calc, warn_if, error_if, limit)) }}
 {%- endmacro %}
 
 
 {% macro spark_streaming__get_unit_test_sql(main_sql, expected_fixture_sql, expected_column_names) -%}
-  {{ return(default__get_unit_test_sql(adapter.standing_text(main_sql, graph, model if model is defined else none), expected_fixture_sql, expected_column_names)) }}
+  {{ return(default__get_unit_test_sql(adapter.whole_input_text(main_sql, graph, model if model is defined else none), expected_fixture_sql, expected_column_names)) }}
 {%- endmacro %}

@@ -30,7 +30,7 @@ def counted(over: str) -> str:
 
 def test_a_text_that_is_run_as_it_is_leaves_silent_steps_out() -> None:
     text = counted(steps("shop.bids"))
-    assert streaming.standing_text(text) == streaming.batch_text(text) != text
+    assert streaming.whole_input_text(text) == streaming.batch_text(text) != text
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_a_text_that_is_run_as_it_is_leaves_silent_steps_out() -> None:
     ],
 )
 def test_any_other_text_stays_as_it_is(text: str) -> None:
-    assert streaming.standing_text(text) == text
+    assert streaming.whole_input_text(text) == text
 
 
 def test_steps_of_which_nothing_says_whose_they_are_are_refused() -> None:
     with pytest.raises(QueryError, match="group them by window_start, window_end, or leave emit out"):
-        streaming.standing_text(f"select * from {steps('shop.bids')}")
+        streaming.whole_input_text(f"select * from {steps('shop.bids')}")
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ class StageBuilder:
     def __init__(
         self, select: exp.Select, sources: Sequence[FromRelation], window: Window | None, signed: bool = False
     ) -> None:
-        """`window` is None for a group aggregation. `signed`: input rows may be retractions."""
+        """`window` is None for a group aggregation. With `signed`, input rows may be retractions."""
         self.select, self.sources, self.window, self.signed = select, sources, window, signed
         self.unqualified = unqualified(select)
         self.text = SourceText(select)
@@ -182,7 +182,7 @@ class StageBuilder:
             self._read_clauses(frozenset(self.names.ambiguous))
 
     def _read_clauses(self, ambiguous: Collection[str]) -> None:
-        """Reads the SELECT. `ambiguous`: names that two different expressions would get."""
+        """Reads the clauses of the SELECT. Doesn't use the `ambiguous` names, which two different expressions would get."""
         self.key_columns: dict[str, str] = {}
         self.session_keys: tuple[str, ...] = ()
         self.names = ContentNames([*RESERVED, *(session_keys(self.window) if self.window else ())], ambiguous)
@@ -223,7 +223,7 @@ class StageBuilder:
         return query if self.having is None else query.where(self.having)
 
     def rows(self, also: Sequence[str] = ()) -> str:
-        """SQL of the input rows. `also`: hidden columns to select as well."""
+        """SQL of the input rows, with the hidden columns `also`."""
         query = self.select.copy()
         if self.window:
             query, also = _with_slices(query, self.window), slice_names(self.window)
@@ -519,7 +519,7 @@ def _with_slices(select: exp.Select, window: Window) -> exp.Select:
 
 
 def _pass_slice_columns(select: exp.Select, window: Window, rows: str) -> None:
-    """Adds the hidden slice columns to a select list. `rows`: alias of the relation that has them, in lower case."""
+    """Adds the hidden slice columns, which the relation with the alias `rows` has, to a select list."""
     known = known_before_closing(window)
     kept = [
         item

@@ -50,7 +50,7 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
         ]
         if calls:
             try:
-                found = ask(_types_query_of_calls(select, calls))
+                found = ask(_call_types_query(select, calls))
             except QueryError:
                 if asked:
                     continue  # its relations are correlated, too
@@ -154,7 +154,7 @@ def _is_over_input_rows(call: exp.Expr, select: exp.Select) -> bool:
     return not names & aliases and argument.find(exp.AggFunc) is None
 
 
-def _types_query_of_calls(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
+def _call_types_query(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
     values: list[str] = []
     for call in calls:
         argument = sql(arguments(call)[0])

@@ -109,7 +109,7 @@ class Streams:
         return all(each is not None and each.lower() == column.lower() for each in times)
 
     def read(self, whole_rows: bool) -> tuple[Stream, ...]:
-        """Returns the streams with the columns to read. `whole_rows`: whether a plain star means all columns."""
+        """Returns the streams with the columns to read. With `whole_rows`, a plain star means all columns."""
         columns: tuple[str, ...] | None = None
         if self._stars != "all" and not (self._stars == "plain" and whole_rows):
             columns = tuple(sorted(self._identifiers))

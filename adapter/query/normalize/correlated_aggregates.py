@@ -59,9 +59,9 @@ class _Correlated:
     """The parts of a correlated scalar aggregate."""
 
     keys: Sequence[exp.Expr]
-    """Expressions over its rows that are equated with …"""
+    """Expressions over its rows that conditions equate with expressions over the outer row."""
     equal: Sequence[exp.Expr]
-    """… these expressions over the outer row."""
+    """The expression over the outer row for each of `keys`."""
     own: Sequence[exp.Expr]
     """Its other conditions, on its own rows."""
     aggregates: Sequence[exp.Expr]

@@ -217,8 +217,8 @@ class _Marker:
         if not base & self.base:
             relation = next(relation for relation, _ in base if relation in self.untold)
             raise QueryError(
-                f"'{sql(node)}' compares a column of {relation} with the clock, which is the watermark where that column is "
-                f"the event time, and nothing says which column is; give it {EVENT_TIME_IN_YAML}."
+                f"'{sql(node)}' compares a column of {relation} with the clock. A stream can do that for its event time, "
+                f"and nothing says which column of {relation} that is; give it {EVENT_TIME_IN_YAML}."
             )
         relation, time = sorted(base & self.base, key=lambda each: each[1])[0]
         told = self.known.get(relation, Known()).event_time

@@ -42,7 +42,7 @@ def inline_values(selects: Iterable[exp.Select]) -> None:
 
 
 def _value(node: exp.Expr) -> exp.Expr | None:
-    """Returns the expression that a subquery or EXISTS equals. None if it isn't one over the outer row."""
+    """Returns the expression that a subquery without FROM, or an EXISTS, can be replaced by; None if there is none."""
     select = node.this
     if not isinstance(select, exp.Select) or not _has_one_value_per_row(select) or _names_its_column(node):
         return None

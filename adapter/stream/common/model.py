@@ -266,7 +266,7 @@ class StreamModel:
 
     @property
     def keep(self) -> str:
-        """The command that keeps a state that was built from other rows."""
+        """The command that continues with a state that was built from other rows."""
         if self.is_beside:
             return f"`dbt-stream --vars '{{keep_state: true}}' deploy await {self.name}`"
         return f"`dbt run --select {self.name} --vars '{{keep_state: true}}'`"

@@ -16,7 +16,7 @@ def has_same_single(old: Signature, new: Signature) -> bool:
 
 
 def names_of(had: Signature, program: Program, same_rows: bool = False) -> dict[str, str]:
-    """Returns the names in a state of a program's state tables, groups and stages, where they differ.
+    """Maps the names of a program's state tables, groups and stages to those in a state, if they differ.
 
     Args:
         had: signature of the state.
@@ -56,7 +56,7 @@ def same_parts(was: Fingerprints, now: Fingerprints) -> bool:
 
 
 def renamed(old: Fingerprints, new: Fingerprints) -> dict[str, str]:
-    """Returns the names in a state of an edited query's state tables and groups, where they differ.
+    """Maps the names of an edited query's state tables and groups to those in a state, if they differ.
 
     >>> was = Fingerprints({"rows_a": "x", "rows_b": "y"})
     >>> renamed(was, Fingerprints({"rows_c": "x", "rows_b": "y"}))

@@ -100,7 +100,7 @@ def _why_refused(trees: Trees) -> list[str]:
 
 
 def _compare_final_ranking(found: Evolution, trees: Trees, is_same: bool) -> bool:
-    """Returns whether only N of a final Top-N has changed, and adds the effect on its rows. `is_same`: whether everything
+    """Returns whether only N of a final Top-N has changed, and adds the effect on its rows. With `is_same`, everything
     else is known to be the same."""
     was, now = trees.was, trees.now
     root = now.root

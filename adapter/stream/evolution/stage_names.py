@@ -18,12 +18,12 @@ from ...query.state_signature import AggregateState, StageState, to_json
 def renamed_stages(
     had: Sequence[StageState], has: Sequence[StageState], called: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns the names in a state of a query's stages, where they differ.
+    """Maps the names of a query's stages to those in a state, if they differ.
 
     Args:
         had: stages of the state's signature, in the order of evaluation.
         has: stages of the query's signature.
-        called: names in the state from an earlier match, by names of that query.
+        called: the result of an earlier match.
 
     >>> from ...query.state_signature import MetricState
     >>> def of(name, stream, *metrics):

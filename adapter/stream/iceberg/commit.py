@@ -452,7 +452,7 @@ def _commit(
     if model.storage.is_local:
         # Iceberg's worker threads poll every 10 ms, some five times per commit. On a local disk the few manifests are
         # processed faster in the calling thread.
-        update.scanManifestsWith(_own_thread(table.spark))
+        update.scanManifestsWith(_calling_thread(table.spark))
     try:
         update.commit()
         if transaction is not None:
@@ -475,7 +475,7 @@ def _is_based_on_missing_files(problem: Any) -> bool:
     return str(problem.java_exception.getClass().getName()) == _INVALID
 
 
-def _own_thread(spark: SparkSession) -> Any:
+def _calling_thread(spark: SparkSession) -> Any:
     """Returns a Java executor that runs tasks in the calling thread."""
     return static_method(spark, f"{_GUAVA}.util.concurrent.MoreExecutors", "newDirectExecutorService")()
 

@@ -33,7 +33,7 @@ class Before:
     """The table that had a node's name before the node was built."""
 
     model: StreamModel
-    """The node, in the form of a streaming model."""
+    """The node, described as if it were a streaming model."""
     uuid: str | None = None
     """UUID of the table; None if there was none."""
     snapshot: int | None = None

@@ -37,7 +37,7 @@ class StreamResult:
     """The windows that are open after the run; None if it has none, or they weren't looked up."""
 
     def followed_by(self, then: StreamResult) -> StreamResult:
-        """Returns the sum of this run and the next one of the model."""
+        """Returns the combined result of this run and the model's next one."""
         return replace(
             then,
             batches=self.batches + then.batches,

@@ -365,17 +365,17 @@ class NewMetrics(MicroBatch):
             if not row[name]:
                 continue
             said = (
-                "have no rows in it"
+                "have no rows in them"
                 if name == "__there"
-                else (f"have another {stage.new.metrics[exact[name][0]].sql} by it than the state says")
+                else (f"have another {stage.new.metrics[exact[name][0]].sql} by them than the state says")
             )
             one = self._spark.sql(f"select own.* from {both} where {text} limit 1").first()
             of = ", ".join(f"{key} {one[key]}" for key in by) if one is not None else ""
             raise _refused(
                 self._context.model.name,
-                f"what its sources have had until now isn't what its state was made of, for {row[name]:,} of "
-                f"{row['__all']:,} windows or groups {said}{f' (as {of})' if of else ''}: rows of the sources were changed "
-                "or deleted, the state was edited, or a key had been forgotten and came again",
+                f"its state can't be computed again from them: {row[name]:,} of {row['__all']:,} windows or groups "
+                f"{said}{f' (as {of})' if of else ''}: rows of the sources were changed "
+                "or deleted, the state was edited, or a key had expired and came again",
             )
 
     def _addition(self, stage: _Stage, part: str) -> str:

@@ -119,7 +119,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
             context = RunContext(model, program, state, sink, Lookups(model))
             # `_lacks_last_output` is needed only if the output is reshaped.
             open_step = bool(found.changed_output) and _lacks_last_output(model, sink, position)
-            change = plan_change(session, context, had, position, open_step, has or {})
+            change = plan_change(session, context, had, position, open_step, has=has or {})
     except StreamError as error:
         refused = _sentence(model, error)
     undo = _usable_savepoint(session, model, asked_for, found) if refused is not None or found.new else None

@@ -74,7 +74,7 @@ def progress_of(model: StreamModel, state: StateTable | None, sink: Sink) -> Sto
         signature=None if state is None else state.signature(),
         changes=sink.changes.position() if sink.changes else None,
         changes_ahead=sink.changes_ahead(),
-        target_incremental=sink.incremental,
+        target_incremental=sink.has_incremental_runs,
     )
 
 

@@ -543,7 +543,7 @@ def _evolve(session: SparkSession, context: RunContext, found: StoredProgress) -
     model, sink = context.model, context.sink
     has, change = column_types(session.table(model.target).schema), None
     if found.state is not None and found.signature is not None:
-        change = plan_change(session, context, found.signature, found.state, unfinished(found), has)
+        change = plan_change(session, context, found.signature, found.state, unfinished(found), has=has)
     add, drop = alterations(model, list(has))
     with backfilled_metrics(
         spark=session,

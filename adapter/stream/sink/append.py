@@ -73,7 +73,7 @@ class Sink(ABC):
         return self.written and EXPIRED not in self.table.past()
 
     @property
-    def incremental(self) -> bool:
+    def has_incremental_runs(self) -> bool:
         """Whether incremental runs have written to the current table since the stream ran."""
         return self._table is not None and incremental_runs.have_written(self._table)
 

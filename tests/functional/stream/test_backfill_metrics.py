@@ -272,8 +272,8 @@ def test_what_the_history_does_not_tell(spark: Any, storage_root: Path) -> None:
     refused(
         s,
         grouped(more),
-        r"for 1 of 2 windows or groups have another COUNT\(\*\) by it than the state says \(as k a\): rows of the sources "
-        "were changed or deleted, the state was edited, or a key had been forgotten and came again",
+        r"1 of 2 windows or groups have another COUNT\(\*\) by them than the state says \(as k a\): rows of the sources "
+        "were changed or deleted, the state was edited, or a key had expired and came again",
     )
 
 

@@ -61,16 +61,15 @@ def push_down_bounds(tree: exp.Query) -> exp.Query:
 
 
 def _bounds_in(test: exp.Expr, alias: str, several: bool) -> Iterator[_RankBound]:
-    """Yields a condition's bounds on a relation's columns. `several`: FROM has other relations, so columns must be
-    qualified."""
+    """Yields a condition's bounds on a relation's columns. If FROM has several relations, only qualified columns count."""
     for (table, name), places in bounds_of_condition(test).items():
         if places.last is not None and (table == alias or not (table or several)):
             yield _RankBound(name, places.last, ranks.selects_one_rank(test, places))
 
 
 def _push_down(relation: exp.Expr, asked: _RankBound, here: bool) -> None:
-    """Adds a filter around the ranking that a relation's column comes from. `here`: also if the relation is the
-    ranking itself."""
+    """Adds a filter around the ranking that a relation's column comes from; with `here`, also if the relation itself is
+    the ranking."""
     if not isinstance(relation, exp.Subquery) or relation.args.get("pivots") or _alias_columns(relation):
         return
     _push_into(relation.unnest(), asked, here)
