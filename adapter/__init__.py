@@ -16,6 +16,13 @@ def __getattr__(name: str) -> Any:
     """Creates `Plugin` when dbt first reads it, so that `dbt-stream --help` doesn't import dbt."""
     if name != "Plugin":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from dbt.adapters.spark_streaming.util.platforms import refusal
+
+    if why := refusal():
+        from dbt_common.exceptions import DbtRuntimeError
+
+        raise DbtRuntimeError(why)
+
     from dbt.adapters.base import AdapterPlugin
 
     from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials

@@ -18,6 +18,7 @@ from tests.planned import plan_of
 
 BLOCK = re.compile(r"^```sql\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+REPOSITORY = "https://github.com/dbt-spark-streaming/dbt-spark-streaming"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -72,10 +73,11 @@ def test_links_and_their_headings_are_there() -> None:
     for page in PAGES:
         text = FENCED.sub("", page.read_text())
         for target in re.findall(r"\]\(([^)\s]+)\)", text):
-            path, _, heading = target.partition("#")
-            file = (page.parent / path).resolve() if path else page
-            if "://" in target:
+            _, ours, within = target.rpartition(f"{REPOSITORY}/blob/main/")
+            path, _, heading = within.partition("#")
+            if "://" in target and not ours:
                 continue
+            file = ((ROOT if ours else page.parent) / path).resolve() if path else page
             if not file.exists() or (heading and heading not in headings(file)):
                 lost.append(f"{page.relative_to(ROOT)}: {target}")
     assert lost == []

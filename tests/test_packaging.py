@@ -13,6 +13,7 @@ import pytest
 import yaml
 from dbt.task.init import InitTask
 
+from dbt.adapters.spark_streaming.__version__ import version
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.util.lazy_import import LazyModule
 
@@ -30,6 +31,42 @@ def test_every_folder_of_the_adapter_is_installed() -> None:
         if "include" not in file.parts
     }
     assert {name for name in listed if name.startswith(package)} == found
+
+
+def test_the_address_of_the_project_is_the_same_everywhere() -> None:
+    """`[project.urls]` says it. In a fork, or after a move: replace ``OWNER/NAME`` in the files named here."""
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (address,) = re.findall(r'^Repository = "https://github.com/([\w.-]+/[\w.-]+)"$', project, re.MULTILINE)
+    owner, name = address.split("/")
+    own = re.compile(
+        rf"https://(?:github\.com|raw\.githubusercontent\.com)/([\w.-]+/{name})\b|https://([\w.-]+)\.github\.io/"
+    )
+    for file in (
+        "pyproject.toml",
+        "README.md",
+        "mkdocs.yml",
+        "docs/operate/upgrading.md",
+        "tests/test_docs.py",
+    ):
+        found = own.findall((ROOT / file).read_text(encoding="utf-8"))
+        assert found, file
+        assert {*found} <= {(address, ""), ("", owner)}, file
+
+
+def test_links_of_the_readme_work_on_the_index() -> None:
+    """There it isn't next to the files of the repository."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert len(targets) > 20
+    assert [each for each in targets if not each.startswith("https://")] == []
+
+
+def test_the_version_is_the_same_everywhere_and_in_the_changelog() -> None:
+    """The newest release of the changelog is the version, of the examples' project, too."""
+    for file in ("dbt_project.yml", "adapter/include/dbt_project.yml"):
+        assert yaml.safe_load((ROOT / file).read_text())["version"] == version, file
+    released = re.findall(r"^## \[(\d[\w.]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert released[0] == version
 
 
 def test_modules_that_are_named_as_text_are_there() -> None:

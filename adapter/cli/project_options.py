@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ..util.platforms import refusal
 from ..util.redaction import without_secrets
 from .interrupts import without_trace
 from .project import DbtProject, ProjectError
@@ -92,6 +93,8 @@ class ProjectCommand(click.Command):
         """See `click.Command.invoke`. Prints a `ProjectError` as a sentence and exits with code 2."""
         ctx.obj = ctx.obj or _DEFAULT
         try:
+            if why := refusal():
+                raise ProjectError(why)
             with without_trace():
                 return super().invoke(ctx)
         except ProjectError as problem:
