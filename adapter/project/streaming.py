@@ -39,6 +39,7 @@ from ..sources.messages import exception_text
 from ..sources.stream_source import as_written, stream_source
 from ..stream.common.errors import StreamError
 from ..stream.progress import unreadable_rows
+from ..stream.progress.result import COUNTS
 from ..util.macro_stack import AuthorsMacros
 from ..util.redaction import cause_of, without_secrets
 from ..util.text import agreeing, counted, listed
@@ -478,19 +479,14 @@ def response(result: StreamResult) -> StreamResponse:
     if result.watermark is not None and result.watermark - time.time_ns() // 1000 > intervals.DAY:
         # Rows of today will be late: somebody has to find the row that pushed the watermark ahead.
         message += f", watermark {ranges.text(result.watermark)} ahead of the clock"
+    counts: dict[str, Any] = {name: getattr(result, name) for name in ("batches", *COUNTS)}
     return StreamResponse(
         _message=f"STREAM ({message}{', dropped ' + ' and '.join(dropped) if dropped else ''})",
         code="STREAM",
         rows_affected=result.rows_out,
-        batches=result.batches,
-        rows_in=result.rows_in,
-        late_rows=result.late_rows,
-        null_time_rows=result.null_time_rows,
+        **counts,
         unreadable_rows=unreadable_rows.rows_of(result.unreadable),
         unreadable=unreadable_rows.as_json(result.unreadable),
-        rows_out=result.rows_out,
-        lookup_requests=result.lookup_requests,
-        lookup_keys=result.lookup_keys,
         watermark=watermark,
         windows=None if result.windows is None else result.windows.as_json(),
         stopped=result.stopped,

@@ -266,7 +266,7 @@ class Streamed:
         if self.fed is not None:
             if self.program.keeps_state:
                 self.fed.flush(self.session)
-            self.batches = self.fed.totals.batches
+            self.batches = self.fed.result.batches
         else:
             self.batches += flush(self.spark, self.model, self.program).batches
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...query.program import Rows
 from ..common import session
@@ -16,8 +16,8 @@ from ..progress import query_metrics
 from ..progress.metrics_sink import publish
 from ..progress.position import Position
 from ..progress.report import BatchMetrics, read_progress, report, write_progress
-from ..progress.state_metrics import PartMetrics
-from ..progress.unreadable_rows import Unreadable, added, rows_of
+from ..progress.result import COUNTS, StreamResult
+from ..progress.unreadable_rows import rows_of
 from ..progress.watermark import Watermark
 from ..sources.file_names import check_batch
 from ..sources.planned_files import check_present
@@ -30,20 +30,6 @@ from .state_meter import StateMeter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-@dataclass
-class RunTotals:
-    """Totals of the micro-batches of one run."""
-
-    batches: int = 0
-    rows_in: int = 0
-    rows_out: int = 0
-    late_rows: int = 0
-    null_time_rows: int = 0
-    unreadable: Unreadable = field(default_factory=dict)
-    lookup_requests: int = 0
-    lookup_keys: int = 0
 
 
 class Batches:
@@ -63,7 +49,7 @@ class Batches:
         query_id: Callable[[], str],
         cut_short: int | None = None,
     ) -> None:
-        self.totals = RunTotals()
+        self._total = StreamResult()
         self.position = position or Position(
             context.model.name, query_id="", batch=-1, signature=digest(context.program.signature)
         )
@@ -243,9 +229,10 @@ class Batches:
         return self._context.state.size() if self._context.program.keeps_state else None
 
     @property
-    def state(self) -> Sequence[PartMetrics]:
-        """The state tables, and what this run read and wrote in them."""
-        return () if self._meter is None else self._meter.total
+    def result(self) -> StreamResult:
+        """The counts of this run so far, and what it read and wrote in the state tables."""
+        state = () if self._meter is None else self._meter.total
+        return replace(self._total, watermark=self.position.after, state=state)
 
     @contextmanager
     def _step(
@@ -267,14 +254,8 @@ class Batches:
         self.position = step.position
         metrics = step.metrics
         metrics.jobs = scheduler.numTotalJobs() - jobs
-        self.totals.batches += 1
-        self.totals.rows_in += metrics.rows_in
-        self.totals.rows_out += metrics.rows_out
-        self.totals.late_rows += metrics.late_rows
-        self.totals.null_time_rows += metrics.null_time_rows
-        self.totals.unreadable = added(self.totals.unreadable, metrics.unreadable)
-        self.totals.lookup_requests += metrics.lookup_requests
-        self.totals.lookup_keys += metrics.lookup_keys
+        counts: dict[str, Any] = {name: getattr(metrics, name) for name in COUNTS}
+        self._total = self._total.followed_by(StreamResult(1, **counts, unreadable=metrics.unreadable))
         if meter is not None:
             meter.measure(plans, step.asked)
         write_progress(

@@ -16,6 +16,8 @@ from .position import Position
 from .unreadable_rows import as_json, from_json
 from .watermark import from_text, to_text
 
+_ROWS = ("rows_in", "late_rows", "null_time_rows", "rows_out")
+
 
 @dataclass
 class BatchMetrics:
@@ -82,17 +84,9 @@ def report(
         "time": to_text(int(now * 1e6)),
         "watermark": to_text(position.after),
         "idle_streams": list(position.idle),
-        "total": {
-            "rows_in": position.rows_in,
-            "late_rows": position.late_rows,
-            "null_time_rows": position.null_time_rows,
-            "rows_out": position.rows_out,
-        },
+        "total": {name: getattr(position, name) for name in _ROWS},
         "last": {
-            "rows_in": metrics.rows_in,
-            "late_rows": metrics.late_rows,
-            "null_time_rows": metrics.null_time_rows,
-            "rows_out": metrics.rows_out,
+            **{name: getattr(metrics, name) for name in _ROWS},
             "commits": metrics.commits,
             "jobs": metrics.jobs,
             "seconds": {phase: round(taken, 3) for phase, taken in metrics.seconds.items()},

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from . import unreadable_rows
 from .open_windows import OpenWindowSummary
 from .state_metrics import PartMetrics, added_up
 from .unreadable_rows import Unreadable
 
+COUNTS = ("rows_in", "rows_out", "late_rows", "null_time_rows", "lookup_requests", "lookup_keys")
+"""Names of the counts of a micro-batch that are added up."""
+
 
 @dataclass(frozen=True)
 class StreamResult:
     """Counts of a run of a stream."""
 
-    batches: int
-    rows_in: int
-    rows_out: int
-    late_rows: int
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    late_rows: int = 0
     """Rows dropped because all their windows were closed."""
-    null_time_rows: int
+    null_time_rows: int = 0
     """Rows dropped because their event time is NULL."""
-    watermark: int | None
+    watermark: int | None = None
     """The watermark in microseconds since 1970 (UTC), or None if there is none yet."""
     lookup_requests: int = 0
     """Requests to external tables."""
@@ -38,16 +42,13 @@ class StreamResult:
 
     def followed_by(self, then: StreamResult) -> StreamResult:
         """Returns the combined result of this run and the model's next one."""
+        counts: dict[str, Any] = {
+            name: getattr(self, name) + getattr(then, name) for name in ("batches", *COUNTS)
+        }
         return replace(
             then,
-            batches=self.batches + then.batches,
-            rows_in=self.rows_in + then.rows_in,
-            rows_out=self.rows_out + then.rows_out,
-            late_rows=self.late_rows + then.late_rows,
-            null_time_rows=self.null_time_rows + then.null_time_rows,
+            **counts,
             unreadable=unreadable_rows.added(self.unreadable, then.unreadable),
-            lookup_requests=self.lookup_requests + then.lookup_requests,
-            lookup_keys=self.lookup_keys + then.lookup_keys,
             stopped=self.stopped or then.stopped,
             state=added_up(self.state, then.state),
         )

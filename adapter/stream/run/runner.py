@@ -124,7 +124,7 @@ def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamRe
         if program.keeps_state and batches.position.batch >= 0:
             with around("flush", model.name):
                 batches.flush(session)
-        return replace(_result(batches), windows=_note_windows(session, batches))
+        return replace(batches.result, windows=_note_windows(session, batches))
 
 
 @dataclass(frozen=True)
@@ -332,7 +332,7 @@ class RunningStream:
                 raise problem
             if self.model.trigger is None and not self._stopped and not self._query.isActive:
                 self._emit_empty_result()
-        return replace(_result(self._batches), stopped=self._stopped)
+        return replace(self._batches.result, stopped=self._stopped)
 
     def note_windows(self) -> OpenWindowSummary | None:
         """Returns the windows that are open, after the query has ended, and notes them in the model's progress."""
@@ -418,7 +418,7 @@ class RunningStream:
             self._read.check(starts, read_offsets(storage, checkpoint, number))
             self._file_columns.check(number)
         except SchemaChanged as problem:
-            problem.result = _result(self._batches)
+            problem.result = self._batches.result
             raise
 
     def _check_beginning(self, spark: SparkSession, number: int, with_all: bool) -> None:
@@ -643,19 +643,3 @@ def _note_windows(session: SparkSession, batches: Batches) -> OpenWindowSummary 
         if windows is not None:
             note_windows(model, windows)
         return windows
-
-
-def _result(batches: Batches) -> StreamResult:
-    totals = batches.totals
-    return StreamResult(
-        batches=totals.batches,
-        rows_in=totals.rows_in,
-        rows_out=totals.rows_out,
-        late_rows=totals.late_rows,
-        null_time_rows=totals.null_time_rows,
-        watermark=batches.position.after,
-        lookup_requests=totals.lookup_requests,
-        lookup_keys=totals.lookup_keys,
-        state=batches.state,
-        unreadable=totals.unreadable,
-    )
