@@ -168,14 +168,7 @@ def run(
         from .run import run_models
 
         policy = RestartPolicy(max_restarts=max_restarts)
-        if not run_models(
-            project=project,
-            selection=selection,
-            every=every,
-            policy=policy,
-            fail_fast=fail_fast,
-            signals=signals,
-        ):
+        if not run_models(project, selection, every, policy, fail_fast=fail_fast, signals=signals):
             sys.exit(1)
 
 

@@ -63,14 +63,7 @@ def run_models(
     """
     if signals is None:
         with interrupts() as signals:
-            return run_models(
-                project=project,
-                selection=selection,
-                every=every,
-                policy=policy,
-                fail_fast=fail_fast,
-                signals=signals,
-            )
+            return run_models(project, selection, every, policy, fail_fast=fail_fast, signals=signals)
     with project_errors():
         interval = intervals.parse(every, "--every:")
     if interval <= 0:

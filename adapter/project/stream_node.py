@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from ..environment import Environment
@@ -61,13 +61,8 @@ def model(
         graph: dbt's graph, which shows whether another model reads this model's changes.
     """
     settings = config(node)
-    # The full name: a declared source with the same schema and name is in another catalog.
-    target = in_catalog(node["relation_name"], environment)
-    return StreamModel(
-        name=label(node),
-        target=target,
-        state=with_suffix(target, STATE),
-        storage=environment.storage,
+    return replace(
+        place(node, environment),
         sources=_sources(made, environment, project_root) if made else (),
         lookups=_lookups(made) if made else (),
         watermark_delay=settings.watermark,
@@ -82,7 +77,6 @@ def model(
         on_schema_change=_on_schema_change(node),
         upstream=_upstream(node, graph),
         seeds=frozenset(_upstream(node, graph, of="seed") or ()),
-        catalog=_catalog(target, environment),
         # `dbt run` reads the available input and ends, whatever the trigger; `dbt-stream run` keeps running.
         trigger=None,
     )
@@ -90,6 +84,7 @@ def model(
 
 def place(node: Mapping[str, Any], environment: Environment) -> StreamModel:
     """Returns names and locations of a streaming model, whatever its configs. It can be inspected, not run."""
+    # The full name: a declared source with the same schema and name is in another catalog.
     target = in_catalog(node["relation_name"], environment)
     return StreamModel(
         name=label(node),

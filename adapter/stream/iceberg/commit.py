@@ -104,9 +104,7 @@ def append(
         update = table.java.newAppend()
         for file in files:
             update.appendFile(file)
-        _commit(
-            model=model, table=table, update=update, files=files, properties=properties, by_anyone=by_anyone
-        )
+        _commit(model, table, update, files, properties, by_anyone=by_anyone)
 
 
 def overwrite(
@@ -333,15 +331,7 @@ def migrate(
         for file in files:
             add(file)
         reached(f"{point}:written", model.name)
-        _commit(
-            model=model,
-            table=table,
-            update=rows,
-            files=files,
-            properties=properties,
-            by_anyone=by_anyone,
-            transaction=transaction,
-        )
+        _commit(model, table, rows, files, properties, by_anyone=by_anyone, transaction=transaction)
 
 
 def _change_columns(spark: SparkSession, update: Any, change: Migration) -> None:

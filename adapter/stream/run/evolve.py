@@ -200,12 +200,11 @@ def plan_change(
     if model.columns is None:
         signature = replace(signature, columns=had.columns)
     found = evolution(had, signature, model.keep_state)
+    edit = _Edit(spark, context, found, had, position)
     if not found.is_migration:
         # Rows of the state may lack fields that structs in the table get.
         gets_fields = bool(widenings(model, has).fields)
-        return _change_of_rows(
-            spark, context, found, had=had, new=signature, position=position, gets_fields=gets_fields
-        )
+        return edit.of_rows(signature, gets_fields)
     if model.columns is None:
         raise StreamError(
             f"Model {model.name}: {changed_in(found.differences)}. `dbt run --select {model.name}` continues its "
@@ -223,9 +222,7 @@ def plan_change(
     check_sources(spark, in_first_order(model, context.program.inputs).model)
     backfills = bool(found.new) and model.on_new_metric == BACKFILL
     read = check_new_metrics(spark, context, found, had, position) if backfills else None
-    migration, layout = _planned(
-        spark=spark, context=context, found=found, position=position, had=had, signature=signature
-    )
+    migration, layout = edit.planned(signature)
     from_now = {} if backfills else found.new_keys
     on = migrated_signature(
         old=had,
@@ -243,41 +240,6 @@ def plan_change(
         schema=layout.schema,
         history=read,
     )
-
-
-def _change_of_rows(
-    spark: SparkSession,
-    context: RunContext,
-    found: Evolution,
-    had: Signature,
-    new: Signature,
-    position: Position,
-    gets_fields: bool,
-) -> StateChange | None:
-    """Plans the change of a state whose aggregates and operators stay: its signature, and the types and fields of stored
-    rows."""
-    model, signature = context.model, migrated_signature(had, new, {})
-    later = _added_columns(spark, context, position, had, signature)
-    if signature == had and not later and not gets_fields:
-        return None
-    # The columns of stored rows are known only from the types in the table.
-    migration, layout = _planned(
-        spark=spark,
-        context=context,
-        found=found,
-        position=position,
-        had=had,
-        signature=signature,
-        later=later,
-    )
-    if migration.narrow and (model.columns is None or model.on_state_change == FAIL):
-        how = "leave its config on_state_change out" if model.columns else f"`dbt run --select {model.name}`"
-        raise StreamError(
-            f"Model {model.name}: {changed_in([*changed_fields(migration)])}. To continue its state with it: {how}."
-        )
-    if migration.widen or migration.narrow or migration.promote:
-        return StateChange(found, migration, signature, layout.mapping, layout.schema)
-    return StateChange(found, None, signature) if signature != had else None
 
 
 @contextmanager
@@ -357,58 +319,81 @@ def migrate_state(
     return position
 
 
-def _added_columns(
-    spark: SparkSession,
-    context: RunContext,
-    position: Position,
-    had: Signature,
-    signature: Signature,
-) -> dict[str, str]:
-    """Returns the columns that were added to sources since, if stored rows may get them by a `*`: the query's text is
-    unchanged."""
-    if had.text is None or had.text != signature.text:
-        return {}
-    upsert = context.program.upsert
-    if upsert is not None and upsert.key is None and context.model.on_schema_change == IGNORE:
-        # The row key is all columns, and the table would lack the new one.
-        return {}
-    if not any(kind.lower().startswith("struct<") for kind in context.state.types(spark).values()):
-        return {}
-    return later_columns(spark, context.model, context.program.inputs, position.batch)
+@dataclass(frozen=True)
+class _Edit:
+    """The effect of an edited query on a state."""
 
+    spark: SparkSession
+    context: RunContext
+    found: Evolution
+    had: Signature
+    """Signature of the state."""
+    position: Position
+    """The last epoch in the state."""
 
-def _planned(
-    spark: SparkSession,
-    context: RunContext,
-    found: Evolution,
-    position: Position,
-    had: Signature,
-    signature: Signature,
-    later: Mapping[str, str] | None = None,
-) -> tuple[Migration, Layout]:
-    """Returns the migration of the state, and its layout afterwards."""
-    model, state = context.model, context.state
-    rows = spark.createDataFrame([], read_streams(spark, model, context.program.inputs).schema)
-    step = MicroBatch(context, spark, position, session_defaults(spark))
-    has = state.types(spark)
-    try:
-        layout = step.layout(rows, KnownColumns(has, state.mapping, partial(new_columns, found)))
-    except TwoTypesError as problem:
-        raise StreamError(f"Model {model.name}: {problem} To rebuild it: {model.rebuild}.") from problem
-    if state.mapping or layout.mapping:
-        # Compare again with physical column names, because several columns have one logical name.
-        was, now = as_in_table(had, state.mapping), as_in_table(signature, layout.mapping)
-        found = evolution(was, now, model.keep_state)
-        if found.refused:
-            raise StreamError(
-                f"Model {model.name}: {changed_in(found.refused)}. To rebuild it: {model.rebuild}."
+    def of_rows(self, new: Signature, gets_fields: bool) -> StateChange | None:
+        """Plans the change of a state whose aggregates and operators stay: its signature, and the types and fields of
+        stored rows."""
+        model, signature = self.context.model, migrated_signature(self.had, new, {})
+        later = self._added_columns(signature)
+        if signature == self.had and not later and not gets_fields:
+            return None
+        # The columns of stored rows are known only from the types in the table.
+        migration, layout = self.planned(signature, later)
+        if migration.narrow and (model.columns is None or model.on_state_change == FAIL):
+            how = (
+                "leave its config on_state_change out"
+                if model.columns
+                else f"`dbt run --select {model.name}`"
             )
-    wants = stored_types(spark, column_types(layout.schema))
-    own = _kept(found, layout.physical_names) if found.drops_other_parts else set()
-    change, problems = migration(found, has, wants, own, later)
-    if problems:
-        raise StreamError(f"Model {model.name}: {changed_in(problems)}. To rebuild it: {model.rebuild}.")
-    return change, layout
+            raise StreamError(
+                f"Model {model.name}: {changed_in([*changed_fields(migration)])}. To continue its state with it: {how}."
+            )
+        if migration.widen or migration.narrow or migration.promote:
+            return StateChange(self.found, migration, signature, layout.mapping, layout.schema)
+        return StateChange(self.found, None, signature) if signature != self.had else None
+
+    def _added_columns(self, signature: Signature) -> dict[str, str]:
+        """Returns the columns that were added to sources since, if stored rows may get them by a `*`: the query's text is
+        unchanged."""
+        model, program = self.context.model, self.context.program
+        if self.had.text is None or self.had.text != signature.text:
+            return {}
+        if program.upsert is not None and program.upsert.key is None and model.on_schema_change == IGNORE:
+            # The row key is all columns, and the table would lack the new one.
+            return {}
+        if not any(
+            kind.lower().startswith("struct<") for kind in self.context.state.types(self.spark).values()
+        ):
+            return {}
+        return later_columns(self.spark, model, program.inputs, self.position.batch)
+
+    def planned(
+        self, signature: Signature, later: Mapping[str, str] | None = None
+    ) -> tuple[Migration, Layout]:
+        """Returns the migration of the state, and its layout afterwards."""
+        spark, model, state, found = self.spark, self.context.model, self.context.state, self.found
+        rows = spark.createDataFrame([], read_streams(spark, model, self.context.program.inputs).schema)
+        step = MicroBatch(self.context, spark, self.position, session_defaults(spark))
+        has = state.types(spark)
+        try:
+            layout = step.layout(rows, KnownColumns(has, state.mapping, partial(new_columns, found)))
+        except TwoTypesError as problem:
+            raise StreamError(f"Model {model.name}: {problem} To rebuild it: {model.rebuild}.") from problem
+        if state.mapping or layout.mapping:
+            # Compare again with physical column names, because several columns have one logical name.
+            was, now = as_in_table(self.had, state.mapping), as_in_table(signature, layout.mapping)
+            found = evolution(was, now, model.keep_state)
+            if found.refused:
+                raise StreamError(
+                    f"Model {model.name}: {changed_in(found.refused)}. To rebuild it: {model.rebuild}."
+                )
+        wants = stored_types(spark, column_types(layout.schema))
+        own = _kept(found, layout.physical_names) if found.drops_other_parts else set()
+        change, problems = migration(found, has, wants, own, later)
+        if problems:
+            raise StreamError(f"Model {model.name}: {changed_in(problems)}. To rebuild it: {model.rebuild}.")
+        return change, layout
 
 
 def new_columns(found: Evolution, part: str) -> Collection[str] | None:

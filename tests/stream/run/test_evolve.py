@@ -23,10 +23,10 @@ MODEL = StreamModel("curves", "db.curves", "db.curves__state", Storage("/root", 
 def prepared(
     monkeypatch: pytest.MonkeyPatch, had: Signature, signature: Signature, table_gets_fields: bool = False
 ) -> Any:
-    def planned(**_: object) -> None:
+    def planned(*_: object) -> None:
         raise StreamError("stage_1_row of its state is a STRUCT<price: INT> and would be a STRUCT<fee: INT>")
 
-    monkeypatch.setattr(evolve, "_planned", planned)
+    monkeypatch.setattr(evolve._Edit, "planned", planned)
     fields = SimpleNamespace(fields=table_gets_fields)
     monkeypatch.setattr(evolve, "widenings", lambda *_: fields)
     program, state = SimpleNamespace(signature=signature, upsert=None), SimpleNamespace(types=lambda _: {})
