@@ -26,7 +26,7 @@ from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.iceberg import owner
 
 PREFIX = "spark.sql.catalog.lakehouse"
-NODE: Any = {"name": "views", "relation_name": "shop.views", "config": {}}
+NODE: Any = {"unique_id": "model.shop.views", "name": "views", "relation_name": "shop.views", "config": {}}
 
 
 def settings(root: Path, **options: str) -> dict[str, str]:
@@ -147,7 +147,13 @@ class Project:
     def __init__(self, model: StreamModel, root: Path) -> None:
         self.model, self._conf = model, settings(root, **OTHERS[0])
 
-    def streaming_models(self, selection: Selection) -> list[Any]:
+    def parsed(self) -> Any:
+        return None
+
+    def names(self, manifest: Any) -> dict[str, str]:
+        return {NODE["unique_id"]: "views"}
+
+    def streaming_models(self, selection: Selection, manifest: Any) -> list[Any]:
         return [NODE]
 
     def streaming_model(self, name: str) -> Any:
@@ -162,7 +168,6 @@ def test_status_and_stop(model: StreamModel, tmp_path: Path, monkeypatch: pytest
     project: Any = Project(model, tmp_path)
     for name in ("place", "model"):
         monkeypatch.setattr(stream_node, name, lambda *arguments: project.model)
-    monkeypatch.setattr(status, "label", lambda node: "views")
     monkeypatch.setattr(status, "lag_seconds", lambda progress: None)
     (entry,) = status.collect(project, Selection())
     assert (entry["state"], entry["progress"]["model"]) == (RUNNING, "views")
