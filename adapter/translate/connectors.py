@@ -195,7 +195,7 @@ def _lookup(table: CreateTable, left: dict[str, str], made: Described) -> dict[s
             made.connection[ours] = left.pop(flink)
     for flink in ("lookup.partial-cache.expire-after-write", "lookup.cache.ttl"):
         if flink in left:
-            found["cache_ttl"] = _duration(left.pop(flink), made)
+            found["cache_ttl"] = _duration(left.pop(flink))
     if retries := left.pop("lookup.max-retries", None):
         found["retries"] = int(retries)
     for flink in ("lookup.cache", "lookup.cache.max-rows", "lookup.partial-cache.max-rows"):
@@ -205,7 +205,7 @@ def _lookup(table: CreateTable, left: dict[str, str], made: Described) -> dict[s
     return found
 
 
-def _duration(text: str, made: Described) -> str:
+def _duration(text: str) -> str:
     try:
         return duration(text)
     except Untranslatable:

@@ -200,7 +200,6 @@ class _Statements(Parser):
             return self._query()
         if not self.words("CREATE"):
             return self._other()
-        is_materialized = False
         while self._curr and self._curr.text.upper() in (
             "TEMPORARY",
             "SYSTEM",
@@ -209,7 +208,6 @@ class _Statements(Parser):
             "ALTER",
             "MATERIALIZED",
         ):
-            is_materialized |= self._curr.text.upper() == "MATERIALIZED"
             self._advance()
         for word, parse in (("TABLE", self._table), ("VIEW", self._view), ("FUNCTION", self._function)):
             if self.words(word):

@@ -20,7 +20,6 @@ from ..common.errors import StreamError, sentences
 from ..common.failpoints import around
 from ..common.model import StreamModel
 from ..common.session import working_session
-from ..evolution.compare import evolution
 from ..iceberg import owner
 from ..iceberg.branches import table_snapshot
 from ..iceberg.commit import append
@@ -29,12 +28,11 @@ from ..iceberg.table import IcebergTable, load
 from ..progress.position import Position, read_position
 from ..progress.report import BatchMetrics, report, with_row_counts, write_progress
 from ..progress.watermark import to_text
-from ..run.evolve import with_signature
+from ..run.evolve import effect_on
 from ..run.lock import locked
-from ..run.recovery import StoredProgress, query_problem, settings_problem, unfinished
+from ..run.recovery import StoredProgress, unfinished
 from ..run.saving import present, tables_of
-from ..sink.append import AppendSink
-from ..sink.upsert import UpsertSink
+from ..sink.upsert import sink_of
 from ..state.table import StateTable, read_signature
 from ..storage.checkpoint import METADATA, Checkpoint, copy_checkpoint, next_snapshots, read_checkpoint
 from ..storage.savepoints import STATE, TABLE, TableSnapshot, check_not_interrupted, checkpoint_of, find
@@ -248,9 +246,8 @@ def _check_query(
     if STATE not in original.tables:
         return None
     known = read_signature(model, original.tables[STATE][1].properties, f"the state of {original.what}")
-    signature = with_signature(spark, model, program, known).signature
-    becomes = evolution(known, signature, model.keep_state)
-    if problem := query_problem(model, becomes, known, signature) or settings_problem(known, signature):
+    becomes, problem = effect_on(spark, model, program, known)
+    if problem is not None:
         raise StreamError(
             f"Model {model.name}: the state of {original.what} isn't one of its query: {problem} Nothing was changed."
         )
@@ -267,7 +264,7 @@ def _copy(
 ) -> Cloned:
     query_id = str(uuid.uuid4())
     state, out = original.position(STATE), original.position(TABLE)
-    sink = UpsertSink(spark, model, program.upsert) if program.upsert else AppendSink(spark, model)
+    sink = sink_of(spark, model, program.upsert)
     made = StateTable(spark, model)
     # A killed clone may have left an empty state.
     made.drop(spark)

@@ -362,13 +362,8 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     with around("deploy.end", model.name):
         deployments.write(storage, done)
     storage.delete(_copies(found, storage))
-    readers = {
-        name
-        for kind in (TABLE, CHANGELOG)
-        if (table := tables_of(spark, model)[kind]) is not None
-        for name in readers_beyond(storage, table)
-    }
-    return SwapResult(done, tuple(sorted(readers)))
+    tables = tables_of(spark, model)
+    return SwapResult(done, readers_beyond(storage, tables[TABLE], tables[CHANGELOG]))
 
 
 def _uuid(table: IcebergTable | None) -> str | None:

@@ -18,14 +18,12 @@ from ..common.errors import StreamError, cause, sentences
 from ..common.failpoints import around, reached
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm, working_session
-from ..evolution.compare import evolution
 from ..iceberg.branches import branches_with_prefix, has_schema, missing_files, restore_table, table_snapshot
 from ..iceberg.table import IcebergTable, load
 from ..progress.position import Position, read_position
 from ..progress.report import BatchMetrics, report, write_progress
-from ..run.evolve import with_signature
+from ..run.evolve import effect_on
 from ..run.lock import locked
-from ..run.recovery import query_problem, settings_problem
 from ..run.saving import remove, save_before, tables_of
 from ..sources.upstream import readers_beyond
 from ..state.table import StateTable, read_signature
@@ -138,13 +136,8 @@ def _restore(
         _report(spark, model, tables)
     with around("restore.end", model.name):
         storage.delete(model.restoring)
-    readers = {
-        name
-        for kind in (TABLE, CHANGELOG)
-        if (table := tables[kind]) is not None
-        for name in readers_beyond(storage, table)
-    }
-    return Restored(saved, kept_as, not_kept, next_run, tuple(sorted(readers)))
+    readers = readers_beyond(storage, tables[TABLE], tables[CHANGELOG])
+    return Restored(saved, kept_as, not_kept, next_run, readers)
 
 
 def _pictures(
@@ -220,9 +213,8 @@ def _check_query(spark: SparkSession, model: StreamModel, program: Program, save
     if was is None:
         return None
     known = read_signature(model, was.properties, f"the state of its savepoint '{saved.name}'")
-    signature = with_signature(spark, model, program, known).signature
-    found = evolution(known, signature, model.keep_state)
-    if problem := query_problem(model, found, known, signature) or settings_problem(known, signature):
+    found, problem = effect_on(spark, model, program, known)
+    if problem is not None:
         raise _other_query(model, saved, problem)
     return found.sentence if found.is_migration else None
 

@@ -40,7 +40,7 @@ from ..storage.deployments import interrupted_swap as swap_cut_short
 from ..storage.savepoints import STATE, interrupted_restore, listed
 from ..storage.source_order import in_first_order
 from .backfill_metrics import NewMetrics, check_new_metrics
-from .recovery import StoredProgress, query_problem, settings_problem, unfinished
+from .recovery import StoredProgress, query_problem, unfinished
 from .state_change import StateChange, changed_fields
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     if position is None or had is None:
         return Verdict(program.keeps_state, refused=refused, add=add, drop=drop)
     found = evolution(had, program.signature, model.keep_state)
-    problem = query_problem(model, found, had, program.signature) or settings_problem(had, program.signature)
+    problem = query_problem(model, found, had, program.signature)
     if refused is None and problem is not None:
         refused = f"{problem} {model.build_anew}"
     change = None
@@ -137,6 +137,15 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     )
 
 
+def effect_on(
+    spark: SparkSession, model: StreamModel, program: Program, had: Signature
+) -> tuple[Evolution, str | None]:
+    """Returns the effect of a query on a state with this signature, and why they don't go together; None if they do."""
+    signature = with_signature(spark, model, program, had).signature
+    found = evolution(had, signature, model.keep_state)
+    return found, query_problem(model, found, had, signature)
+
+
 def _lacks_last_output(model: StreamModel, sink: AppendSink, position: Position) -> bool:
     """Returns whether the table lacks the output of the state's last epoch."""
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
@@ -155,9 +164,8 @@ def _usable_savepoint(
     if saved is None or state is None:
         return None
     known = read_signature(model, state.properties, f"the state of its savepoint '{saved.name}'")
-    wants = with_signature(spark, model, program, known).signature
-    before = evolution(known, wants, model.keep_state)
-    if query_problem(model, before, known, wants) or settings_problem(known, wants):
+    before, problem = effect_on(spark, model, program, known)
+    if problem is not None:
         return None
     return saved.name if found.refused or len(before.new) < len(found.new) else None
 

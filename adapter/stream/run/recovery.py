@@ -203,7 +203,7 @@ def _query_problem(model: StreamModel, signature: Signature, found: StoredProgre
     if state is None or known is None or checkpoint is None or state.query_id != checkpoint.query_id:
         return None  # reported by `_state_problem`
     becomes = evolution(known, signature, model.keep_state)
-    return query_problem(model, becomes, known, signature) or settings_problem(known, signature)
+    return query_problem(model, becomes, known, signature)
 
 
 def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
@@ -249,7 +249,8 @@ def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
 
 
 def query_problem(model: StreamModel, found: Evolution, known: Signature, signature: Signature) -> str | None:
-    """Returns the reason why a state can't be used with an edited query, or its config forbids it; None otherwise."""
+    """Returns the reason why a state can't be used with an edited query, the model's config, or the session's settings;
+    None otherwise."""
     gives = None if model.columns is None else {name.lower() for name in model.columns}
     if gives is not None and (gone := [name for name in _key_columns(known.row_key) if name not in gives]):
         return f"its query no longer returns {', '.join(gone)}, part of the key of its table {model.target}."
@@ -269,7 +270,7 @@ def query_problem(model: StreamModel, found: Evolution, known: Signature, signat
             f"{changed_in(found.differences)}, and its config on_state_change is 'fail'. To continue the state with the "
             "changed query, leave on_state_change out."
         )
-    return None
+    return _settings_problem(known, signature)
 
 
 def _other_version_problem(known: Signature, signature: Signature, found: Evolution) -> str:
@@ -282,7 +283,7 @@ def _other_version_problem(known: Signature, signature: Signature, found: Evolut
     )
 
 
-def settings_problem(known: Signature, signature: Signature) -> str | None:
+def _settings_problem(known: Signature, signature: Signature) -> str | None:
     """Returns the reason why a state can't be used under the session's settings, or None."""
     if other := list(session_settings.differences(known.session, signature.session)):
         return (

@@ -33,8 +33,8 @@ from ..progress.open_windows import OpenWindowSummary
 from ..progress.position import Position
 from ..progress.report import note_windows, with_row_counts
 from ..progress.result import StreamResult
-from ..sink.append import AppendSink, Sink
-from ..sink.upsert import UpsertSink
+from ..sink.append import Sink
+from ..sink.upsert import sink_of
 from ..sources.bootstrap import begin_with_table
 from ..sources.changed_files import ReadFiles
 from ..sources.cleaned_files import forget_cleaned, note_cleaned
@@ -520,8 +520,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     check_names(session, model, program.keeps_state)
     state = StateTable(session, model)
     program = with_signature(session, model, program, state.signature() if program.keeps_state else None)
-    upsert = program.upsert
-    sink = UpsertSink(session, model, upsert) if upsert else AppendSink(session, model)
+    sink = sink_of(session, model, program.upsert)
     found = replace(
         progress_of(model, state if program.keeps_state else None, sink),
         reads=noted_sources(model.storage, model.checkpoint),
@@ -616,8 +615,7 @@ def _finished(session: SparkSession, context: RunContext, found: StoredProgress)
 
 def _sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
     """Returns the sink of a model's table, ready for an epoch."""
-    upsert = program.upsert
-    sink = UpsertSink(session, model, upsert) if upsert else AppendSink(session, model)
+    sink = sink_of(session, model, program.upsert)
     sink.begin(session)
     return sink
 

@@ -8,7 +8,6 @@ the next process that creates a savepoint of the model, and by `dbt-stream clean
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -181,8 +180,11 @@ def forget_all(spark: SparkSession, model: StreamModel) -> None:
 
 
 def tables_of(spark: SparkSession, model: StreamModel) -> dict[str, IcebergTable | None]:
-    """Returns the tables of a model by `STATE`, `CHANGELOG` and `TABLE`; None for a table that doesn't exist."""
-    return dict(_each_table(spark, model))
+    """Returns the tables of a model by `STATE`, `CHANGELOG` and `TABLE`; None for a table that doesn't exist, or that has
+    the name of the state or the changelog and isn't the model's."""
+    return {kind: owned(spark, model, kind) for kind in (STATE, CHANGELOG)} | {
+        TABLE: load(spark, model.target)
+    }
 
 
 def present(spark: SparkSession, model: StreamModel) -> Present:
@@ -281,10 +283,3 @@ def _has_moved(model: StreamModel, found: Present, savepoint: Savepoint) -> bool
                 return True
     copied = read_checkpoint(model.storage, checkpoint_of(model, savepoint.name))
     return not found.checkpoint == copied == read_checkpoint(model.storage, model.checkpoint)
-
-
-def _each_table(spark: SparkSession, model: StreamModel) -> Iterator[tuple[str, IcebergTable | None]]:
-    """Yields the tables of a model. A table with the name of its state or changelog counts only if the model owns it."""
-    yield STATE, owned(spark, model, STATE)
-    yield CHANGELOG, owned(spark, model, CHANGELOG)
-    yield TABLE, load(spark, model.target)

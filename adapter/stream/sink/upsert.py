@@ -22,7 +22,7 @@ from ..iceberg.position_deletes import FILE, PATH, PLACE, POSITION, are_possible
 from ..iceberg.table import COMMIT, DELETED, FOLLOWED
 from ..progress.position import Position
 from ..sources.rows import BatchCache, Observed, scan_cached
-from .append import DECIDED, Sink
+from .append import DECIDED, AppendSink, Sink
 from .change_types import ADDS, AFTER, BEFORE, DELETE, INSERT
 from .changelog import REPLACED_PROPERTY, each_change
 
@@ -525,6 +525,11 @@ class UpsertSink(Sink):
         commit.check_own(self.model, self.table, name)
         if self._changes is not None and self._followed is None:
             self._changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
+
+
+def sink_of(spark: SparkSession, model: StreamModel, upsert: Upsert | None) -> Sink:
+    """Returns the sink of a model's table, for a query whose rows change (`upsert`) or never do."""
+    return AppendSink(spark, model) if upsert is None else UpsertSink(spark, model, upsert)
 
 
 def _counts(twice: str) -> list[Column]:

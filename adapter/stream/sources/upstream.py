@@ -193,8 +193,14 @@ def has_changed_rows(spark: SparkSession, source: StreamSource) -> bool:
     return table is not None and bool(_changes(source, [kind for kind in table.past() if kind != EXPIRED]))
 
 
-def readers_beyond(storage: Storage, table: IcebergTable) -> Iterator[str]:
-    """Streams of a storage root that have read a snapshot that isn't an ancestor of the table's current one."""
+def readers_beyond(storage: Storage, *tables: IcebergTable | None) -> tuple[str, ...]:
+    """Streams of a storage root that have read a snapshot of a table that isn't an ancestor of its current one, sorted
+    by name."""
+    found = {name for table in tables if table is not None for name in _readers_beyond(storage, table)}
+    return tuple(sorted(found))
+
+
+def _readers_beyond(storage: Storage, table: IcebergTable) -> Iterator[str]:
     for name in storage.list(storage.checkpoints):
         path = f"{storage.checkpoints}/{name}"
         try:
