@@ -6,6 +6,7 @@ another meaning than its text (`misread_values`) becomes NULL, as others that ca
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -170,7 +171,14 @@ class ExactValues:
         texts = f"regexp_extract_all({text}, {literal(named)}, 1)"
         again = f"""from_json(concat('{{"x":', __c, '}}'), 'x string', {self.options}).x"""
         found = f"try_element_at(filter({texts}, __c -> {again} = {value}), 1)"
-        return f"case when {_is_whole(value)} then coalesce({found}, {value}) else {value} end"
+        # Spark's text of the value is the record's if it is there behind the only field of that name.
+        field = json.dumps(name)
+        is_there = f"contains({text}, concat({literal(field + ':')}, {value}))"
+        is_only = f"octet_length(replace({text}, {literal(field)}, '')) = octet_length({text}) - {len(field)}"
+        return (
+            f"case when not ({_is_whole(value)}) or ({is_there} and {is_only}) then {value} "
+            f"else coalesce({found}, {value}) end"
+        )
 
     def are_whole(self, record: str) -> str:
         """Returns SQL for whether a STRING of a record may be an object or an array, whose text `whole` finds."""

@@ -31,6 +31,18 @@ def is_array(text: str) -> str:
     return rf"{text} rlike '^\\s*+\\['"
 
 
+def is_one_object(text: str) -> str:
+    """Returns SQL for whether a text is known to be exactly one JSON object, without parsing it."""
+    return f"is_valid_utf8({text}) and ({_is_flat(text)} or {text} rlike {literal(_ONE)})"
+
+
+def _is_flat(text: str) -> str:
+    """Returns SQL for whether a text begins with a brace and the only closing one is at its end, as in most records."""
+    # Bytes are counted without decoding the text.
+    inner = f"substring(cast({text} as binary), 1, octet_length({text}) - 1)"
+    return f"(startswith({text}, '{{') and endswith({text}, '}}') and not contains({inner}, X'7D'))"
+
+
 def is_more(text: str, options: str) -> str:
     """Returns SQL for whether a text isn't exactly one JSON value.
 
@@ -41,11 +53,8 @@ def is_more(text: str, options: str) -> str:
     # The closing bracket of one is an error in the other.
     in_array = f"size(from_json(concat('[', {text}, '\\n]'), 'array<string>', {options})) = 1"
     in_object = f"""size(from_json(concat('{{"x":', {text}, '\\n}}'), 'map<string,string>', {options})) = 1"""
-    # Most records have only one closing brace, at the end.
-    inner = f"substring({text}, 1, length({text}) - 1)"
-    is_flat = f"startswith({text}, '{{') and endswith({text}, '}}') and not contains({inner}, '}}')"
     return (
-        f"case when not is_valid_utf8({text}) then true when {is_flat} then false "
+        f"case when not is_valid_utf8({text}) then true when {_is_flat(text)} then false "
         f"when {text} rlike {literal(_ONE)} then false when {text} rlike {literal(_ARRAY)} then false "
         f"else not coalesce({in_array} and {in_object}, false) end"
     )

@@ -307,12 +307,13 @@ class Records:
             return f"array(from_xml({raw}, {literal(_ddl(dict.fromkeys(types, 'string')))}, {self._map()}))"
         if self.are_texts:
             texts = f"from_json({raw}, {literal(_ddl(dict.fromkeys(types, 'string')))}, {self._map()})"
-            parsed = "null"
-            if any(
-                _NESTED.match(k) and self._exact.is_misread(n, "", "") != "false" for n, k in types.items()
-            ):
-                parsed = self._parsed(raw)
-            exact = self._exact.texts(raw) if any(self._exact.text(n, "") for n in types) else "null"
+            nested = any(
+                _NESTED.match(kind) and self._exact.is_misread(name, "", "") != "false"
+                for name, kind in types.items()
+            )
+            parsed = self._parsed(raw) if nested else "null"
+            compared = nested or any(self._exact.text(name, "") for name in types)
+            exact = self._exact.texts(raw) if compared else "null"
             return f"array(named_struct('texts', {texts}, 'parsed', {parsed}, 'exact', {exact}))"
         texts, row = self._array(dict.fromkeys(types, "string")), ", ".join(map(quoted, types))
         pairs = f"zip_with({texts}, {self._array(types)}, (__t, __r) -> named_struct('t', __t, 'r', to_json(__r)))"
@@ -410,42 +411,57 @@ class Records:
         """
         assert self._text is not None
         unread = f"array({self._row(f'cast(null as {self._struct})', '__value', '__value')})"
-        row = f"array({self._row('__parsed.record', '__parsed.text', '__parsed.text', '__parsed.own')})"
-        message = self._parsed("__value")
+        row = f"array({self._row('__c.record', '__c.text', '__c.text', '__c.own')})"
+        checked = f"transform(array({self._checked('__message', '__value')}), __c -> {row})[0]"
+        message, more = self._parsed("__value"), json_texts.is_more("__value", self._map())
         if self.are_messages:
             # The JSON parser returns NULL for an empty text.
-            rows = f"if(__message is not null and not __more or __value is null, {row}, {unread})"
+            rows = f"if(__message is not null and not {more} or __value is null, {checked}, {unread})"
             passed = ["__place"]
         else:
             blank = rf"if(__value rlike '\\S', {unread}, slice({unread}, 1, 0))"
             rows = (
-                f"case when {json_texts.is_array('__value')} then if(__more, {unread}, {self._elements(unread)}) "
-                f"when __message is null then {blank} when __more then {unread} else {row} end"
+                f"case when {json_texts.is_array('__value')} then if({more}, {unread}, {self._elements(unread)}) "
+                f"when __message is null then {blank} when {more} then {unread} else {checked} end"
             )
-            message = f"if({json_texts.is_array('__value')}, null, {message})"
+            message = f"if(startswith(__value, '['), null, {message})"
             passed = [*map(quoted, self.folders)]
         return [
             [f"{self._text} as __value", *([f"{_OF_A_MESSAGE} as __place"] if self.are_messages else passed)],
+            [f"{message} as __message", "__value", *passed],
+            ["*", f"{self._is_plain('__message', '__value')} as __plain"],
+            # Most records are plain: computed as one expression with the others, each would cost twice as much.
             [
-                f"{message} as __message",
-                f"{json_texts.is_more('__value', self._map())} as __more",
+                f"explode(if(__plain, array(null), {rows})) as __row",
+                "__message",
                 "__value",
+                "__plain",
                 *passed,
             ],
-            ["*", f"{self._checked('__message', '__value')} as __parsed"],
-            # Spark doesn't compute the result of `explode` again for each column or condition that uses it.
-            [f"explode({rows}) as __row", *passed],
             [
                 *(
-                    f"{self._exact.whole(name, f'__row.record.{quoted(name)}', '__row.own')} as {quoted(name)}"
+                    self._exact.whole(
+                        name,
+                        f"if(__plain, __message.{quoted(name)}, __row.record.{quoted(name)})",
+                        "if(__plain, __value, __row.own)",
+                    )
+                    + f" as {quoted(name)}"
                     for name in self._types
                 ),
-                f"__row.raw as {quoted(self.raw)}",
-                f"__row.text as {_RECORD}",
-                f"__row.record is null as {_IS_WHOLE}",
+                f"if(__plain, null, __row.raw) as {quoted(self.raw)}",
+                f"if(__plain, null, __row.text) as {_RECORD}",
+                f"not __plain and __row.record is null as {_IS_WHOLE}",
                 *passed,
             ],
         ]
+
+    def _is_plain(self, record: str, text: str) -> str:
+        """SQL for whether a record is parsed as it is written."""
+        exact, raw = self._exact, f"{record}.{quoted(self.raw)}"
+        return (
+            f"coalesce({record} is not null and {raw} is null and {json_texts.is_one_object(text)}, false) "
+            f"and not {exact.may_differ(record, text)}"
+        )
 
     def _parsed(self, text: str) -> str:
         return f"from_json({text}, {literal(self.schema)}, {self._map(self.raw)})"
