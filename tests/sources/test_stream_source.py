@@ -183,7 +183,7 @@ def test_messages_are_taken_apart_in_batch_too() -> None:
     view = create_view(made, "raw.messages", records, "abc")
     assert view.startswith(
         "create view if not exists `spark_catalog`.`raw`.`bid` tblproperties ('dbt_spark_streaming.source' = 'abc') as "
-        "select `a` from (select __row.record.`a`"
+        "select `a` from (select if(__plain, __message.`a`, __row.record.`a`) as `a`"
     )
     assert "from_json(__value, '`a` int, `__raw_record` string'" in view
     assert "cast(value as string) as __value" in view
