@@ -13,9 +13,10 @@ from dbt.adapters.spark.connections import SparkCredentials
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.sources import profile_connections
+from dbt.adapters.spark_streaming.sources.connectors import CONNECTORS
 from dbt.adapters.spark_streaming.util.redaction import kind_of, remember, without_secrets
 from dbt.adapters.spark_streaming.util.settings import SettingInfo, ValueType, names
-from dbt.adapters.spark_streaming.util.text import did_you_mean
+from dbt.adapters.spark_streaming.util.text import did_you_mean, listed
 
 METHODS = ("session", "connect")
 
@@ -73,11 +74,11 @@ SETTINGS = (
         "packages",
         ValueType(
             "list",
-            {"type": "array", "items": {"type": "string"}},
+            {"type": "array", "items": {"anyOf": [{"enum": [*CONNECTORS]}, {"type": "string"}]}},
             "a list of Maven coordinates",
             lambda value: isinstance(value, list),
         ),
-        "more Maven coordinates (`group:artifact:version`), fetched once",
+        "more Maven coordinates (`group:artifact:version`), or [names](#packages-by-name) for some; fetched once",
         default_text="none",
     ),
     SettingInfo(
@@ -195,9 +196,10 @@ class SparkStreamingCredentials(SparkCredentials):
                 f"'catalog: {self.catalog}' is not a name; it may have letters, digits and underscores."
             )
         for package in self.packages:
-            if not isinstance(package, str) or not _COORDINATE.match(package):
+            if not isinstance(package, str) or not (package in CONNECTORS or _COORDINATE.match(package)):
                 raise DbtRuntimeError(
-                    f"'{package}' in 'packages' is not a Maven coordinate; those look like group:artifact:version."
+                    f"'{package}' in 'packages' is not a Maven coordinate; those look like group:artifact:version. Short "
+                    f"names are {listed([*CONNECTORS])}."
                 )
         # dbt-spark turns ANSI mode off, even if the profile turns it on. Off stays the default here (one row that can't be
         # cast should not stop a stream), but the profile can turn it on.

@@ -23,7 +23,7 @@ from dbt.adapters.spark_streaming import credentials
 from dbt.adapters.spark_streaming.cli.commands import main as cli
 from dbt.adapters.spark_streaming.project import model_configs
 from dbt.adapters.spark_streaming.project.model_configs import INCREMENTAL, STREAMING, TABLES, ModelConfig
-from dbt.adapters.spark_streaming.sources import file_options, stream_source
+from dbt.adapters.spark_streaming.sources import connectors, file_options, stream_source
 from dbt.adapters.spark_streaming.stream.common import lookup_source
 from dbt.adapters.spark_streaming.util.settings import SettingInfo, ValueType
 
@@ -120,6 +120,14 @@ def source_keys(name: str) -> str:
 def profile(_: str) -> str:
     threads = SettingInfo("threads", ValueType("number", {}), "models that are built at once; dbt's own", 1)
     return settings((*credentials.SETTINGS, threads))
+
+
+def short_names(_: str) -> str:
+    rows = [
+        [f"`{name}`", each.meaning, ", ".join(f"`{package}`" for package in each.coordinates)]
+        for name, each in connectors.CONNECTORS.items()
+    ]
+    return table(["name", "for", "packages"], rows)
 
 
 # Macros
@@ -220,6 +228,7 @@ PARTS: Mapping[str, Callable[[str], str]] = {
     "strategies": strategies,
     "source": source_keys,
     "profile": profile,
+    "connectors": short_names,
     "macros": macros,
     "operations": operations,
     "options": global_options,

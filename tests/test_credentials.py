@@ -48,7 +48,10 @@ def test_dbt_validates_what_it_made() -> None:
             "'host: sc://h:15002' means nothing with 'method: session'",
         ),
         ({"schema": "s", "catalog": "my-catalog"}, "'catalog: my-catalog' is not a name"),
-        ({"schema": "s", "packages": ["sqlite"]}, "'sqlite' in 'packages' is not a Maven coordinate"),
+        (
+            {"schema": "s", "packages": ["sqlite"]},
+            "'sqlite' in 'packages' is not a Maven coordinate; those look like group:artifact:version. Short names are kafka and s3",
+        ),
         ({"schema": "s", "packages": "a:b:1"}, "'packages' in the profile must be a list"),
         (
             {"schema": "s", "server_side_parameters": []},

@@ -177,7 +177,7 @@ def check_yaml(found: Any) -> None:
             stream_config.read(config, frozenset())
     elif "profile" in found or "flags" in found:
         assert schema_errors("project", found) == []
-    elif "server_side_parameters" in found or "storage_root" in found:
+    elif {"server_side_parameters", "storage_root", "packages"} & found.keys():
         check_target({"type": "spark_streaming", "schema": "s", **found})
     elif "jobs" in found:
         for job in found["jobs"].values():

@@ -21,10 +21,10 @@ from dbt.adapters.spark_streaming.environment.java import (
     truststore_flags,
     write_truststore,
 )
+from dbt.adapters.spark_streaming.sources.connectors import ICEBERG_VERSION
 
 logger = AdapterLogger("Spark")
 
-ICEBERG_VERSION = "1.12.0"
 ICEBERG = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG_VERSION}"
 SQLITE = "org.xerial:sqlite-jdbc:3.50.3.0"
 LOCAL_FILES = "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"

@@ -28,13 +28,14 @@ from dbt.adapters.spark_streaming.environment.java import (
 )
 from dbt.adapters.spark_streaming.environment.packages import (
     ICEBERG,
-    ICEBERG_VERSION,
     LOCAL_FILES,
     LOCAL_FILES_CLASS,
     SQLITE,
     default_cache,
     jars,
 )
+from dbt.adapters.spark_streaming.sources import connectors
+from dbt.adapters.spark_streaming.sources.connectors import ICEBERG_VERSION
 from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
 from dbt.adapters.spark_streaming.util.sizes import size
 
@@ -228,7 +229,7 @@ def packages(credentials: SparkStreamingCredentials) -> list[str]:
         own.append(SQLITE)
         if credentials.is_local:
             own.append(LOCAL_FILES)
-    return [*own, *credentials.packages, *more]
+    return [*own, *connectors.coordinates(credentials.packages), *more]
 
 
 def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[str, str]:
@@ -279,6 +280,8 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         conf["spark.hadoop.fs.AbstractFileSystem.file.impl"] = "org.apache.hadoop.fs.local.RawLocalFs"
     conf |= catalog_settings(credentials, storage)
     conf |= credentials.server_side_parameters
+    if excluded := connectors.excludes(credentials.packages):
+        conf["spark.jars.excludes"] = ",".join([*excluded, *_split(conf.get("spark.jars.excludes", ""), ",")])
     if str(conf["spark.ui.enabled"]).lower() == "false":
         # Spark explains each statement for the UI, even if it is off.
         conf.setdefault("spark.sql.ui.explainMode", "simple")

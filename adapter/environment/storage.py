@@ -237,8 +237,8 @@ class Storage:
             version = hadoop.util.VersionInfo.getVersion()
             raise StorageError(
                 f"The storage root {without_secrets(self.root)} can't be reached: {without_secrets(cause)}. "
-                "If classes are missing, name the Java packages of its file system under 'packages' in the profile, such as "
-                f"org.apache.hadoop:hadoop-aws:{version} for s3a, in the version of Spark's Hadoop ({version})."
+                "If classes are missing, name the Java packages of its file system under 'packages' in the profile: s3 for "
+                f"s3a, Maven coordinates for others, in the version of Spark's Hadoop ({version})."
             ) from cause_of(problem)
 
 

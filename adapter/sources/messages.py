@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3"
-"""Spark's connector for Kafka, which isn't part of Spark."""
-
 VALUE_FORMATS = ("json",)
 
 _WHERE = ("subscribe", "subscribepattern", "assign")
@@ -42,7 +39,7 @@ def advice(problem: str) -> str:
     """Returns the advice for a missing Kafka connector, or any other error of Spark as it is."""
     if "DATA_SOURCE_NOT_FOUND" not in problem and "Failed to find" not in problem:
         return problem
-    return f"Spark's connector for Kafka is missing. Name it under 'packages' in the profile: {CONNECTOR}"
+    return "Spark's connector for Kafka is missing. Name it in the profile: packages: [kafka]"
 
 
 _MACHINERY = re.compile(

@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-from ..sources.messages import CONNECTOR
 from .errors import Note
 from .queries import escaped, quote
 from .relations import NamedRelation
@@ -130,7 +129,7 @@ def _profile(name: str, sources: Mapping[str, SourceTable]) -> str:
     if connections:
         output["connections"] = connections
     if any(source.meta.get("stream", {}).get("format") == "kafka" for source in sources.values()):
-        output["packages"] = [CONNECTOR]
+        output["packages"] = ["kafka"]
     return _yaml({name: {"target": "dev", "outputs": {"dev": output}}})
 
 

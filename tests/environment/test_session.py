@@ -15,6 +15,7 @@ from dbt.adapters.spark_streaming.environment.session import (
     settings,
 )
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.sources.connectors import ICEBERG_VERSION
 
 
 def settings_of(root: str = "/data/spark", **profile: Any) -> dict[str, str]:
@@ -56,6 +57,19 @@ def test_sqlite_is_fetched_for_the_embedded_catalog_only() -> None:
     assert any("sqlite" in coordinate for coordinate in packages(embedded))
     assert not any("sqlite" in coordinate for coordinate in packages(rest))
     assert packages(rest)[-1] == "g:a:1"
+
+
+def test_packages_may_have_short_names() -> None:
+    """What a name excludes goes next to what the profile excludes."""
+    found = packages(SparkStreamingCredentials(schema="s", packages=["s3", "g:a:1"]))
+    assert found[-1] == "g:a:1"
+    assert "s3" not in found
+    assert f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_VERSION}" in found
+    conf = settings_of(packages=["s3"], server_side_parameters={"spark.jars.excludes": "g:b"})
+    assert conf["spark.jars.excludes"] == "software.amazon.awssdk:bundle,g:b"
+    kafka = SparkStreamingCredentials(schema="s", packages=["kafka"])
+    assert packages(kafka)[-1].startswith("org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.")
+    assert "spark.jars.excludes" not in settings_of(packages=["kafka"])
 
 
 def test_on_one_machine_no_process_is_started_for_each_file() -> None:

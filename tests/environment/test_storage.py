@@ -160,8 +160,8 @@ def missing(path: str) -> Any:
 UNREACHABLE = (
     "The storage root s3a://***@b/x can't be reached: java.lang.ClassNotFoundException: Class "
     "org.apache.hadoop.fs.s3a.S3AFileSystem not found. If classes are missing, name the Java packages of its file "
-    "system under 'packages' in the profile, such as org.apache.hadoop:hadoop-aws:3.4.2 for s3a, in the version of Spark's "
-    "Hadoop (3.4.2)."
+    "system under 'packages' in the profile: s3 for s3a, Maven coordinates for others, in the version of Spark's Hadoop "
+    "(3.4.2)."
 )
 
 

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 import yaml
 
-from dbt.adapters.spark_streaming.environment.packages import ICEBERG_VERSION
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from tests.integration.project import ROOT
 
@@ -152,13 +151,7 @@ class Cloud:
             "threads": 2,
             "master": "local[2]",
             "storage_root": "s3a://shop/dbt",
-            "packages": [
-                "org.apache.hadoop:hadoop-aws:3.4.2",
-                f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_VERSION}",
-                # What Hadoop needs of the SDK that is in there, and isn't.
-                "software.amazon.awssdk:apache-client:2.54.17",
-                "software.amazon.awssdk:s3-transfer-manager:2.54.17",
-            ],
+            "packages": ["s3"],
             "catalog_options": {
                 "type": "rest",
                 "uri": self.catalog,
@@ -170,7 +163,6 @@ class Cloud:
                 "s3.secret-access-key": SECRET,
             },
             "server_side_parameters": {
-                "spark.jars.excludes": "software.amazon.awssdk:bundle",
                 "spark.hadoop.fs.s3a.endpoint": self.s3,
                 "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
                 "spark.hadoop.fs.s3a.path.style.access": True,

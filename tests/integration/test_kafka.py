@@ -18,7 +18,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment.java import find_java
 from dbt.adapters.spark_streaming.environment.packages import default_cache, jars
-from dbt.adapters.spark_streaming.sources.messages import CONNECTOR
+from dbt.adapters.spark_streaming.sources.connectors import KAFKA as CONNECTOR
 from dbt.adapters.spark_streaming.stream.common.session import static_method
 from dbt.adapters.spark_streaming.stream.state.table import StateTable
 from tests.integration.project import ROOT

@@ -159,8 +159,8 @@ class TestFileSources:
         message = results.results[0].message
         assert "Runtime Error in model topic " in message
         assert (
-            "Source raw.topic can't be read as kafka: Spark's connector for Kafka is missing. Name it under 'packages' in "
-            "the profile: org.apache"
+            "Source raw.topic can't be read as kafka: Spark's connector for Kafka is missing. Name it in the profile: "
+            "packages: [kafka]"
         ) in message
         assert "Exception" not in message
 

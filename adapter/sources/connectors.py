@@ -1,0 +1,61 @@
+"""Java packages under short names: a profile's `packages` may have ``kafka`` or ``s3`` in the place of coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+ICEBERG_VERSION = "1.12.0"
+KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3"
+
+
+@dataclass(frozen=True)
+class Connector:
+    """Packages that belong together, in versions that go with Spark's and Iceberg's."""
+
+    coordinates: tuple[str, ...]
+    excludes: str = ""
+    """A package that they would bring, ``group:artifact``."""
+    meaning: str = ""
+
+
+CONNECTORS = {
+    "kafka": Connector((KAFKA,), meaning="Spark's connector for Kafka"),
+    "s3": Connector(
+        (
+            "org.apache.hadoop:hadoop-aws:3.4.2",
+            f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_VERSION}",
+            # Hadoop needs these of Amazon's SDK, and Iceberg's bundle doesn't have them.
+            "software.amazon.awssdk:apache-client:2.54.17",
+            "software.amazon.awssdk:s3-transfer-manager:2.54.17",
+        ),
+        # All of Amazon's SDK: 600 MB.
+        excludes="software.amazon.awssdk:bundle",
+        meaning="S3 and stores with its API, for `s3a://` and Iceberg's `S3FileIO`",
+    ),
+}
+"""Name in a profile → what it stands for. `hadoop-aws` has the version of Spark's Hadoop."""
+
+
+def coordinates(packages: Iterable[str]) -> list[str]:
+    """Returns the Maven coordinates of packages, of which some have short names.
+
+    >>> coordinates(["g:a:1", "kafka"])
+    ['g:a:1', 'org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3']
+    """
+    return [
+        each
+        for name in packages
+        for each in (CONNECTORS[name].coordinates if name in CONNECTORS else (name,))
+    ]
+
+
+def excludes(packages: Iterable[str]) -> list[str]:
+    """Returns the packages that short names exclude.
+
+    >>> excludes(["g:a:1", "s3"]), excludes(["kafka"])
+    (['software.amazon.awssdk:bundle'], [])
+    """
+    return [
+        CONNECTORS[name].excludes for name in packages if name in CONNECTORS and CONNECTORS[name].excludes
+    ]
