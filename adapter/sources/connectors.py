@@ -34,11 +34,11 @@ CONNECTORS = {
         meaning="S3 and stores with its API, for `s3a://` and Iceberg's `S3FileIO`",
     ),
 }
-"""Name in a profile → what it stands for. `hadoop-aws` has the version of Spark's Hadoop."""
+"""Name in a profile → its packages. `hadoop-aws` has the version of Spark's Hadoop."""
 
 
 def coordinates(packages: Iterable[str]) -> list[str]:
-    """Returns the Maven coordinates of packages, of which some have short names.
+    """Returns the Maven coordinates of packages. Some may have short names.
 
     >>> coordinates(["g:a:1", "kafka"])
     ['g:a:1', 'org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3']
