@@ -10,7 +10,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from ..sources.file_options import is_pattern, pattern_prefix
 from ..sources.stream_source import sources_in, stream_source
 from ..stream.common.model import StreamModel, StreamSource, plain_path
-from ..stream.sources.cleaned_files import cleaned_folders, cleaning
+from ..stream.sources.cleaned_files import cleaned_by_others, cleaned_folders, cleaning
 from ..stream.storage.checkpoint import read_checkpoint
 
 
@@ -42,14 +42,22 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
             continue
         checkpoint = read_checkpoint(model.storage, model.checkpoint)
         has_read = checkpoint is not None and checkpoint.planned is not None
+        goes_on = ", or let the model continue without a rebuild" if has_read else ""
+        put_back = (
+            "Put the files back and leave cleanSource out for this run (without the files, it begins with those that are "
+            f"there){goes_on}."
+        )
         # A model that was reset has no checkpoint.
-        if model.is_beside or has_read or plain_path(source.location) in cleaned_folders(model):
-            goes_on = ", or let the model continue without a rebuild" if has_read else ""
+        if model.is_beside or has_read or _shares_files(source, cleaned_folders(model)):
             raise DbtRuntimeError(
-                f"{begins} the files that it has read are gone, and a rebuilt table would lack their rows. Put the "
-                "files back and leave cleanSource out for this run (without the files, it begins with those that are "
-                f"there){goes_on}."
+                f"{begins} the files that it has read are gone, and a rebuilt table would lack their rows. {put_back}"
             )
+        for key, folders in cleaned_by_others(model).items():
+            if _shares_files(source, folders):
+                raise DbtRuntimeError(
+                    f"{begins} files were removed once {key} had read them (this model under another name, or of another "
+                    f"target), and its table would lack their rows. {put_back}"
+                )
 
 
 def _check_not_cleaned(model: StreamModel, source: StreamSource, node: Mapping[str, Any], graph: Any) -> None:
@@ -103,6 +111,11 @@ def _readers(sources: Collection[str], node: Mapping[str, Any], graph: Any) -> l
                 read.add(each["unique_id"])
     found.pop(node["unique_id"], None)
     return sorted(filter(None, found.values()))
+
+
+def _shares_files(source: StreamSource, folders: Collection[str]) -> bool:
+    """Returns whether a source may have files in common with one of these folders, or patterns of folders."""
+    return any(may_share_files(StreamSource("", folder, source.format), source) for folder in folders)
 
 
 def may_share_files(one: StreamSource, other: StreamSource) -> bool:

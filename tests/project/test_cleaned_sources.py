@@ -171,3 +171,59 @@ def test_nor_is_one_that_was_reset(tmp_path: Path) -> None:
     check_cleaned(kept, {"unique_id": "m"}, graph(m="source.bids"), True)
     forget_cleaned(kept)
     assert problem(tmp_path, graph(m="source.bids"), is_new=True) is None
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "shared"),
+    [
+        ("/in/bids", "/in/*", True),
+        ("/in/bids", "/in/{asks,bids}", True),
+        ("/in/bids", "/in/bids/*.json", True),
+        ("/in/bids", "/in/bids/day=1", True),
+        ("/in/*", "/in/bids", True),
+        ("/in/bids", "/in/a*", False),
+        ("/in/bids", "/in/asks", False),
+    ],
+)
+def test_nor_one_that_was_reset_and_reads_the_folder_by_another_path(
+    tmp_path: Path, was: str, becomes: str, shared: bool
+) -> None:
+    made = at(tmp_path, was)
+    plan(made)
+    note_cleaned(made, 0)
+    made.storage.delete(made.checkpoint)
+    assert (new_problem(at(tmp_path, becomes)) is not None) is shared
+
+
+def test_nor_one_that_was_reset_and_had_read_all_subfolders(tmp_path: Path) -> None:
+    made = at(tmp_path, "/in", recursiveFileLookup="true")
+    plan(made)
+    note_cleaned(made, 0)
+    made.storage.delete(made.checkpoint)
+    assert new_problem(at(tmp_path, "/in/bids/x")) is not None
+    forget_cleaned(at(tmp_path, "/in", recursiveFileLookup="true", cleanSource="off"))
+    assert new_problem(at(tmp_path, "/in/bids/x")) is None
+
+
+def test_nor_one_that_was_renamed(tmp_path: Path) -> None:
+    made = at(tmp_path, "/in/bids")
+    plan(made)
+    note_cleaned(made, 0)
+    renamed = replace(at(tmp_path, "/in/bids"), name="n", target="lake.db.n")
+    said = new_problem(renamed)
+    assert said is not None and "files were removed once lake.db.m had read them" in said
+    assert new_problem(replace(renamed, sources=at(tmp_path, "/in/asks").sources)) is None
+    check_cleaned(renamed, {"unique_id": "m"}, graph(), is_new=False)
+
+
+def at(tmp_path: Path, path: str, **options: str) -> StreamModel:
+    source = StreamSource(relation("bids"), path, "json", options={"cleanSource": "delete", **options})
+    return replace(model(tmp_path), sources=(source,))
+
+
+def new_problem(model: StreamModel) -> str | None:
+    try:
+        check_cleaned(model, {"unique_id": "m"}, graph(), is_new=True)
+    except DbtRuntimeError as problem:
+        return str(problem.msg)
+    return None

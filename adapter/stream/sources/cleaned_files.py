@@ -17,14 +17,29 @@ if TYPE_CHECKING:
 
 
 def cleaning(source: StreamSource) -> str | None:
-    """Returns how a source's read files are cleaned, in lower case; None if they stay."""
+    """Returns how a source's read files are cleaned, in lower case; None if they stay.
+
+    >>> from ..common.model import StreamSource
+    >>> [cleaning(StreamSource("s", "/in", "json", options={"CleanSource": asked})) for asked in ("Delete", "off")]
+    ['delete', None]
+    """
     asked = (source.option("cleanSource") or "off").lower()
     return asked if source.is_files and asked != "off" else None
 
 
 def cleaned_folders(model: StreamModel) -> set[str]:
-    """Returns the folders with files that a model has read and that were cleaned."""
+    """Returns the folders, or patterns of folders, with files that a model has read and that were cleaned."""
     return {*json.loads(model.storage.read_text(model.cleaned) or "[]")}
+
+
+def cleaned_by_others(model: StreamModel) -> dict[str, set[str]]:
+    """Returns the same of the storage root's other models, by their keys. A model that was renamed is another one."""
+    storage, found = model.storage, {}
+    for name in storage.list(storage.cleaned):
+        key = name.removesuffix(".json")
+        if name.endswith(".json") and key != model.key:
+            found[key] = {*json.loads(storage.read_text(f"{storage.cleaned}/{name}") or "[]")}
+    return found
 
 
 def note_cleaned(model: StreamModel, batch: int) -> None:
@@ -35,9 +50,10 @@ def note_cleaned(model: StreamModel, batch: int) -> None:
         batch: number of the micro-batch.
     """
     found = {
-        plain_path(source.location)
+        folder
         for place, source in enumerate(model.sources)
         if cleaning(source) and files_of_batch(model.storage, model.checkpoint, place, batch)
+        for folder in _folders(source)
     }
     if found and not found <= (had := cleaned_folders(model)):
         _write(model, had | found)
@@ -46,7 +62,14 @@ def note_cleaned(model: StreamModel, batch: int) -> None:
 def forget_cleaned(model: StreamModel) -> None:
     """Removes the record of folders that a new stream reads without cleaning. To be called when it starts."""
     if had := cleaned_folders(model):
-        _write(model, had - {plain_path(each.location) for each in model.sources if not cleaning(each)})
+        kept = (source for source in model.sources if not cleaning(source))
+        _write(model, had - {folder for source in kept for folder in _folders(source)})
+
+
+def _folders(source: StreamSource) -> list[str]:
+    """Returns the folder of a source, and a pattern for its subfolders if their files are read, too."""
+    folder = plain_path(source.location)
+    return [folder, f"{folder}/*"] if source.option_is("recursiveFileLookup", "true") else [folder]
 
 
 def _write(model: StreamModel, folders: set[str]) -> None:
