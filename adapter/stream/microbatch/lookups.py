@@ -21,12 +21,13 @@ from pyspark.errors import PySparkException
 from ...query.program import Lookup
 from ...util.quoting import quote as quoted
 from ...util.redaction import without_secrets
-from ..common.errors import StreamError, cause
+from ..common.errors import StreamError, TransientError, cause
 from ..common.failpoints import around
 from ..common.lookup_source import LookupSource
 from ..common.model import StreamModel
 from ..progress.report import BatchMetrics
 from ..sources.rows import BatchCache, scan_cached
+from ..sources.source_schemas import SchemaChanged
 from .jdbc import Table, bound_as, chunks, is_of_values, kind
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 _PAUSE, _LONGEST = 0.5, 30.0
 """Pause before the first retry, which doubles with each retry, and its maximum, in seconds."""
+
+_CHECK_AFTER = 60.0
+"""Seconds between two comparisons of a table's columns with those at the start of the run."""
 
 wait, now = time.sleep, time.monotonic
 
@@ -59,9 +63,11 @@ class Lookups:
             metrics: metrics of the micro-batch, in which requests are counted.
 
         Raises:
+            SchemaChanged: the table has other columns than when the run began, and the query reads all of them.
             StreamError: the table doesn't answer, or can't be queried by these columns.
         """
         asked = self._asked(spark, lookup)
+        asked.check_columns(spark)
         keys = asked.keys(spark, lookup)
         if asked.source.cache_ttl is None:
             return asked.request(spark, keys, metrics)
@@ -97,6 +103,8 @@ class _Asked:
         self.source = source
         self._key = lookup.key
         self._cache: dict[Key, tuple[float, list[tuple[Any, ...]]]] = {}
+        self._reads_all = lookup.columns is None
+        self._checked = now()
         wanted = None if lookup.columns is None else [*lookup.columns, *lookup.key]
         self.table: Table = self._tried(lambda: Table(spark, source.options, wanted))
         fields = {field.name.lower(): field.dataType for field in self.table.schema.fields}
@@ -114,6 +122,22 @@ class _Asked:
                     f"{type_.simpleString().upper()}, which can't be asked by; use a number, text, a date, a time or "
                     "a boolean."
                 )
+
+    def check_columns(self, spark: SparkSession) -> None:
+        """Raises if a query with `*` lacks columns that the table has by now. Asks the database now and then.
+
+        Raises:
+            SchemaChanged: it has other columns.
+        """
+        if not self._reads_all or now() < self._checked + _CHECK_AFTER:
+            return
+        self._checked = now()
+        found = self._tried(lambda: Table(spark, self.source.options, None)).schema
+        if found != self.table.schema:
+            had, has = (
+                {(each.name, each.dataType) for each in of.fields} for of in (self.table.schema, found)
+            )
+            raise SchemaChanged(self._model.name, self.source.name, sorted({name for name, _ in had ^ has}))
 
     def keys(self, spark: SparkSession, lookup: Lookup) -> list[Key]:
         """The distinct keys of the micro-batch that the table may contain."""
@@ -172,7 +196,7 @@ class _Asked:
             except (Py4JError, PySparkException) as problem:
                 if not retries_left:
                     times = f"{self.source.retries + 1} times" if self.source.retries else "once"
-                    raise StreamError(
+                    raise TransientError(
                         f"Model {self._model.name}: the lookup table {self.source.name} "
                         f"({without_secrets(self.source.options['url'])}) doesn't answer: {cause(problem)} It was "
                         f"tried {times}. Nothing of this micro-batch is lost; the next run continues with it."

@@ -370,11 +370,9 @@ class _Edit:
         if program.upsert is not None and program.upsert.key is None and model.on_schema_change == IGNORE:
             # The row key is all columns, and the table would lack the new one.
             return {}
-        if not any(
-            kind.lower().startswith("struct<") for kind in self.context.state.types(self.spark).values()
-        ):
+        if not any("struct<" in kind.lower() for kind in self.context.state.types(self.spark).values()):
             return {}
-        return later_columns(self.spark, model, program.inputs, self.position.batch)
+        return later_columns(self.spark, model, program.inputs, program.tables, self.position.batch)
 
     def planned(
         self, signature: Signature, later: Mapping[str, str] | None = None

@@ -53,6 +53,7 @@ from ..sources.initial_offset import (
 )
 from ..sources.readers import as_a_whole, read_streams
 from ..sources.source_schemas import ReadTables, SchemaChanged, check_fields, note_schemas
+from ..sources.static_tables import StaticTables
 from ..sources.topics import check_topics, note_topics
 from ..sources.upstream import (
     check_beginnings,
@@ -225,6 +226,8 @@ class RunningStream:
                 check_fields(session, model, program.inputs)
             # The columns that the state is resumed with. A query that starts later must not read others.
             self._fields = ReadTables(session, model, program.inputs).by_relation
+            # The columns that results are written with until the stream ends.
+            self._static = StaticTables(session, model, program.tables)
             if any(source.format == "kafka" for source in model.sources):
                 # Checked before messages are replayed for an edited query.
                 check_topics(session, in_first_order(model, program.inputs).model)
@@ -258,7 +261,8 @@ class RunningStream:
         self._read = ReadTables(session, model, inputs)
         self._read.check_same(self._fields)
         note_schemas(model, self._read, inputs, begun=self._batches.position.batch >= 0)
-        note_topics(model, check_topics(session, model))
+        self._static.note(begun=self._batches.position.batch >= 0)
+        note_topics(session, model)
         streams = read_streams(session, model, inputs)
         self._file_columns = FileColumns(session, model, inputs, streams.schema)
         self._file_columns.check_planned()
@@ -402,6 +406,8 @@ class RunningStream:
             # After this, Spark commits the micro-batch in the checkpoint.
             reached("batch:done", self.model.name)
         except Exception as problem:
+            if isinstance(problem, SchemaChanged):
+                problem.result = self._batches.result
             self._problem = problem
             return False
         finally:
@@ -409,17 +415,14 @@ class RunningStream:
         return True
 
     def _check_tables(self, number: int) -> None:
-        """Raises if source tables or topics were recreated, or columns of tables or files have changed, since the query
-        started."""
-        note_topics(self._ordered, check_topics(self._session, self._ordered))
+        """Raises if source tables or topics were recreated, or columns of tables, static ones too, or of files have
+        changed, since the query started."""
+        note_topics(self._session, self._ordered)
         storage, checkpoint = self.model.storage, self.model.checkpoint
         starts = read_offsets(storage, checkpoint, number - 1) if number else []
-        try:
-            self._read.check(starts, read_offsets(storage, checkpoint, number))
-            self._file_columns.check(number)
-        except SchemaChanged as problem:
-            problem.result = self._batches.result
-            raise
+        self._read.check(starts, read_offsets(storage, checkpoint, number))
+        self._file_columns.check(number)
+        self._static.check()
 
     def _check_beginning(self, spark: SparkSession, number: int, with_all: bool) -> None:
         """Raises unless the first micro-batch with rows of a table has all rows since the table's beginning."""

@@ -20,6 +20,7 @@ from ..iceberg.maintenance import Maintenance, of_read_table
 from ..iceberg.table import DELETED, EXPIRED, FOLLOWED, RECORDS, IcebergTable, load
 from ..progress.position import Position, read_position
 from ..sources.rows import BatchCache, scan_cached
+from ..sources.source_schemas import SchemaChanged
 from . import incremental_runs
 from .change_types import INSERT
 from .changelog import REPLACED_PROPERTY, Changes, changes_of
@@ -179,11 +180,16 @@ class Sink(ABC):
         """The table's columns.
 
         Raises:
+            SchemaChanged: the query has more columns than when it was planned.
             StreamError: they differ from those of the query.
         """
         if self._columns is None:
-            self._columns = self.columns_of_table(spark)
-            check_same(self.model, spark.sql(query).columns, self._columns.names)
+            found, columns = spark.sql(query).columns, self.columns_of_table(spark)
+            planned = None if self.model.columns is None else {name.lower() for name in self.model.columns}
+            if planned and (more := [name for name in found if name.lower() not in planned]):
+                raise SchemaChanged(self.model.name, "a table that it is joined with", more)
+            check_same(self.model, found, columns.names)
+            self._columns = columns
         return self._columns
 
     def checked(self, spark: SparkSession, query: str) -> str:

@@ -13,25 +13,31 @@ from ..storage.source_order import in_first_order
 from .file_columns import finds_columns, noted_columns, types_of
 from .readers import schema_of_files
 from .source_schemas import noted_schemas
+from .static_tables import StaticTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def later_columns(
-    spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], batch: int
+    spark: SparkSession,
+    model: StreamModel,
+    inputs: Sequence[StreamInput],
+    tables: Sequence[str],
+    batch: int,
 ) -> dict[str, str]:
     """Returns column in lower case → type; the type is empty if sources differ. Omits Kafka sources and files with a
     declared schema, whose earlier columns are unknown.
 
     Args:
+        tables: the static tables that it joins.
         batch: the last ingested micro-batch.
     """
     order = in_first_order(model, inputs)
     offsets = read_offsets(model.storage, model.checkpoint, batch)
     noted = noted_schemas(model.storage, model.checkpoint)
     of_files = noted_columns(model.storage, model.checkpoint)
-    found: dict[str, str] = {}
+    every = list(StaticTables(spark, model, tables).later_columns())
     for place, (source, offset) in enumerate(zip(order.model.sources, offsets, strict=False)):
         table = load(spark, source.location) if source.is_table else None
         later: Mapping[str, str] = {}
@@ -39,9 +45,11 @@ def later_columns(
             later = table.columns_but({number for number, _ in noted[place].values()})
         elif place in of_files and finds_columns(source):
             later = _of_files(spark, order.model, source, of_files[place])
-        for name, kind in later.items():
-            if found.setdefault(name.lower(), kind.lower()) != kind.lower():
-                found[name.lower()] = ""  # of two types
+        every += later.items()
+    found: dict[str, str] = {}
+    for name, kind in every:
+        if found.setdefault(name.lower(), kind.lower()) != kind.lower():
+            found[name.lower()] = ""  # of two types
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -33,8 +33,8 @@ _NOT_TOLD = re.compile(r"UnknownTopicOrPartition|TopicAuthorization|InvalidTopic
 Ids = dict[str, dict[str, str]]
 
 
-def check_topics(spark: SparkSession, model: StreamModel) -> Ids:
-    """Returns place of a source → topic → id, for the topics that a stream reads.
+def check_topics(spark: SparkSession, model: StreamModel) -> None:
+    """Raises if a topic that a stream reads was recreated.
 
     Args:
         model: the model, its sources in the order of the checkpoint.
@@ -42,10 +42,31 @@ def check_topics(spark: SparkSession, model: StreamModel) -> Ids:
     Raises:
         StreamError: a topic was recreated. The message says what to run.
     """
-    places = [place for place, source in enumerate(model.sources) if source.format == "kafka"]
+    places = _places(model)
+    if places:
+        _checked(spark, model, places, noted_topics(model))
+
+
+def note_topics(spark: SparkSession, model: StreamModel) -> None:
+    """Checks topics as `check_topics` does, and stores their ids in the checkpoint.
+
+    Raises:
+        StreamError: as in `check_topics`.
+    """
+    places = _places(model)
     if not places:
-        return {}
-    noted = _recorded_ids(model)
+        return
+    noted = noted_topics(model)
+    if (ids := _checked(spark, model, places, noted)) != noted:
+        model.storage.write_text(f"{model.checkpoint}/{TOPICS}", json.dumps(ids))
+
+
+def _places(model: StreamModel) -> list[int]:
+    return [place for place, source in enumerate(model.sources) if source.format == "kafka"]
+
+
+def _checked(spark: SparkSession, model: StreamModel, places: Sequence[int], noted: Ids) -> Ids:
+    """Returns place of a source → topic → id, for the topics that a stream reads or has read."""
     found: Ids = {}
     for place in places:
         source, known = model.sources[place], noted.get(str(place), {})
@@ -58,13 +79,8 @@ def check_topics(spark: SparkSession, model: StreamModel) -> Ids:
     return found
 
 
-def note_topics(model: StreamModel, ids: Ids) -> None:
-    """Stores the ids of topics, a result of `check_topics`, in the checkpoint."""
-    if ids and ids != _recorded_ids(model):
-        model.storage.write_text(f"{model.checkpoint}/{TOPICS}", json.dumps(ids))
-
-
-def _recorded_ids(model: StreamModel) -> Ids:
+def noted_topics(model: StreamModel) -> Ids:
+    """Returns place of a source → topic → id, as stored in the checkpoint; empty if nothing was read."""
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None:
         return {}  # nothing was read, whatever an earlier attempt stored

@@ -104,6 +104,7 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
             METADATA,
             "sources.json",
             "schemas.json",
+            "static.json",
             "topics.json",
             "files.json",
             "columns.json",

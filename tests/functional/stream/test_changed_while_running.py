@@ -14,7 +14,7 @@ from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
-from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError, TransientError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.run import runner
 from dbt.adapters.spark_streaming.stream.run.runner import RunningStream, run_stream
@@ -22,7 +22,7 @@ from dbt.adapters.spark_streaming.stream.sources.source_schemas import SchemaCha
 from tests.thorough import mostly_thorough
 
 from . import programs
-from .harness import EVENTS, Stream
+from .harness import EVENTS, Stream, made_for
 
 ROWS = "ts timestamp, k string, doubled bigint"
 
@@ -134,7 +134,7 @@ def test_each_micro_batch_asks_for_topics(rows: Stream, monkeypatch: pytest.Monk
     with running(rows) as stream:
         take(stream, 3)
         before = rows.rows()
-        monkeypatch.setattr(runner, "check_topics", made_again)
+        monkeypatch.setattr(runner, "note_topics", made_again)
         rows.add((3000, "d", 1))
         with pytest.raises(StreamError, match="made again"):
             take(stream, 4)
@@ -299,3 +299,129 @@ def test_a_column_that_is_gone_for_a_while(spark: Any, storage_root: Path) -> No
         StreamError, match=f"meta.v of the table {s.events} that it streams from is another column"
     ):
         s.run()
+
+
+JOINED = (
+    "select e.k, e.v, d.* except (k) from (select /*+ STREAM */ * from events) as e join {} as d on d.k = e.k"
+)
+
+
+@pytest.fixture
+def joined(spark: Any, storage_root: Path) -> Stream:
+    """Rows with all columns of a static table."""
+    s = Stream(spark, storage_root, programs.pass_through(), "k string, v bigint, n int")
+    dims = f"{s.events}_dims"
+    s.program = planned(JOINED.format(dims))
+    s.model = replace(s.model, columns={"k": "string", "v": "bigint", "n": "int"})
+    spark.sql(f"create table {dims} (k string, n int) using iceberg")
+    spark.sql(f"insert into {dims} values ('a', 1)")
+    s.add((0, "a", 1))
+    return s
+
+
+STATIC = {
+    "another": ["add column note string", "note"],
+    "a wider one": ["alter column n type bigint", "n"],
+    "one less": ["drop column n", "n"],
+}
+
+
+@pytest.mark.parametrize("change", mostly_thorough([*STATIC], ["another"]))
+def test_columns_of_a_static_table_that_change_while_it_runs(joined: Stream, change: str) -> None:
+    s, (how, column) = joined, STATIC[change]
+    with running(s) as stream:
+        take(stream, 1)
+        s.spark.sql(f"alter table {s.events}_dims {how}")
+        assert stream.wait(1).rows_in == 1, "no row has it yet"
+        s.add((1000, "a", 2))
+        with pytest.raises(
+            SchemaChanged, match=rf"columns of {s.events}_dims changed while it ran \({column}\)"
+        ):
+            take(stream, 2)
+    assert s.rows() == [("a", 1, 1)]
+
+
+def test_a_run_starts_again_for_a_column_of_a_static_table(
+    joined: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s, begin, again = joined, runner.StaticTables, list[StreamModel]()
+
+    def changed_after(*arguments: Any) -> Any:
+        found = begin(*arguments)
+        if not again:
+            s.spark.sql(f"alter table {s.events}_dims add column note string")
+            s.spark.sql(f"insert overwrite {s.events}_dims values ('a', 1, 'here')")
+        return found
+
+    def replan() -> tuple[StreamModel, Program]:
+        again.append(s.model)
+        assert s.model.columns is not None
+        return replace(s.model, columns={**s.model.columns, "note": "string"}), s.program
+
+    monkeypatch.setattr(runner, "StaticTables", changed_after)
+    assert run_stream(s.spark, s.model, s.program, replan).rows_in == 1
+    assert len(again) == 1
+    assert s.rows() == [("a", 1, 1, "here")]
+
+
+def test_a_column_that_comes_before_the_tables_are_looked_at(joined: Stream) -> None:
+    joined.spark.sql(f"alter table {joined.events}_dims add column note string")
+    with pytest.raises(SchemaChanged, match=r"columns of a table that it is joined with changed .* \(note\)"):
+        joined.run()
+    assert joined.rows() == []
+
+
+def test_a_static_table_that_is_gone_for_a_while(joined: Stream) -> None:
+    s = joined
+    with running(s) as stream:
+        take(stream, 1)
+        s.spark.sql(f"drop table {s.events}_dims")
+        s.add((1000, "a", 2))
+        with pytest.raises(TransientError, match=r"_dims that it is joined with isn't there now"):
+            take(stream, 2)
+    s.spark.sql(f"create table {s.events}_dims using iceberg as select 'a' as k, 2 as n")
+    assert s.run().rows_in == 1
+    assert s.rows() == [("a", 1, 1), ("a", 2, 2)]
+
+
+KEPT = {
+    "ranking": (
+        "select * from (select e.k, e.v, d.* except (k), row_number() over (partition by e.k order by e.v desc) as place "
+        "from (select /*+ STREAM */ * from events) as e join {} as d on d.k = e.k) where place <= 1",
+        {"place": "int"},
+    ),
+    "given": (
+        "select g.k, g.v, d.* except (k) from (select k, sum(v) as v from (select /*+ STREAM */ * from events) group by k) "
+        "as g left join {} as d on d.k = g.k",
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", mostly_thorough([*KEPT], ["given"]))
+def test_a_state_with_rows_of_a_static_table_continues(joined: Stream, kind: str) -> None:
+    s, (text, more) = joined, KEPT[kind]
+    s.program = planned(text.format(f"{s.events}_dims"))
+    columns = {"k": "string", "v": "bigint", "n": "int", **more}
+    s.model = replace(s.model, columns=columns)
+    listed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    s.spark.sql(
+        f"create or replace table {s.model.target} ({listed}) using iceberg {made_for(s.model.target)}"
+    )
+    s.spark.sql(f"insert into {s.events}_dims values ('b', 2)")
+    s.add((0, "b", 1))
+    s.run()
+    s.spark.sql(f"alter table {s.events}_dims add column note string")
+    s.spark.sql(f"insert overwrite {s.events}_dims values ('a', 1, 'here'), ('b', 2, 'there')")
+    s.model = replace(s.model, columns={**columns, "note": "string"})
+    s.add((1000, "a", 4))
+    assert s.run().rows_in == 1
+    found = s.spark.sql(f"select k, v, n, note from {s.model.target} order by k").collect()
+    assert [tuple(row) for row in found] == [("a", 4 if more else 5, 1, "here"), ("b", 1, 2, None)]
+    s.add((2000, "b", 4))
+    s.run()
+    found = s.spark.sql(f"select k, v, n, note from {s.model.target} order by k").collect()
+    assert [tuple(row) for row in found] == [
+        ("a", 4 if more else 5, 1, "here"),
+        ("b", 4 if more else 5, 2, "there"),
+    ]

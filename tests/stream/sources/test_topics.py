@@ -32,7 +32,7 @@ def model(tmp_path: Path, **options: str) -> StreamModel:
 
 def start(model: StreamModel) -> None:
     spark: Any = None
-    topics.note_topics(model, topics.check_topics(spark, model))
+    topics.note_topics(spark, model)
 
 
 def plan(model: StreamModel) -> None:
@@ -80,7 +80,7 @@ def test_who_accepts_lost_messages_goes_on(tmp_path: Path, monkeypatch: pytest.M
     plan(views)
     broker.ids["views"] = "b"
     start(views)
-    assert topics.check_topics(None, views) == {"1": {"views": "b"}}
+    assert topics.noted_topics(views) == {"1": {"views": "b"}}
 
 
 def test_a_checkpoint_without_ids_gets_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,3 +90,19 @@ def test_a_checkpoint_without_ids_gets_them(tmp_path: Path, monkeypatch: pytest.
     broker.ids["views"] = "b"
     with pytest.raises(StreamError):
         start(views)
+
+
+def test_the_noted_ids_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    views = model(tmp_path)
+    Broker(monkeypatch, views="a")
+    start(views)
+    plan(views)
+    read: list[str] = []
+
+    def noting(path: str) -> str | None:
+        read.append(path)
+        return Storage.read_text(views.storage, path)
+
+    monkeypatch.setattr(views.storage, "read_text", noting)
+    start(views)
+    assert [path for path in read if path.endswith(topics.TOPICS)] == [f"{views.checkpoint}/{topics.TOPICS}"]

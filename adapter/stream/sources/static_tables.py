@@ -1,0 +1,153 @@
+"""Compares the columns of the static tables that a query joins with those from when it started.
+
+A micro-batch reads a static table as it is then. The texts that write its rows name the columns of the query's result,
+so a column that comes with `d.*` would be left out without a message. The query is restarted instead. The checkpoint
+records the columns in ``static.json``: one that came later is NULL in all rows that a state keeps.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...sources.source_tables import without_place
+from ...sources.stream_source import DeclaredSource, at_project, project_root, stream_source
+from ...util.types import type_text
+from ..common.errors import TransientError
+from ..common.identifiers import joined, parts
+from ..common.model import StreamModel
+from ..iceberg.table import stored_types
+from .source_schemas import SchemaChanged
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType
+
+Columns = Mapping[str, str]
+"""Path of a column or nested field, in lower case → type."""
+
+STATIC = "static.json"
+"""File of a checkpoint: static table → its `Columns`."""
+_PAUSE, _SHARE = 60.0, 50
+"""Files are looked at after this many seconds, or this many times the duration of the last look."""
+
+
+class StaticTables:
+    """The static tables of a query as they were when it started.
+
+    Args:
+        spark: the session of the query.
+        model: the model.
+        tables: the tables, as SQL names them.
+
+    Raises:
+        TransientError: a table doesn't exist.
+    """
+
+    def __init__(self, spark: SparkSession, model: StreamModel, tables: Sequence[str]) -> None:
+        self._spark, self._model = spark, model
+        self._began = {table: self._columns(table) for table in tables}
+        self._files = {table: source for table in tables if (source := _of_files(table)) is not None}
+        """Table → source whose columns Spark finds in files, which its entry in the catalog had at the start."""
+        self._in_files: Mapping[str, Columns] = {}
+        self._due = 0.0
+        self._look()
+
+    def _look(self) -> None:
+        """Finds the columns in files, and sets when to look again."""
+        began = time.monotonic()
+        self._in_files = {table: self._found(source) for table, source in self._files.items()}
+        self._due = began + max(_PAUSE, _SHARE * (time.monotonic() - began))
+
+    def check(self) -> None:
+        """Raises unless the tables have the columns and types from when the query started.
+
+        Raises:
+            SchemaChanged: a table has others.
+            TransientError: a table doesn't exist.
+        """
+        for table, had in self._began.items():
+            self._compare(table, had, self._columns(table))
+        if self._files and time.monotonic() >= self._due:
+            before = self._in_files
+            self._look()
+            for table, found in self._in_files.items():
+                self._compare(table, before[table], found)
+
+    def _compare(self, table: str, had: Columns, found: Columns) -> None:
+        if found != had:
+            changed = sorted({parts(path)[0] for path, _ in found.items() ^ had.items()})
+            raise SchemaChanged(self._model.name, table, changed)
+
+    def note(self, begun: bool) -> None:
+        """Records the columns in the checkpoint.
+
+        Args:
+            begun: whether rows were read with the recorded columns.
+        """
+        before = _noted(self._model) if begun else {}
+        now = {without_place(table): columns for table, columns in self._began.items()}
+        found = {table: {**before.get(table, {}), **columns} for table, columns in now.items()}
+        if found != before:
+            self._model.storage.write_text(f"{self._model.checkpoint}/{STATIC}", json.dumps(found))
+
+    def later_columns(self) -> Iterator[tuple[str, str]]:
+        """Yields name and type of each column and nested field that came since the recorded ones."""
+        noted = _noted(self._model)
+        for table, columns in self._began.items():
+            if (known := noted.get(without_place(table))) is not None:
+                later = {path: kind for path, kind in columns.items() if path not in known}
+                for path, kind in stored_types(self._spark, later).items():
+                    yield parts(path)[-1], kind
+
+    def _columns(self, table: str) -> Columns:
+        from pyspark.errors import AnalysisException
+
+        try:
+            schema = self._spark.table(table).schema
+        except AnalysisException as problem:
+            if problem.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
+                raise
+            raise TransientError(
+                f"Model {self._model.name}: the table {table} that it is joined with isn't there now; it may be being built "
+                "again. Nothing of this micro-batch was ingested, and the next run continues."
+            ) from problem
+        return dict(_paths(schema, ""))
+
+    def _found(self, source: DeclaredSource) -> Columns:
+        from pyspark.errors import AnalysisException
+
+        options = {name: value for name, value in source.options.items() if name != "path"}
+        reader = self._spark.read.format(source.format).options(**options)
+        try:
+            return dict(_paths(reader.load(source.options["path"]).schema, ""))
+        except AnalysisException:
+            return {}  # no file; reading it says so
+
+
+def _of_files(table: str) -> DeclaredSource | None:
+    """Returns the declared source behind a table if Spark finds its columns in files."""
+    source, root = stream_source(table), project_root()
+    if source is None or root is None or not source.is_files or source.schema is not None:
+        return None
+    return at_project(source, root)
+
+
+def _noted(model: StreamModel) -> Mapping[str, Columns]:
+    found: dict[str, dict[str, str]] = json.loads(
+        model.storage.read_text(f"{model.checkpoint}/{STATIC}") or "{}"
+    )
+    return found
+
+
+def _paths(kind: DataType, above: str) -> Iterator[tuple[str, str]]:
+    """Yields path, in lower case, and type of the fields in a type, at all levels of nesting."""
+    for field in getattr(kind, "fields", ()):
+        path = f"{above}{joined([field.name.lower()])}"
+        yield path, type_text(field.dataType)
+        yield from _paths(field.dataType, f"{path}.")
+    for name in ("elementType", "keyType", "valueType"):
+        if (inner := getattr(kind, name, None)) is not None:
+            yield from _paths(inner, f"{above}{name}.")
