@@ -15,14 +15,22 @@ from typing import Any, TextIO
 from ..environment import Environment
 from ..query.sql import intervals
 from ..service.failures import is_held_elsewhere
-from ..service.health import FAILED, STOPPED, WAITING, Health, Publisher, publisher, running_elsewhere
+from ..service.health import (
+    FAILED,
+    STOPPED,
+    WAITING,
+    Health,
+    Publisher,
+    is_elsewhere,
+    publisher,
+    running_elsewhere,
+)
 from ..service.preparation import Outcome, Preparer, message_of_dbt, preparing
 from ..service.restart_policy import RestartPolicy
-from ..service.running_models import RunningModel, RunningModels
+from ..service.running_models import RunningModel, RunningModels, table_key
 from ..service.supervisor import Supervisor
 from ..service.watchdog import NO_ANSWER, Watchdog
 from ..stream.common.stop_requests import stop_requests
-from ..stream.iceberg import owner
 from ..util.redaction import without_secrets
 from ..util.text import counted
 from .interrupts import Signals, end_now, interrupts
@@ -137,7 +145,7 @@ class Service:
         self._nodes = {known[node["unique_id"]]: node for node in nodes}
         self._models = {name: stream_node.place(node, environment) for name, node in self._nodes.items()}
         names = list(self._nodes)
-        self._streams = {name: RunningModel(name, self._upstream(name)) for name in names}
+        self._streams = {name: RunningModel(name, *self._reads(name)) for name in names}
         self._preparer = Preparer(self._prepare, names)
         streams = RunningModels(self._streams, self._preparer, environment.session, every)
         self._board = ProgressBoard(as_json=project.log_format == "json", is_quiet=project.quiet)
@@ -149,7 +157,7 @@ class Service:
         # For remote storage this is only known once Spark runs.
         storage = environment.storage
         self._foreign = {
-            name for name, model in self._models.items() if storage.is_local and owner.problem(model)
+            name for name, model in self._models.items() if storage.is_local and is_elsewhere(model)
         }
         """Models whose files belong to a table of another target's catalog."""
         for name, stream in self._streams.items() if storage.is_local else ():
@@ -314,10 +322,12 @@ class Service:
         parts = [f"stopped: {', '.join(stopped)}"] if stopped else ["stopped"]
         return "; ".join([*parts, *([f"failed: {', '.join(failed)}"] if failed else [])])
 
-    def _upstream(self, name: str) -> frozenset[str]:
-        """Returns the service's models that a model reads, directly or through models outside the service."""
+    def _reads(self, name: str) -> tuple[frozenset[str], frozenset[str]]:
+        """Returns the service's models that a model reads, directly or through models outside the service, and the tables
+        of these others."""
         by_id = {node["unique_id"]: each for each, node in self._nodes.items()}
         found: set[str] = set()
+        tables: set[str] = set()
         seen: set[str] = set()
         left = [self._nodes[name]["unique_id"]]
         while left:
@@ -328,7 +338,10 @@ class Service:
                 elif other not in seen:
                     seen.add(other)
                     left.append(other)
-        return frozenset(found)
+                    table = self._manifest.nodes.get(other) or self._manifest.sources.get(other)
+                    if table is not None and table.relation_name:
+                        tables.add(table_key(table.relation_name))
+        return frozenset(found), frozenset(tables)
 
     def _prepare(self, names: Sequence[str], note: Callable[[Outcome], None]) -> None:
         nodes = [self._nodes[name] for name in names]

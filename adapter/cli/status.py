@@ -13,6 +13,8 @@ from rich.text import Text
 
 from ..project import stream_node
 from ..service.health import FAILED, NEVER_RAN, RESTARTING, WAITING, read_health
+from ..stream.common.errors import StreamError
+from ..stream.common.model import StreamModel
 from ..stream.iceberg import owner
 from ..stream.progress import open_windows
 from ..stream.progress.report import lag_seconds, read_progress
@@ -32,8 +34,8 @@ def collect(project: DbtProject, selection: Selection) -> list[dict[str, Any]]:
     for node in nodes:
         with project_errors():
             described = stream_node.place(node, environment)
-            others = owner.problem(described)
-        progress, health = (None, None) if others else (read_progress(described), read_health(described))
+        others, is_others = _problem(described)
+        progress, health = (None, None) if is_others else (read_progress(described), read_health(described))
         if progress is not None:
             progress["lag_seconds"] = lag_seconds(progress)
         found.append(
@@ -45,6 +47,14 @@ def collect(project: DbtProject, selection: Selection) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _problem(model: StreamModel) -> tuple[str | None, bool]:
+    """Returns a sentence on the owner of a model's files, or None, and whether they belong to another table."""
+    try:
+        return (found := owner.problem(model)), found is not None
+    except StreamError as problem:
+        return problem.msg, False
 
 
 def print_table(found: Sequence[dict[str, Any]], selection: Selection) -> None:

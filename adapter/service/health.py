@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..environment.storage import Storage
+from ..stream.common.errors import StreamError
 from ..stream.common.model import StreamModel
 from ..stream.iceberg import owner
 from ..stream.progress.watermark import to_text
@@ -115,10 +116,19 @@ def read_health(model: StreamModel, now: float | None = None) -> Health | None:
 
 def running_elsewhere(model: StreamModel) -> Health | None:
     """Returns the health of a model that ``dbt-stream run`` in another process supervises, else None."""
-    found = None if owner.problem(model) else read_health(model)
+    found = None if is_elsewhere(model) else read_health(model)
     if found is None or not found.is_alive or found.by != SERVICE:
         return None
     return None if (found.pid, found.host) == (os.getpid(), socket.gethostname()) else found
+
+
+def is_elsewhere(model: StreamModel) -> bool:
+    """Returns whether the files of a model belong to a table of another target's catalog. A note that can't be read is
+    reported by the model's own run."""
+    try:
+        return owner.problem(model) is not None
+    except StreamError:
+        return False
 
 
 class Publisher:

@@ -142,7 +142,7 @@ class Preparer:
         try:
             self._run(names, note)
             problem: BaseException = PreparationError("dbt said nothing of it; see logs/dbt.log.")
-        except Exception as raised:
+        except BaseException as raised:  # a SystemExit would end this thread, and all models would wait
             problem = raised
         for name in left:
             self._set_result(name, problem)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
+from ..stream.common.errors import TransientError
+from ..stream.common.identifiers import joined, parts
 from ..stream.common.model import StreamModel
 from ..stream.common.stop_requests import StopRequest, stop_requests
 from ..stream.progress.report import latest_progress, read_progress
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 
 logger = AdapterLogger("Spark")
 
+_NO_FOLDER = ": there is no folder "
+_NO_TABLE = re.compile(r"TABLE_OR_VIEW_NOT_FOUND\][^`\n]*?((?:`(?:[^`]|``)+`\.?)+)")
+
 
 @dataclass
 class RunningModel:
@@ -30,6 +36,8 @@ class RunningModel:
     name: str
     upstream: frozenset[str]
     """Names of the service's models that it reads."""
+    tables: frozenset[str] = frozenset()
+    """The tables of other nodes that it reads, in the form of `_missing_table`."""
     model: StreamModel | None = None
     """The model as it was last prepared, or None if it never was."""
     request: StopRequest | None = None
@@ -95,8 +103,14 @@ class RunningModels:
             prepared = self._preparer.prepare(stream.name, attempt.stop.is_set)
         except PreparationError as problem:
             missing = sorted(name for name in stream.upstream if self._streams[name].model is None)
-            if isinstance(problem, SkippedError) or (missing and "TABLE_OR_VIEW_NOT_FOUND" in str(problem)):
+            gone = _missing_table(str(problem))
+            if isinstance(problem, SkippedError) or (missing and gone):
                 raise NotReady(_waiting_reason(missing)) from problem
+            if stream.model is not None and (gone or _NO_FOLDER in str(problem)):
+                # It was there before. It may be being built again, or its file system is away.
+                raise TransientError(problem.msg) from problem
+            if gone in stream.tables:
+                raise NotReady(f"It reads {gone}: no table yet.") from problem
             raise
         if prepared is None:
             return None
@@ -159,6 +173,26 @@ def _wait(stream: RunningModel, running: RunningStream, attempt: Attempt, taken:
 def _batch(stream: RunningModel) -> object:
     found = stream.latest
     return None if found is None else (found["batch"], found["flush"])
+
+
+def table_key(name: str) -> str:
+    """Returns schema and name of a table, in lower case.
+
+    >>> table_key("`lakehouse`.`shop`.`Sizes`"), table_key("shop.sizes")
+    ('shop.sizes', 'shop.sizes')
+    """
+    return joined([part.lower() for part in parts(name)[-2:]])
+
+
+def _missing_table(error: str) -> str | None:
+    """Returns the table that an error says isn't there, as `table_key`; None if it says no such thing.
+
+    >>> _missing_table("[TABLE_OR_VIEW_NOT_FOUND] There is no table or view `lakehouse`.`shop`.`sizes`: a model …")
+    'shop.sizes'
+    >>> _missing_table("[UNRESOLVED_COLUMN] `sizes`")
+    """
+    found = _NO_TABLE.search(error)
+    return None if found is None else table_key(found[1])
 
 
 def _waiting_reason(missing: Sequence[str]) -> str:

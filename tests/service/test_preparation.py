@@ -29,7 +29,7 @@ class Dbt:
         self.runs: list[list[str]] = []
         self.go = threading.Event()
         self.says: dict[str, Outcome] = {}
-        self.problem: Exception | None = None
+        self.problem: BaseException | None = None
 
     def run(self, names: Sequence[str], note: Callable[[Outcome], None]) -> None:
         self.runs.append(list(names))
@@ -48,7 +48,7 @@ def asked(preparer: Preparer, name: str, found: dict[str, Any]) -> threading.Thr
     def ask() -> None:
         try:
             found[name] = preparer.prepare(name)
-        except Exception as problem:
+        except BaseException as problem:
             found[name] = problem
 
     thread = threading.Thread(target=ask, daemon=True)
@@ -116,3 +116,15 @@ def test_streams_are_handed_over_only_while_models_are_prepared() -> None:
         assert hand_over("model.shop.a", READY)
     assert not is_preparing()
     assert found == {"model.shop.a": READY}
+
+
+def test_whatever_dbt_raises_the_next_request_is_served() -> None:
+    dbt, found = Dbt(), dict[str, Any]()
+    dbt.go.set()
+    dbt.problem = SystemExit(2)
+    preparer = Preparer(dbt.run)
+    asked(preparer, "a", found).join(5)
+    assert isinstance(found["a"], SystemExit)
+    dbt.problem = None
+    asked(preparer, "a", found).join(5)
+    assert found["a"] is READY

@@ -140,9 +140,12 @@ def note_windows(model: StreamModel, windows: OpenWindowSummary) -> None:
 
 
 def read_progress(model: StreamModel) -> dict[str, object] | None:
-    """Returns the last progress, or None if the model never ran."""
+    """Returns the last progress, or None if the model never ran or the file can't be read: nothing depends on it."""
     text = model.storage.read_text(model.progress)
-    return None if text is None else dict(json.loads(text))
+    try:
+        return None if text is None else dict(json.loads(text))
+    except (TypeError, ValueError):
+        return None
 
 
 def latest_progress(model: StreamModel) -> Mapping[str, object] | None:

@@ -18,7 +18,7 @@ from ...sources.unreadable import DROPPED, UNREADABLE, Records
 from ...util.quoting import is_path, path_of, quote_time, shown_time
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
-from ..common.errors import StreamError
+from ..common.errors import StreamError, TransientError
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm
 from ..evolution.output_schema import fits
@@ -210,7 +210,8 @@ def _read_files(
             f"Model {model.name}: of its stream {source.relation}, {named_like_a_pattern(source.location)}"
         )
     if not is_pattern(source.location) and not files.exists(folder):
-        raise StreamError(
+        # It was there when the model was prepared.
+        raise TransientError(
             f"Model {model.name}: the folder {source.location} of its stream {source.relation} doesn't exist."
         )
     for log, kind in _TABLE_LOGS.items():

@@ -93,6 +93,25 @@ def test_health_is_the_first_targets(
     assert found.state == health.STOPPED
 
 
+def test_a_note_that_cant_be_read_is_one_models_problem(
+    model: StreamModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.storage.write_text(f"{model.storage.tables}/{model.key}.json", "")
+    model.storage.delete(model.progress)
+    with pytest.raises(StreamError, match="can't be read, so nothing is known of the table"):
+        owner.problem(model)
+    assert not health.is_elsewhere(model), "the process that runs all models starts"
+    monkeypatch.setattr(health.os, "getpid", lambda: 1)
+    assert running_elsewhere(model) is not None
+    project: Any = SimpleNamespace(streaming_models=lambda selection: [NODE], environment=lambda: None)
+    monkeypatch.setattr(stream_node, "place", lambda node, environment: model)
+    (entry,) = status.collect(project, Selection())
+    assert entry["state"] == RUNNING
+    model.storage.delete(model.health)
+    (entry,) = status.collect(project, Selection())
+    assert "can't be read" in entry["note"]
+
+
 HIVE = {f"{PREFIX}.type": "hive"}
 GLUE = {f"{PREFIX}.catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog"}
 

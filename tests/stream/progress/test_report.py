@@ -36,6 +36,9 @@ POSITION = Position(
 def test_progress_is_read_as_it_was_written(tmp_path: Path) -> None:
     model = StreamModel("curves", "db.curves", "db.state", Storage(str(tmp_path), lambda: None), ())
     assert read_progress(model) is None
+    for text in ("", "nonsense", "1", "[1]"):
+        model.storage.write_text(model.progress, text)
+        assert read_progress(model) is None, "nothing depends on it"
     metrics = BatchMetrics(rows_in=10, late_rows=1, rows_out=4, commits=2, jobs=7, seconds={"read": 0.12345})
     progress = report(POSITION, metrics, {"rows": 3, "bytes": 100, "files": 2}, now=1_772_323_260.0)
     write_progress(model, progress)
