@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,20 +17,26 @@ from dbt.adapters.spark_streaming.environment.orc_types import ORC, other_type
 from dbt.adapters.spark_streaming.environment.spark_errors import readable
 from dbt.adapters.spark_streaming.sources.file_options import (
     is_pattern,
+    matched_twice,
     named_like_a_pattern,
+    twice_text,
     with_checked_header,
 )
 from dbt.adapters.spark_streaming.sources.messages import advice, in_batch
 from dbt.adapters.spark_streaming.sources.stream_source import KAFKA, DeclaredSource, at_project, sources_in
 from dbt.adapters.spark_streaming.sources.unreadable import FORMATS, LINE, Records
 from dbt.adapters.spark_streaming.util.quoting import literal, quote
-from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
+from dbt.adapters.spark_streaming.util.redaction import cause_of, has_secrets, without_secrets
 from dbt.adapters.spark_streaming.util.types import type_text
 
 _NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException")
 _MISSING = re.compile(
     r"TABLE_OR_VIEW_NOT_FOUND|SCHEMA_NOT_FOUND|NoSuchTableException|NoSuchDatabaseException"
 )
+
+_JDBC = "jdbc"
+_CATALOG = "spark.sql.catalogImplementation"
+"""Spark's setting of the kind of its built-in catalog: in memory, or a Hive metastore, which stores the options of tables."""
 
 OURS = "dbt_spark_streaming.source"
 """Property of a table or view that this adapter created for a source: its kind, and a digest of the statement that created
@@ -65,7 +71,7 @@ class DeclaredSources:
                 return False
             session = self._session()
             path = without_secrets(located.options.get("path", ""))
-            if located.is_files and not _exists(session, source.name, located.options["path"]):
+            if located.is_files and not _exists(session, source.name, located):
                 raise DbtRuntimeError(
                     f"Source {source.name}: there is no folder {path}. It is the 'path' that "
                     "sources.yml gives; a relative one starts at the project."
@@ -76,7 +82,7 @@ class DeclaredSources:
                 raise
             except Exception as problem:
                 where = f" ({path})" if path else ""
-                if source.format == "jdbc" and _NO_DRIVER.search(str(problem)):
+                if source.format == _JDBC and _NO_DRIVER.search(str(problem)):
                     raise DbtRuntimeError(
                         f"Source {source.name} can't be read, for there is no JDBC driver for its 'url'. Name the driver's "
                         "Maven coordinates under 'packages' in the profile, as in org.postgresql:postgresql:42.7.7, "
@@ -95,7 +101,7 @@ def _create(session: Any, source: DeclaredSource) -> None:
     session.sql(f"create schema if not exists {source.relation.rpartition('.')[0]}")
     records = records_of(session, source)
     if records is None or not (records.differs or source.format == KAFKA):
-        _create_unless_same(session, source, "table", partial(create_table, source))
+        _create_entry(session, source)
         if source.format == ORC:
             _check_types(session, source)
         return
@@ -110,8 +116,23 @@ def _create(session: Any, source: DeclaredSource) -> None:
         raw = replace(raw, format="text", schema=columns)
         more = [(name, kind) for name, kind in folders.items() if name not in declared]
         records = replace(records, fields=[*records.fields, *more], folders=[*folders])
-    _create_unless_same(session, raw, "table", partial(create_table, raw))
+    _create_entry(session, raw)
     _create_unless_same(session, source, "view", partial(create_view, source, raw.relation, records))
+
+
+def _create_entry(session: Any, source: DeclaredSource) -> None:
+    """Creates the table of a source, or a view with its columns alone where the catalog would store its secrets."""
+    is_stored = session.conf.get(_CATALOG, "in-memory") == "hive"
+    if not (is_stored and has_secrets(source.options)):
+        _create_unless_same(session, source, "table", partial(create_table, source))
+        return
+    is_kafka = source.format == KAFKA
+    options = in_batch(source.options) if is_kafka else source.options
+    reader = session.read.format(source.format).options(**options)
+    if source.schema and not is_kafka:
+        reader = reader.schema(source.schema)
+    columns = {field.name: type_text(field.dataType) for field in reader.load().schema.fields}
+    _create_unless_same(session, source, "view", partial(create_columns, source, columns))
 
 
 def _check_types(session: Any, source: DeclaredSource) -> None:
@@ -159,11 +180,12 @@ def _properties(session: Any, name: str) -> dict[str, str] | None:
 
 
 def _has_other_columns(session: Any, source: DeclaredSource) -> bool:
-    """Returns whether files without declared columns have other columns than when the table was created."""
-    if source.schema is not None or not source.is_files:
+    """Returns whether a database's table, or files without declared columns, have other columns than when the table was
+    created."""
+    if source.schema is not None or not (source.is_files or source.format == _JDBC):
         return False
     options = {key: value for key, value in source.options.items() if key != "path"}
-    now = session.read.format(source.format).options(**options).load(source.options["path"]).schema
+    now = session.read.format(source.format).options(**options).load(source.options.get("path")).schema
     return bool(now.simpleString() != session.table(source.relation).schema.simpleString())
 
 
@@ -187,6 +209,22 @@ def create_table(source: DeclaredSource, made_by: str) -> str:
     if "path" in source.options:
         statement += f" location {literal(source.options['path'])}"
     return f"{statement} {_ownership_clause(made_by)}"
+
+
+def create_columns(source: DeclaredSource, columns: Mapping[str, str], made_by: str) -> str:
+    """Returns the statement that creates a view with the columns of a source, for queries that are only analysed. Its rows
+    can't be read: a Hive metastore would store the source's secrets."""
+    why = (
+        f"Source {source.name} can't be read in batch here, only as a stream: Spark's own catalog is a Hive metastore "
+        f"({_CATALOG}), which would keep the source's secrets in plain text. Leave that setting out (models in a Hive "
+        "metastore need 'catalog_options' with 'type: hive'), or give Spark the secrets in a file, such as "
+        "java.security.auth.login.config."
+    )
+    listed = ", ".join(f"cast(null as {kind}) as {quote(name)}" for name, kind in columns.items())
+    return (
+        f"create view if not exists {source.relation} {_ownership_clause(made_by)} as select {listed} from range(1) "
+        f"where raise_error({literal(why)}) is null"
+    )
 
 
 def create_view(source: DeclaredSource, raw: str, records: Records, made_by: str) -> str:
@@ -217,12 +255,14 @@ def _ownership_clause(made_by: str) -> str:
     return f"tblproperties ({literal(OURS)} = {literal(made_by)})"
 
 
-def _exists(session: Any, name: str, path: str) -> bool:
-    """Returns whether a folder exists, or one that matches a pattern.
+def _exists(session: Any, name: str, source: DeclaredSource) -> bool:
+    """Returns whether the folder of a source exists, or one that matches its pattern.
 
     Raises:
-        DbtRuntimeError: a folder exists whose name contains the characters of a pattern.
+        DbtRuntimeError: a folder exists whose name contains the characters of a pattern, or the pattern matches a file
+            twice.
     """
+    path = source.options["path"]
     if not hasattr(session, "_jvm"):
         return True  # the files of a Spark Connect server, which reports itself if they are missing
     hadoop_path = session._jvm.org.apache.hadoop.fs.Path(path)
@@ -230,4 +270,13 @@ def _exists(session: Any, name: str, path: str) -> bool:
     if is_pattern(path) and files.exists(hadoop_path):
         raise DbtRuntimeError(f"Source {name}: {named_like_a_pattern(without_secrets(path))}")
     found = files.globStatus(hadoop_path)
-    return found is not None and len(found) > 0
+    if found is None:
+        return False
+    # Other patterns match paths of one depth, each once.
+    if "{" in path:
+        options = {key.lower(): value.lower() for key, value in source.options.items()}
+        matches = [(str(each.getPath()), bool(each.isDirectory())) for each in found]
+        twice = matched_twice(matches, options.get("recursivefilelookup") == "true")
+        if twice is not None:
+            raise DbtRuntimeError(f"Source {name}: {without_secrets(twice_text(twice, path))}")
+    return len(found) > 0

@@ -42,6 +42,40 @@ def named_like_a_pattern(path: str) -> str:
     )
 
 
+def matched_twice(matches: Iterable[tuple[str, bool]], is_recursive: bool) -> str | None:
+    """Returns a file or folder that Spark would read twice: the pattern matches it twice, or its folder as well.
+
+    Args:
+        matches: what a pattern matches: path, and whether it is a folder.
+        is_recursive: whether subfolders of a folder are read, too.
+
+    >>> matched_twice([("/in/a", True), ("/in/a/x.json", False)], False), matched_twice([("/in/x", False)] * 2, False)
+    ('/in/a/x.json', '/in/x')
+    >>> [matched_twice([("/in/a", True), ("/in/a/day=1", True)], is_recursive) for is_recursive in (False, True)]
+    [None, '/in/a/day=1']
+    """
+    listed = list(matches)
+    folders, seen = {path for path, is_folder in listed if is_folder}, set()
+    for path, is_folder in listed:
+        above = path.rpartition("/")[0]
+        if path in seen or (above in folders and (is_recursive or not is_folder)):
+            return path
+        while is_recursive and above:
+            above = above.rpartition("/")[0]
+            if above in folders:
+                return path
+        seen.add(path)
+    return None
+
+
+def twice_text(path: str, pattern: str) -> str:
+    """Returns the message on a file that a pattern has Spark read twice."""
+    return (
+        f"its path {pattern} matches {path} twice, or together with the folder that it is in, so Spark would read its rows "
+        "twice. Write a pattern that matches each file once."
+    )
+
+
 _BY_PLACE = "enforceSchema"
 
 

@@ -1,4 +1,4 @@
-"""Rejects file names that Spark takes for patterns: it would read the other files of the micro-batch twice.
+"""Rejects files that would be read twice: names that Spark takes for patterns, and files that a pattern matches twice.
 
 `DataSource.checkAndGlobPathIfNecessary` replaces each path that looks like a pattern by all paths, if globbing is
 turned off. A micro-batch with a single file reads it once.
@@ -6,11 +6,12 @@ turned off. A micro-batch with a single file reads it once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from ...sources.file_options import is_pattern
+from ...sources.file_options import is_pattern, twice_text
 from ..common.errors import StreamError
 from ..common.model import plain_path
 from ..common.session import jvm
@@ -85,11 +86,21 @@ def _named(spark: SparkSession, source: StreamSource) -> Iterator[str]:
 
 
 def check_batch(model: StreamModel, number: int) -> None:
-    """Raises if a micro-batch has such a file among several of its source."""
+    """Raises if a micro-batch has such a file among several of its source, or a file twice.
+
+    Raises:
+        StreamError: there is such a file. The message names it and says what to do.
+    """
     for place, source in enumerate(model.sources):
         if not source.is_files:
             continue
         paths = files_of_batch(model.storage, model.checkpoint, place, number)
+        if twice := [path for path, times in Counter(paths).items() if times > 1]:
+            raise StreamError(
+                f"Model {model.name}: of its stream {source.relation}, {twice_text(twice[0], source.location)} The "
+                f"micro-batch was planned with it already, so none of its rows was ingested. Then rebuild the model: "
+                f"{model.rebuild}."
+            )
         if len(paths) > 1 and (odd := list(filter(is_pattern, paths))):
             raise StreamError(
                 f"Model {model.name}: {_path_text(odd[0])}. The micro-batch was planned with it already, so none of its "

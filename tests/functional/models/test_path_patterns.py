@@ -19,6 +19,7 @@ PATTERNS = {
     "one_of": "day[12]",
     "below": "day?/*.json",
 }
+TWICE = {"folder_too": "day1{,/a.json}", "two_ways": "day1/{a,a*}.json"}
 ODD = {"braces": "o{b}", "odd_mark": "what?", "brackets": "x[1]", "odd_star": "st*r"}
 
 GONE = {"gone": "connection refused"}
@@ -33,10 +34,10 @@ class TestPathPatterns:
             (folder / name / "a.json").write_text(f'{{"id": {number}}}\n')
         table = "\n      - name: {}\n        config: {{meta: {{stream: {{format: json, path: '{}', schema: id int}}}}}}"
         tables = "".join(
-            table.format(name, folder / path) for name, path in {**PATTERNS, **ODD, **GONE}.items()
+            table.format(name, folder / path) for name, path in {**PATTERNS, **TWICE, **ODD, **GONE}.items()
         )
         found = {"sources.yml": f"sources:\n  - name: raw\n    tables:{tables}\n"}
-        for name in (*PATTERNS, *ODD, *GONE):
+        for name in (*PATTERNS, *TWICE, *ODD, *GONE):
             found[f"{name}_t.sql"] = (
                 f"{{{{ config(materialized='table') }}}} select id from {{{{ source('raw', '{name}') }}}}"
             )
@@ -48,12 +49,14 @@ class TestPathPatterns:
 
     def test_a_pattern_is_read_and_a_folder_that_looks_like_one_is_refused(self, project: Any) -> None:
         results = run_dbt(["run", "--exclude", "gone_s", "gone_t"], expect_pass=False)
-        assert len(results) == 2 * len(PATTERNS | ODD)
+        assert len(results) == 2 * len(PATTERNS | TWICE | ODD)
         for result in results:
             name = result.node.name[:-2]
             if name in PATTERNS:
                 rows = project.run_sql(f"select id from {result.node.relation_name} order by id", fetch="all")
                 assert (name, rows) == (name, [(0,), (1,)])
+            elif name in TWICE:
+                assert "day1/a.json twice, or together with the folder" in str(result.message)
             else:
                 message = str(result.message)
                 assert f"/{ODD[name]} has one of the letters" in message, (name, message)
