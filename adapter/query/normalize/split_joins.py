@@ -11,7 +11,13 @@ _JOINED = "joined"
 
 
 def split(select: exp.Select) -> None:
-    """Moves FROM, joins and WHERE of a SELECT to a query below. Changes the tree."""
+    """Moves FROM, joins and WHERE of a SELECT to a query below. Changes the tree.
+
+    >>> from ..sql.dialect import parse, sql
+    >>> tree = parse("select e.k, d.* except (k) from e join d on d.k = e.k")
+    >>> split(tree) or sql(tree)
+    'SELECT * EXCEPT (`__0`), `__0` AS `k` FROM (SELECT d.* EXCEPT (k), e.k AS `__0` FROM e JOIN d ON d.k = e.k) AS joined'
+    """
     below = exp.Select()
     for clause in ("from_", "from", "joins", "laterals", "where"):
         if value := select.args.get(clause):
@@ -20,13 +26,14 @@ def split(select: exp.Select) -> None:
             )
             select.set(clause, None)
     stars = [item for item in select.expressions if item.is_star]
+    in_stars = {id(column) for item in stars for column in every(item, exp.Column)}
     for item in stars:
         below.append("expressions", item.copy())
     names: dict[str, str] = {}
     taken: set[str] = set()
     for column in list(every(select, exp.Column)):
-        if isinstance(column.this, exp.Star):
-            continue
+        if isinstance(column.this, exp.Star) or id(column) in in_stars:
+            continue  # names in EXCEPT aren't values
         key = canonical(column)
         if key not in names:
             if not column.table and _is_alias(column, select):
