@@ -36,7 +36,7 @@ _MISSING = re.compile(
 
 _JDBC = "jdbc"
 _CATALOG = "spark.sql.catalogImplementation"
-"""Spark's setting of the kind of its built-in catalog: in memory, or a Hive metastore, which stores the options of tables."""
+"""Spark's setting of the kind of its built-in catalog: in memory, or a Hive metastore, which stores options of tables."""
 
 OURS = "dbt_spark_streaming.source"
 """Property of a table or view that this adapter created for a source: its kind, and a digest of the statement that created

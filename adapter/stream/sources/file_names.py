@@ -86,11 +86,7 @@ def _named(spark: SparkSession, source: StreamSource) -> Iterator[str]:
 
 
 def check_batch(model: StreamModel, number: int) -> None:
-    """Raises if a micro-batch has such a file among several of its source, or a file twice.
-
-    Raises:
-        StreamError: there is such a file. The message names it and says what to do.
-    """
+    """Raises if a micro-batch has such a file among several of its source, or a file twice."""
     for place, source in enumerate(model.sources):
         if not source.is_files:
             continue

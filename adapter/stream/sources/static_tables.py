@@ -99,7 +99,7 @@ class StaticTables:
         for table, columns in self._began.items():
             if (known := noted.get(without_place(table))) is not None:
                 later = {path: kind for path, kind in columns.items() if path not in known}
-                for path, kind in stored_types(self._spark, later).items():
+                for path, kind in stored_types(self._spark, later).items() if later else ():
                     yield parts(path)[-1], kind
 
     def _columns(self, table: str) -> Columns:

@@ -94,7 +94,7 @@ def test_health_is_the_first_targets(
 
 
 def test_a_note_that_cant_be_read_is_one_models_problem(
-    model: StreamModel, monkeypatch: pytest.MonkeyPatch
+    model: StreamModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model.storage.write_text(f"{model.storage.tables}/{model.key}.json", "")
     model.storage.delete(model.progress)
@@ -103,7 +103,7 @@ def test_a_note_that_cant_be_read_is_one_models_problem(
     assert not health.is_elsewhere(model), "the process that runs all models starts"
     monkeypatch.setattr(health.os, "getpid", lambda: 1)
     assert running_elsewhere(model) is not None
-    project: Any = SimpleNamespace(streaming_models=lambda selection: [NODE], environment=lambda: None)
+    project: Any = Project(model, tmp_path)
     monkeypatch.setattr(stream_node, "place", lambda node, environment: model)
     (entry,) = status.collect(project, Selection())
     assert entry["state"] == RUNNING
