@@ -21,7 +21,10 @@ def test_what_went_well_is_not_told_as_an_error() -> None:
 
 def test_a_selection_is_of_no_other_packages_model_of_the_same_path(tmp_path: Path) -> None:
     """What is selected may be reset."""
-    files = {"profiles.yml": "shop: {target: dev, outputs: {dev: {type: spark_streaming, schema: shop}}}\n"}
+    files = {
+        "profiles.yml": "shop: {target: dev, outputs: {dev: {type: spark_streaming, schema: shop}}}\n",
+        "packages.yml": "packages: [{local: dbt_packages/other}]\n",
+    }
     for name, folder in {"shop": ".", "other": "dbt_packages/other"}.items():
         files[f"{folder}/dbt_project.yml"] = f"name: {name}\nprofile: shop\n"
         files[f"{folder}/models/orders.sql"] = (

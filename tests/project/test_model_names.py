@@ -83,6 +83,7 @@ def test_selectors_are_of_one_model(tmp_path: Path) -> None:
         "profiles.yml": json.dumps({"p": {"target": "dev", "outputs": {"dev": profile}}}),
         "models/m.yml": versions,
         **{f"models/{name}.sql": text for name in ("m_v1", "m_v2", "m/v1/x", "orders", "orders/z")},
+        "packages.yml": "packages: [{local: dbt_packages/other}]",
         "dbt_packages/other/dbt_project.yml": "{name: other, profile: p}",
         "dbt_packages/other/models/m.yml": versions,
         **{
@@ -153,7 +154,10 @@ def test_names_of_models_that_two_packages_have() -> None:
 def test_commands_name_models_that_two_packages_have(tmp_path: Path) -> None:
     """A selection is of one of them, and a service runs both."""
     profile = {"type": "spark_streaming", "schema": "s", "storage_root": str(tmp_path / "root")}
-    files = {"profiles.yml": json.dumps({"p": {"target": "dev", "outputs": {"dev": profile}}})}
+    files = {
+        "profiles.yml": json.dumps({"p": {"target": "dev", "outputs": {"dev": profile}}}),
+        "packages.yml": "packages: [{local: dbt_packages/other}]",
+    }
     for name, folder in {"shop": ".", "other": "dbt_packages/other"}.items():
         files[f"{folder}/dbt_project.yml"] = f"{{name: {name}, profile: p}}"
         for model, kind in {
