@@ -192,7 +192,11 @@ def option_rows(command: click.Command) -> list[list[str]]:
             is_shown = each.show_default and default is not None
             text = re.sub(r"\s*\[(default|required|x>)[^\]]*\]", "", text)
             said = f"{default}" if is_shown else "required" if each.required else ""
-            rows.append([f"`{named(each)}`".replace("|", "\\|"), said, text.strip()])
+            if isinstance(each.type, click.Choice):
+                text = f"{text} One of {', '.join(each.type.choices)}."
+            # Not every reader of Markdown takes \\| in code for |.
+            assert "|" not in f"{named(each)}{text}"
+            rows.append([f"`{named(each)}`", said, text.strip()])
     return rows
 
 
@@ -201,9 +205,14 @@ def named(option: click.Option) -> str:
     names = ", ".join(sorted(option.opts, key=len))
     if option.is_flag:
         return names
-    choices = "|".join(option.type.choices) if isinstance(option.type, click.Choice) else None
-    kind = {"integer range": "NUMBER", "float": "SECONDS", "directory": "DIR", "datetime": "TIMESTAMP"}
-    return f"{names} {choices or option.metavar or kind.get(option.type.name, option.type.name.upper())}"
+    kind = {
+        "integer range": "NUMBER",
+        "float": "SECONDS",
+        "directory": "DIR",
+        "choice": "NAME",
+        "datetime": "TIMESTAMP",
+    }
+    return f"{names} {option.metavar or kind.get(option.type.name, option.type.name.upper())}"
 
 
 def command(name: str) -> str:

@@ -80,6 +80,18 @@ def test_each_page_is_for_phones_and_links_to_its_file(site: Path) -> None:
         assert "md-tabs" in text and "(prefers-color-scheme: dark)" in text
 
 
+def test_no_table_breaks_a_name(site: Path) -> None:
+    """Code in a cell stays in one line, and the theme scrolls a wide table: each page is as wide as a phone."""
+    (rule,) = re.findall(
+        r"(\.md-typeset td code,.*?)}", (site / "stylesheets/extra.css").read_text(), re.DOTALL
+    )
+    assert "white-space: nowrap" in rule
+    for page in site.rglob("*.html"):
+        text = page.read_text()
+        assert "stylesheets/extra.css" in text or page.name == "404.html"
+        assert not re.search(r"<td[^>]*><code>[^<]*\\\|", text), page
+
+
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     for page in site.rglob("*.html"):
         loaded = re.findall(
