@@ -365,9 +365,9 @@ class NewMetrics(MicroBatch):
             if not row[name]:
                 continue
             said = (
-                "have no rows in them"
+                "have no rows there"
                 if name == "__there"
-                else (f"have another {stage.new.metrics[exact[name][0]].sql} by them than the state says")
+                else (f"have another {stage.new.metrics[exact[name][0]].sql} there than in the state")
             )
             one = self._spark.sql(f"select own.* from {both} where {text} limit 1").first()
             of = ", ".join(f"{key} {one[key]}" for key in by) if one is not None else ""

@@ -272,7 +272,7 @@ def test_what_the_history_does_not_tell(spark: Any, storage_root: Path) -> None:
     refused(
         s,
         grouped(more),
-        r"1 of 2 windows or groups have another COUNT\(\*\) by them than the state says \(as k a\): rows of the sources "
+        r"1 of 2 windows or groups have another COUNT\(\*\) there than in the state \(as k a\): rows of the sources "
         "were changed or deleted, the state was edited, or a key had expired and came again",
     )
 
@@ -287,7 +287,11 @@ def test_a_key_that_came_again(spark: Any, storage_root: Path) -> None:
     s.run(grouped(counts))
     s.add([Event(14.5, "back", 5, 5, False)])
     s.run(grouped(counts))
-    refused(s, grouped({**counts, "s": "sum(x)"}), r"for 1 of 3 .* have another COUNT\(\*\) .* \(as k back\)")
+    refused(
+        s,
+        grouped({**counts, "s": "sum(x)"}),
+        r"from them: 1 of 3 .* have another COUNT\(\*\) .* \(as k back\)",
+    )
     # What is kept then doesn't say it at all.
     refused(
         s,
