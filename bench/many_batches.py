@@ -94,7 +94,7 @@ class Bench:
             f"create table bench.events ({EVENTS}) using iceberg "
             f"tblproperties ('schema.name-mapping.default' = '{json.dumps(mapping)}')"
         )
-        table = IcebergTable(self.spark, "bench.events")._table
+        table = IcebergTable(self.spark, "bench.events").java
         iceberg = self.spark._jvm.org.apache.iceberg
         (self.root / "events").mkdir()
         rows = self.options.rows
@@ -140,7 +140,7 @@ class Bench:
             table = load(self.spark, name)
             if table is None:
                 continue
-            folder = Path(str(table._table.location()).removeprefix("file:"))
+            folder = Path(str(table.java.location()).removeprefix("file:"))
             files = [each for each in (folder / "metadata").iterdir() if not each.name.startswith(".")]
             data = list((folder / "data").rglob("*.parquet"))
             current = max(

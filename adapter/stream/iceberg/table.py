@@ -76,8 +76,8 @@ class IcebergTable:
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         self.name = name
-        self._spark = spark
-        self._table: Any = java_class(spark, "org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
+        self.spark = spark
+        self.java: Any = java_class(spark, "org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
             spark._jsparkSession, name
         )
         self._to_json = java_class(spark, "org.apache.iceberg.SnapshotParser").toJson
@@ -87,19 +87,9 @@ class IcebergTable:
         """The newest snapshot that this run has seen or made. Reads use it, and the next commit is based on it, though
         there may be newer ones by now."""
 
-    @property
-    def spark(self) -> SparkSession:
-        """The session that loaded the table."""
-        return self._spark
-
-    @property
-    def java(self) -> Any:
-        """Iceberg's Java object of the table."""
-        return self._table
-
     def refresh(self) -> None:
         """Loads the newest metadata. `known` stays as it is."""
-        self._table.refresh()
+        self.java.refresh()
 
     def follow(self) -> None:
         """Loads the newest metadata and sets `known` to the newest snapshot."""
@@ -118,24 +108,24 @@ class IcebergTable:
     @property
     def uuid(self) -> str:
         """Iceberg's UUID of the table, which stays when the table is renamed or replaced."""
-        return str(self._table.uuid())
+        return str(self.java.uuid())
 
     def schema_json(self, snapshot: int | None = None) -> str:
         """Returns the current schema, or that of a snapshot, in Iceberg's JSON format."""
-        schema = self._table.schema()
-        if snapshot is not None and (number := self._table.snapshot(snapshot).schemaId()) is not None:
-            schema = self._table.schemas().get(number)
-        return str(java_class(self._spark, "org.apache.iceberg.SchemaParser").toJson(schema))
+        schema = self.java.schema()
+        if snapshot is not None and (number := self.java.snapshot(snapshot).schemaId()) is not None:
+            schema = self.java.schemas().get(number)
+        return str(java_class(self.spark, "org.apache.iceberg.SchemaParser").toJson(schema))
 
     @property
     def snapshot_id(self) -> int | None:
         """The newest snapshot as of the last refresh, or None if nothing was ever written."""
-        snapshot = self._table.currentSnapshot()
+        snapshot = self.java.currentSnapshot()
         return None if snapshot is None else int(snapshot.snapshotId())
 
     def _at(self) -> Any:
         """Returns Iceberg's object of the known snapshot, or None."""
-        return None if self.known is None else self._table.snapshot(self.known)
+        return None if self.known is None else self.java.snapshot(self.known)
 
     def follows(self, snapshot: int) -> bool:
         """Returns whether a snapshot is an ancestor of the current one, or is it."""
@@ -149,19 +139,19 @@ class IcebergTable:
         if start == end:
             return []
         found = []
-        for each in self._back_from(self._table.snapshot(end)):
+        for each in self._back_from(self.java.snapshot(end)):
             found.append(str(each.operation()))
             if each.parentId() == start:
                 return found
         return None
 
     def has(self, snapshot: int) -> bool:
-        return self._table.snapshot(snapshot) is not None
+        return self.java.snapshot(snapshot) is not None
 
     def left(self, snapshot: int) -> bool:
         """Returns whether a snapshot shares an ancestor with the current one, as after a rollback to before it."""
         now = {int(each.snapshotId()) for each in self.snapshots()}
-        return any(int(each.snapshotId()) in now for each in self._back_from(self._table.snapshot(snapshot)))
+        return any(int(each.snapshotId()) in now for each in self._back_from(self.java.snapshot(snapshot)))
 
     def past(self) -> Iterator[str]:
         """Yields the operations (`APPEND`, `REPLACE` …) of the current snapshot and its ancestors, the newest first.
@@ -177,7 +167,7 @@ class IcebergTable:
 
     def snapshots(self) -> Iterator[Any]:
         """Yields Iceberg's objects of the current snapshot and its ancestors that exist, the newest first."""
-        return self._back_from(self._table.currentSnapshot())
+        return self._back_from(self.java.currentSnapshot())
 
     def past_of_known(self) -> Iterator[Any]:
         """Yields Iceberg's objects of the known snapshot's ancestors, the newest first."""
@@ -189,7 +179,7 @@ class IcebergTable:
         while snapshot is not None:
             yield snapshot
             parent = snapshot.parentId()
-            snapshot = None if parent is None else self._table.snapshot(parent)
+            snapshot = None if parent is None else self.java.snapshot(parent)
 
     def _steps(self) -> Iterator[Any]:
         """Yields the snapshots of micro-batches, from the known one back."""
@@ -197,23 +187,23 @@ class IcebergTable:
 
     @property
     def folder(self) -> str:
-        return str(self._table.location()).rstrip("/")
+        return str(self.java.location()).rstrip("/")
 
     @property
     def _can_list_files(self) -> bool:
         """Whether the table's FileIO can list files."""
-        kind = jvm(self._spark).java.lang.Class.forName("org.apache.iceberg.io.SupportsPrefixOperations")
-        return bool(kind.isInstance(self._table.io()))
+        kind = jvm(self.spark).java.lang.Class.forName("org.apache.iceberg.io.SupportsPrefixOperations")
+        return bool(kind.isInstance(self.java.io()))
 
     @property
     def _uses_hadoop(self) -> bool:
         """Whether the table's FileIO uses Hadoop's file systems."""
-        return str(self._table.io().getClass().getSimpleName()) == "HadoopFileIO"
+        return str(self.java.io().getClass().getSimpleName()) == "HadoopFileIO"
 
     @property
     def snapshot_count(self) -> int:
         """The number of the table's snapshots."""
-        return int(self._table.snapshots().size())
+        return int(self.java.snapshots().size())
 
     @property
     def has_lost_rows(self) -> bool:
@@ -231,7 +221,7 @@ class IcebergTable:
     @property
     def is_blank(self) -> bool:
         """Whether the only snapshot ever committed has no files."""
-        snapshot = self._table.currentSnapshot()
+        snapshot = self.java.currentSnapshot()
         return snapshot is not None and snapshot.parentId() is None and not self.count("added-data-files")
 
     def count(self, what: str) -> int:
@@ -249,14 +239,14 @@ class IcebergTable:
     @property
     def column_names(self) -> tuple[str, ...]:
         """The names of the table's columns."""
-        return tuple(columns_in_spark(self.spark, self._table).names)
+        return tuple(columns_in_spark(self.spark, self.java).names)
 
     def property(self, name: str) -> str | None:
-        return self._table.properties().get(name)
+        return self.java.properties().get(name)
 
     def property_names(self) -> list[str]:
         """Returns the names of the table's properties."""
-        return [str(name) for name in each_of(self._table.properties().keySet().iterator())]
+        return [str(name) for name in each_of(self.java.properties().keySet().iterator())]
 
     def newest_summary(self) -> Mapping[str, str]:
         """Returns the summary of the known snapshot; empty if nothing was ever written."""
@@ -298,12 +288,12 @@ class IcebergTable:
         """Returns the numbers of rows, bytes and files by partition, of a table partitioned by one column. Runs no job."""
         if self.known is None:
             return {}
-        kinds = java_class(self._spark, "org.apache.iceberg.MetadataTableType")
-        tables = java_class(self._spark, "org.apache.iceberg.MetadataTableUtils")
-        partitions = tables.createMetadataTableInstance(self._table, kinds.PARTITIONS)
+        kinds = java_class(self.spark, "org.apache.iceberg.MetadataTableType")
+        tables = java_class(self.spark, "org.apache.iceberg.MetadataTableUtils")
+        partitions = tables.createMetadataTableInstance(self.java, kinds.PARTITIONS)
         columns = partitions.schema().columns()
         place = {str(columns.get(number).name()): number for number in range(columns.size())}
-        anything = jvm(self._spark).java.lang.Class.forName("java.lang.Object")
+        anything = jvm(self.spark).java.lang.Class.forName("java.lang.Object")
         found = {}
         tasks = partitions.newScan().useSnapshot(self.known).planFiles()
         for task in each_of(tasks.iterator()):
@@ -355,7 +345,7 @@ class IcebergTable:
 
     def lineage_of(self, snapshot: int) -> list[Snapshot]:
         """Returns a snapshot and its ancestors, the newest first."""
-        return list(map(_snapshot, self._back_from(self._table.snapshot(snapshot))))
+        return list(map(_snapshot, self._back_from(self.java.snapshot(snapshot))))
 
     def columns_of(self, snapshot: int, schema: int | None = None) -> str:
         """Returns a select list that converts the columns of a snapshot to another schema of the table.
@@ -364,9 +354,9 @@ class IcebergTable:
             snapshot: the snapshot, which is read with its own schema.
             schema: the id of the wanted schema. Default: the current one.
         """
-        then = self._table.schemas().get(self._table.snapshot(snapshot).schemaId())
-        types = java_class(self._spark, _TYPES)
-        wanted = self._table.schema() if schema is None else self._table.schemas().get(schema)
+        then = self.java.schemas().get(self.java.snapshot(snapshot).schemaId())
+        types = java_class(self.spark, _TYPES)
+        wanted = self.java.schema() if schema is None else self.java.schemas().get(schema)
         fields = wanted.columns().iterator()
         listed = []
         while fields.hasNext():
@@ -382,10 +372,10 @@ class IcebergTable:
         These are the ones whose ids aren't in `known` and that have no default value. If several have one name and
         different types, the type is empty.
         """
-        types = java_class(self._spark, _TYPES)
-        index = java_class(self._spark, "org.apache.iceberg.types.TypeUtil")
+        types = java_class(self.spark, _TYPES)
+        index = java_class(self.spark, "org.apache.iceberg.types.TypeUtil")
         found: dict[str, str] = {}
-        for field in index.indexById(self._table.schema().asStruct()).values():
+        for field in index.indexById(self.java.schema().asStruct()).values():
             if int(field.fieldId()) in known or field.initialDefault() is not None:
                 continue
             kind = type_text(_spark_type(types.convert(field.type()).json()))
@@ -400,7 +390,7 @@ class IcebergTable:
             more: a select list of Iceberg's metadata columns to add.
         """
         then = f"{self.name} version as of {snapshot}"
-        is_same = int(self._table.snapshot(snapshot).schemaId()) == int(self._table.schema().schemaId())
+        is_same = int(self.java.snapshot(snapshot).schemaId()) == int(self.java.schema().schemaId())
         if is_same and not more:
             return then
         listed = "*" if is_same else self.columns_of(snapshot)
@@ -416,7 +406,7 @@ class IcebergTable:
         """
         # Iceberg doesn't retry a schema update that is based on old metadata.
         self.refresh()
-        update = self._table.updateSchema()
+        update = self.java.updateSchema()
         change_columns(spark=spark, update=update, add=add, drop=drop, rename={}, before=before)
         update.commit()
         self.refresh()
@@ -424,7 +414,7 @@ class IcebergTable:
     def widen_columns(self, spark: SparkSession, wider: Widening) -> None:
         """Widens the types of columns, in one metadata commit."""
         self.refresh()
-        update = self._table.updateSchema()
+        update = self.java.updateSchema()
         widen_columns(spark, update, {".".join(path): fields for path, fields in wider.fields.items()})
         promote_columns(spark, update, {".".join(path): kind for path, kind in wider.promote.items()})
         update.commit()
@@ -432,7 +422,7 @@ class IcebergTable:
 
     def appended(self, first: int | None, last: int) -> int:
         """Returns the number of rows appended from one snapshot (the first, if it is None) to another, both included."""
-        newest = self._table.snapshot(last)
+        newest = self.java.snapshot(last)
         if first is None:
             return 0 if newest is None else int(newest.summary().get("total-records") or 0)
         found = 0
@@ -467,12 +457,12 @@ class IcebergTable:
         actions = java_class(spark, "org.apache.iceberg.spark.actions.SparkActions").get(spark._jsparkSession)
         if self.count(DELETE_FILES) and not is_worn:
             # First rewrites the delete files, so that each belongs to one data file and its deleted rows can be counted.
-            together = actions.rewritePositionDeletes(self._table).option("rewrite-all", "true")
+            together = actions.rewritePositionDeletes(self.java).option("rewrite-all", "true")
             for key, value in properties.items():
                 together = together.snapshotProperty(key, value)
             with active(spark):
                 together.execute()
-        action = actions.rewriteDataFiles(self._table).binPack()
+        action = actions.rewriteDataFiles(self.java).binPack()
         options = {
             "remove-dangling-deletes": "true",
             **({"delete-file-threshold": 1} if is_worn else {}),
@@ -506,7 +496,7 @@ class IcebergTable:
         self._check_folder(spark)
         java = jvm(spark)
         actions = java.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
-        action = actions.deleteOrphanFiles(self._table).olderThan(before)
+        action = actions.deleteOrphanFiles(self.java).olderThan(before)
         if self._can_list_files and not self._uses_hadoop:
             # Hadoop may have no file system for the table's location.
             action = action.usePrefixListing(True)
@@ -521,7 +511,7 @@ class IcebergTable:
 
         Two catalogs of one warehouse may give tables of the same name the same folder, and neither knows the other's files.
         """
-        java = self._table.operations().current()
+        java = self.java.operations().current()
         known = {
             str(java.metadataFileLocation()),
             *(str(each.file()) for each in each_of(java.previousFiles().iterator())),
@@ -531,10 +521,10 @@ class IcebergTable:
             if not path.endswith(".metadata.json") or path in known:
                 continue
             try:
-                uuid = str(parser.read(self._table.io(), path).uuid())
+                uuid = str(parser.read(self.java.io(), path).uuid())
             except Exception:  # an incomplete file
                 continue
-            if uuid != str(self._table.uuid()):
+            if uuid != str(self.java.uuid()):
                 raise SharedFolder(self.name, self.folder, uuid)
 
     def listed(self, folder: str) -> Iterator[str]:
@@ -542,7 +532,7 @@ class IcebergTable:
         if not self._can_list_files:
             return
         try:
-            for file in each_of(self._table.io().listPrefix(f"{folder}/").iterator()):
+            for file in each_of(self.java.io().listPrefix(f"{folder}/").iterator()):
                 yield str(file.location())
         except Exception as problem:
             # A missing folder is reported by `listPrefix` or by the first access of the iterator.
@@ -551,22 +541,20 @@ class IcebergTable:
 
     def oldest_made(self) -> int | None:
         """Returns when the oldest snapshot was made, in milliseconds since 1970, or None if there is none."""
-        snapshots = self._table.snapshots().iterator()
+        snapshots = self.java.snapshots().iterator()
         return int(snapshots.next().timestampMillis()) if snapshots.hasNext() else None
 
     def made_of_others(self, lineage: Iterable[Snapshot]) -> list[int]:
         """Returns when each snapshot outside of the lineage, branches and tags was made, in milliseconds since 1970."""
         held = {each.id for each in lineage}
-        for ref in self._table.refs().values():
-            held |= {
-                int(each.snapshotId()) for each in self._back_from(self._table.snapshot(ref.snapshotId()))
-            }
-        every = each_of(self._table.snapshots().iterator())
+        for ref in self.java.refs().values():
+            held |= {int(each.snapshotId()) for each in self._back_from(self.java.snapshot(ref.snapshotId()))}
+        every = each_of(self.java.snapshots().iterator())
         return [int(each.timestampMillis()) for each in every if int(each.snapshotId()) not in held]
 
     def made(self, snapshot: int) -> int:
         """Returns when a snapshot was made, in milliseconds since 1970."""
-        return int(self._table.snapshot(snapshot).timestampMillis())
+        return int(self.java.snapshot(snapshot).timestampMillis())
 
     def expire(self, before: int, at_least: int = 1) -> None:
         """Expires the snapshots made before a time (milliseconds since 1970), and deletes the files that only they have.
@@ -574,14 +562,14 @@ class IcebergTable:
         The newest `at_least` snapshots and those of tags and branches are retained. Files outside of the table's folder are
         not deleted: they were added to the table and belong to somebody else.
         """
-        java = jvm(self._spark)
+        java = jvm(self.spark)
         files = java.java.util.ArrayList()
-        update = self._table.expireSnapshots().expireOlderThan(before).retainLast(at_least)
+        update = self.java.expireSnapshots().expireOlderThan(before).retainLast(at_least)
         update.deleteWith(_collecting_consumer(java, files)).commit()
         self._delete_files([file for file in map(str, each_of(files.iterator())) if self._is_in_folder(file)])
 
     def _delete_files(self, files: Iterable[str]) -> None:
-        java, io = jvm(self._spark), self._table.io()
+        java, io = jvm(self.spark), self.java.io()
         if java.java.lang.Class.forName("org.apache.iceberg.io.SupportsBulkOperations").isInstance(io):
             listed = java.java.util.ArrayList()
             for file in files:
@@ -599,18 +587,18 @@ class IcebergTable:
         folder = literal(f"{plain_path(self.folder)}/")
         path = "regexp_replace(file_path, '^file:/+', '/')"
         others = f"select 1 from {self.name}.all_files where not startswith({path}, {folder}) limit 1"
-        return self._spark.sql(others).isEmpty()
+        return self.spark.sql(others).isEmpty()
 
     def set_defaults(self, properties: Mapping[str, str]) -> None:
         """Sets those properties that the table doesn't have."""
-        has = self._table.properties()
+        has = self.java.properties()
         missing = {name: value for name, value in properties.items() if not has.containsKey(name)}
         if missing:
             self.set_properties(missing)
 
     def set_properties(self, properties: Mapping[str, str | None]) -> None:
         """Sets properties of the table; None removes a property."""
-        set_properties(self._table, properties)
+        set_properties(self.java, properties)
 
 
 def set_properties(table: Any, properties: Mapping[str, str | None]) -> None:

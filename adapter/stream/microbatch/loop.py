@@ -53,7 +53,7 @@ class Batches:
         self.position = position or Position(
             context.model.name, query_id="", batch=-1, signature=digest(context.program.signature)
         )
-        self._context = context
+        self.context = context
         self._query_id = query_id
         self._asked = session.session_defaults(spark)
         self._prepared = False
@@ -81,17 +81,12 @@ class Batches:
     @cached_property
     def order(self) -> Order:
         """The sources in the order of the checkpoint."""
-        return in_first_order(self._context.model, self._context.program.inputs)
+        return in_first_order(self.context.model, self.context.program.inputs)
 
     @property
     def ingested(self) -> int:
         """Number of the last micro-batch whose rows are all ingested; -1 if there is none."""
         return self.position.batch - (self.position.cut is not None)
-
-    @property
-    def context(self) -> RunContext:
-        """The objects that all micro-batches share."""
-        return self._context
 
     def take(self, batch: DataFrame, number: int) -> None:
         """Ingests a micro-batch, unless it is ingested already: Spark replays one that a crash interrupted."""
@@ -119,7 +114,7 @@ class Batches:
                 )
                 self._take(spark, piece, position, at)
                 if piece.cut is not None:
-                    reached("batch:cut", self._context.model.name)
+                    reached("batch:cut", self.context.model.name)
 
     def _take(self, spark: SparkSession, piece: SubBatch, position: Position, at: int) -> None:
         from pyspark.errors import AnalysisException
@@ -127,7 +122,7 @@ class Batches:
         rows, committed = piece.rows, False
         try:
             with self._step(spark, position, piece.expected) as step:
-                if self._context.program.keeps_state:
+                if self.context.program.keeps_state:
                     self._watermark = step.update_state(rows, self._watermark, at)
                     committed = True
                     step.emit()
@@ -138,7 +133,7 @@ class Batches:
                 raise
             if committed:
                 raise self._widened() from None
-            self._context.state.note_inputs(rows.schema)
+            self.context.state.note_inputs(rows.schema)
             self._take(spark, piece, position, at)
 
     def _widens_state(self, spark: SparkSession, rows: DataFrame) -> bool:
@@ -146,11 +141,11 @@ class Batches:
         to compare some values of different types, such as arrays of decimals of different precision."""
         from pyspark.errors import AnalysisException
 
-        state = self._context.state
-        if not self._context.program.keeps_state or not state.exists:
+        state = self.context.state
+        if not self.context.program.keeps_state or not state.exists:
             return False
         known = KnownColumns(state.types(spark), state.mapping, lambda part: ())
-        step = MicroBatch(self._context, spark, self.position, self._asked)
+        step = MicroBatch(self.context, spark, self.position, self._asked)
         try:
             layout = step.layout(spark.createDataFrame([], rows.schema), known)
         except (AnalysisException, ValueError):
@@ -160,7 +155,7 @@ class Batches:
     @property
     def lacks_rows_of_nothing(self) -> bool:
         """Whether no micro-batch has run yet and one without input may emit rows."""
-        return self.position.step == (-1, 0) and self._context.program.has_rows_of_nothing
+        return self.position.step == (-1, 0) and self.context.program.has_rows_of_nothing
 
     def begin_with_nothing(self, spark: SparkSession, nothing: DataFrame) -> None:
         """Emits the rows that exist before the first micro-batch, such as a total of no rows.
@@ -195,11 +190,11 @@ class Batches:
         """
         if self.position.cut is not None:
             raise StreamError(
-                f"Model {self._context.model.name}: its last micro-batch is only partly ingested, because its run was "
-                f"interrupted. Finish it with `dbt run --select {self._context.model.name}` first."
+                f"Model {self.context.model.name}: its last micro-batch is only partly ingested, because its run was "
+                f"interrupted. Finish it with `dbt run --select {self.context.model.name}` first."
             )
         # Windows emit rows into windows over them, so this may take several rounds.
-        while (closing := open_until(spark, self._context, self.position)) is not None:
+        while (closing := open_until(spark, self.context, self.position)) is not None:
             position = self.position.next(self.position.batch)
             with self._told_of_widened(), self._step(spark, position) as step:
                 step.close_at(closing)
@@ -215,18 +210,18 @@ class Batches:
 
     def _widened(self) -> TransientError:
         return TransientError(
-            f"Model {self._context.model.name}: columns of its state were widened with those of a source, in the middle "
+            f"Model {self.context.model.name}: columns of its state were widened with those of a source, in the middle "
             "of a micro-batch. Nothing is lost, and the next run continues from there: run it again."
         )
 
     def _catch_up(self) -> None:
         """Writes the progress report of the last micro-batch if a crash came between its commits and the report."""
-        told = read_progress(self._context.model) or {}
+        told = read_progress(self.context.model) or {}
         if (told.get("batch"), told.get("flush")) != (self.position.batch, self.position.flush):
-            write_progress(self._context.model, report(self.position, BatchMetrics(), self._size()))
+            write_progress(self.context.model, report(self.position, BatchMetrics(), self._size()))
 
     def _size(self) -> dict[str, int] | None:
-        return self._context.state.size() if self._context.program.keeps_state else None
+        return self.context.state.size() if self.context.program.keeps_state else None
 
     @property
     def result(self) -> StreamResult:
@@ -240,7 +235,7 @@ class Batches:
     ) -> Iterator[MicroBatch]:
         scheduler = spark._jsc.sc().dagScheduler()
         jobs = scheduler.numTotalJobs()
-        step = MicroBatch(self._context, spark, position, self._asked, expected)
+        step = MicroBatch(self.context, spark, position, self._asked, expected)
         meter = self._meter_of(spark)
         with query_metrics.recorded() as plans:
             try:
@@ -259,14 +254,14 @@ class Batches:
         if meter is not None:
             meter.measure(plans, step.asked)
         write_progress(
-            self._context.model, report(self.position, metrics, None if meter is None else meter.report())
+            self.context.model, report(self.position, metrics, None if meter is None else meter.report())
         )
         self._publish(spark, metrics, meter)
 
     def _meter_of(self, spark: SparkSession) -> StateMeter | None:
         """The meter of this run's state; None for a program without state."""
-        if self._meter is None and self._context.program.keeps_state:
-            self._meter = StateMeter(spark, self._context.model, self._context.program, self._context.state)
+        if self._meter is None and self.context.program.keeps_state:
+            self._meter = StateMeter(spark, self.context.model, self.context.program, self.context.state)
         return self._meter
 
     def _publish(self, spark: SparkSession, metrics: BatchMetrics, meter: StateMeter | None) -> None:
@@ -279,7 +274,7 @@ class Batches:
             "unreadable_rows": rows_of(metrics.unreadable),
         }
         sizes = {f"state.{name}": size for name, size in (self._size() or {}).items()}
-        publish(spark, self._context.model.name, counts, sizes, () if meter is None else meter.last)
+        publish(spark, self.context.model.name, counts, sizes, () if meter is None else meter.last)
 
 
 def open_until(spark: SparkSession, context: RunContext, position: Position) -> int | None:

@@ -252,7 +252,7 @@ class RunningStream:
             reached("stream:starting", model.name)
             stopped = self._run_initial_load(session, ordered, inputs)
             self._stopped = stopped is not None
-            self._query = stopped or self._start(session, ordered, inputs)
+            self.query = stopped or self._start(session, ordered, inputs)
             self._resources = stack.pop_all()
 
     def _start(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
@@ -308,11 +308,6 @@ class RunningStream:
             streams = read_streams(self._session, self._ordered, self._inputs)
             self._batches.begin_with_nothing(self._session, self._session.createDataFrame([], streams.schema))
 
-    @property
-    def query(self) -> Any:
-        """Spark's streaming query."""
-        return self._query
-
     def follow(self, trigger: str) -> None:
         """Continues with new rows, after the stream has ingested the available ones.
 
@@ -321,20 +316,20 @@ class RunningStream:
         """
         with sentences(self.model):
             # The query has finished, but Spark accepts no other with its checkpoint until it is stopped.
-            self._query.stop()
+            self.query.stop()
             self.note_windows()
-            self._query = self._start(self._session, replace(self._ordered, trigger=trigger), self._inputs)
+            self.query = self._start(self._session, replace(self._ordered, trigger=trigger), self._inputs)
 
     def wait(self, seconds: float | None = None) -> StreamResult:
         """Waits until the stream ends or is stopped on request, or for a number of seconds. Returns its
         result so far."""
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         with sentences(self.model):
-            stopped, problem = self._watch(self._query, deadline)
+            stopped, problem = self._watch(self.query, deadline)
             self._stopped = self._stopped or stopped
             if problem is not None:
                 raise problem
-            if self.model.trigger is None and not self._stopped and not self._query.isActive:
+            if self.model.trigger is None and not self._stopped and not self.query.isActive:
                 self._emit_empty_result()
         return replace(self._batches.result, stopped=self._stopped)
 
@@ -362,7 +357,7 @@ class RunningStream:
             if self._has_first_rows():
                 # This query would never read these rows: see `reading_options`.
                 query.stop()
-                query = self._query = self._start(self._session, self._started, self._inputs)
+                query = self.query = self._start(self._session, self._started, self._inputs)
         return False
 
     def _has_first_rows(self) -> bool:
@@ -377,7 +372,7 @@ class RunningStream:
             try:
                 # A failed query is stopped too: Spark reports the failure before the query has ended, and until then
                 # accepts no other.
-                self._query.stop()
+                self.query.stop()
             finally:
                 self._resources.close()
 

@@ -23,7 +23,7 @@ from ..sources.rows import BatchCache, scan_cached
 from ..sources.source_schemas import SchemaChanged
 from . import incremental_runs
 from .change_types import INSERT
-from .changelog import REPLACED_PROPERTY, Changes, changes_of
+from .changelog import REPLACED_PROPERTY, changes_of
 from .constraints import checked
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ class Sink(ABC):
         self._followed: int | None = None
         """The last table snapshot in the changelog, while it lacks later changes of other writers; else None."""
         self._maintenance: Maintenance | None = None
-        self._changes = changes_of(spark, model, key)
+        self.changes = changes_of(spark, model, key)
+        """The changelog; None if the model keeps none."""
 
     @property
     def exists(self) -> bool:
@@ -92,17 +93,12 @@ class Sink(ABC):
         """Rows that a commit added, if its position doesn't count them."""
         return int(summary.get("added-records", 0))
 
-    @property
-    def changes(self) -> Changes | None:
-        """The changelog; None if the model keeps none."""
-        return self._changes
-
     def changes_ahead(self) -> int:
         """Number of micro-batches that are in the changelog and not in the table."""
         position = self.position()
-        if self._changes is None or (position is None and self.written):
+        if self.changes is None or (position is None and self.written):
             return 0
-        return self._changes.commits_after(position.step if position is not None else (-1, 0))
+        return self.changes.commits_after(position.step if position is not None else (-1, 0))
 
     def begin(self, spark: SparkSession) -> None:
         """Reconciles table and changelog before the first micro-batch of a run.
@@ -111,35 +107,35 @@ class Sink(ABC):
         writers' changes of the table are appended to the changelog.
         """
         incremental_runs.forget(self.table)
-        if self._changes is None:
+        if self.changes is None:
             return
         # A run may have ended after changing the table's columns.
-        self._changes.follow_columns(spark)
+        self.changes.follow_columns(spark)
         others = self.table.changed_by_others()
-        decided, position = self._changes.position(), self.position()
+        decided, position = self.changes.position(), self.position()
         if decided is not None and self._lacks(decided, position):
             # The commit records the snapshot before other writers' changes, so that they are found after a crash.
             self._followed = None if others is None else self.table.followed()
             with BatchCache() as cache:
-                rows = self._changes.last(spark)
+                rows = self.changes.last(spark)
                 cache.persist(rows)
                 register_view(scan_cached(rows), DECIDED)
                 self._take_over(spark, decided)
             position = self.position()
-        self._changes.follow(spark, self.table, position, others)
+        self.changes.follow(spark, self.table, position, others)
         self._followed = None
 
     def catch_up(self, spark: SparkSession) -> None:
         """Appends to the changelog what other writers changed in the table since the last micro-batch."""
-        if commit.check(self.model, self.table) and self._changes is not None:
-            self._changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
+        if commit.check(self.model, self.table) and self.changes is not None:
+            self.changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
 
     def maintain(self, spark: SparkSession) -> int:
         """Maintains table and changelog. Returns the number of commits."""
         if self._maintenance is None:
             self._maintenance = of_read_table("table", self.model, self.table, lambda: self.catch_up(spark))
         commits = self._maintenance.after_commit(spark)
-        return commits + (self._changes.maintain(spark, self.rows) if self._changes is not None else 0)
+        return commits + (self.changes.maintain(spark, self.rows) if self.changes is not None else 0)
 
     def _lacks(self, decided: Position, position: Position | None) -> bool:
         if position is None:
@@ -168,7 +164,7 @@ class Sink(ABC):
 
     def _append(self, rows: DataFrame, position: Position) -> None:
         # With a changelog, other writers' changes are appended to it before the next micro-batch.
-        kept = self._changes is not None
+        kept = self.changes is not None
         commit.append("table.append", self.model, self.table, rows, self._notes(position), by_anyone=kept)
 
     def _notes(self, position: Position) -> dict[str, str]:
@@ -214,8 +210,8 @@ class Sink(ABC):
         with around("table.columns", self.model.name):
             self.table.change_columns(spark, add, drop)
         self._columns = None
-        if self._changes is not None:
-            self._changes.follow_columns(spark)
+        if self.changes is not None:
+            self.changes.follow_columns(spark)
 
     def widen_columns(self, spark: SparkSession, wider: Widening) -> None:
         """Widens columns of the table and its changelog, in a new snapshot: a snapshot has the columns of its time."""
@@ -231,8 +227,8 @@ class Sink(ABC):
                 "table.widen", self.model, self.table, change, self._notes(position), by_anyone=False
             )
         self._columns = None
-        if self._changes is not None:
-            self._changes.follow_columns(spark)
+        if self.changes is not None:
+            self.changes.follow_columns(spark)
 
 
 class AppendSink(Sink):
@@ -251,12 +247,12 @@ class AppendSink(Sink):
         """See `Sink.put`."""
         self.catch_up(spark)
         made = self.checked(spark, query)
-        if self._changes is not None:
+        if self.changes is not None:
             rows = spark.sql(made)
             cache.persist(rows)
             register_view(scan_cached(rows), "appended_rows")
             made = "select * from appended_rows"
-            self._changes.append(spark, f"select *, '{INSERT}' as {CHANGE_TYPE} from appended_rows", position)
+            self.changes.append(spark, f"select *, '{INSERT}' as {CHANGE_TYPE} from appended_rows", position)
         self._append(sql(spark, one_file(made) if few else made), position)
         return self.table.count("added-records")
 

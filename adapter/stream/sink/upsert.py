@@ -163,7 +163,7 @@ class UpsertSink(Sink):
             elsewhere = self._keys_of_other_rows(columns, recent)
             compared = self._compared(old, self._counted(new), columns, True, elsewhere)
             twice = f"{_TIMES} > 1"
-        if self._changes is None and 0 < self.rows <= _TINY:
+        if self.changes is None and 0 < self.rows <= _TINY:
             rewritten = self._rewrite(sql(spark, compared), twice, columns, position, few)
             if rewritten is not None:
                 return rewritten
@@ -172,8 +172,8 @@ class UpsertSink(Sink):
             self._refuse_keys(spark)
         if not found.counts:
             return 0
-        if self._changes is not None:
-            self._changes.append(spark, _with_retractions(columns.names), position)
+        if self.changes is not None:
+            self.changes.append(spark, _with_retractions(columns.names), position)
         self._write(found, recent, columns.names, _with_row_count(position, found.total), few)
         return found.total
 
@@ -266,9 +266,9 @@ class UpsertSink(Sink):
         (changed,) = cache.observed(_CHANGED)
         if not changed:
             return 0
-        if self._changes is not None:
+        if self.changes is not None:
             register_view(scan_cached(differences), _CHANGED)
-            self._changes.append(spark, each_change(_CHANGED, listed), position)
+            self.changes.append(spark, each_change(_CHANGED, listed), position)
         made = sql(spark, one_file(f"select * from {_NEW}")) if few else scan_cached(rows)
         self._overwrite(made, _with_row_count(position, changed))
         return changed
@@ -523,8 +523,8 @@ class UpsertSink(Sink):
         with around("table.merge", self.model.name), _with_snapshot_properties(spark, notes):
             merge.merge()
         commit.check_own(self.model, self.table, name)
-        if self._changes is not None and self._followed is None:
-            self._changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
+        if self.changes is not None and self._followed is None:
+            self.changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
 
 
 def sink_of(spark: SparkSession, model: StreamModel, upsert: Upsert | None) -> Sink:

@@ -90,7 +90,7 @@ def shapes(spark: Any, root: Path) -> Iterator[list[Stream]]:
 def figures(spark: Any, name: str) -> tuple[int, int, int]:
     """Snapshots, data files that are read, and files on disk."""
     table = IcebergTable(spark, name)
-    folder = Path(str(table._table.location()).removeprefix("file:"))
+    folder = Path(str(table.java.location()).removeprefix("file:"))
     files = [each for each in folder.rglob("*") if each.is_file() and not each.name.startswith(".")]
     return table.snapshot_count, table.count("total-data-files"), len(files)
 

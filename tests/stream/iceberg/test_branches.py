@@ -27,7 +27,7 @@ class Table(IcebergTable):
         self.name, self.looked_at = "t", list[str]()
         self._files, self._no_folder, self._late = files, no_folder, late
         io = SimpleNamespace(listPrefix=self._prefix, newInputFile=self._file)
-        self._table = SimpleNamespace(location=lambda: location, io=lambda: io)
+        self.java = SimpleNamespace(location=lambda: location, io=lambda: io)
 
     def _prefix(self, prefix: str) -> Any:
         found = [

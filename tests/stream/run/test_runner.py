@@ -30,7 +30,7 @@ def test_a_query_that_failed_is_waited_for_before_the_lock_is_given_back(tmp_pat
     stream.model = StreamModel(
         "views", "shop.views", "shop.views__state", Storage(str(tmp_path), lambda: None), ()
     )
-    stream._query, stream._resources = query, ExitStack()
+    stream.query, stream._resources = query, ExitStack()
     stream._resources.callback(lambda: ended.append(query.ended))
     stream.stop()
     assert ended == [True]
