@@ -66,24 +66,23 @@ def disabled(name: str, statement: Statement, problems: list[Note]) -> Model:
     return Model(name, statement.line, statement.comments, problems=problems, originals=[statement.text])
 
 
-def lost_inputs(model: Model, models: Mapping[str, Model]) -> list[str]:
-    """Returns the disabled models that a model reads."""
-    return [
+def disable_reader(model: Model, models: Mapping[str, Model]) -> bool:
+    """Disables a model that reads a disabled one. Returns whether it does."""
+    lost = [
         each.name
         for each in model.reads.values()
         if each.is_model and each.name in models and models[each.name].problems
     ]
+    if not lost or model.problems:
+        return False
+    model.problems.append(Note(model.line, f"it reads {lost[0]}, which is disabled."))
+    return True
 
 
 def disable_readers(models: Mapping[str, Model]) -> None:
     """Disables the models that read a disabled one."""
-    is_changed = True
-    while is_changed:
-        is_changed = False
-        for model in models.values():
-            if not model.problems and (lost := lost_inputs(model, models)):
-                model.problems.append(Note(model.line, f"it reads {lost[0]}, which is disabled."))
-                is_changed = True
+    while any([disable_reader(model, models) for model in models.values()]):
+        pass
 
 
 def texts(

@@ -15,7 +15,7 @@ from ..query.errors import QueryError, UnboundedStateError
 from ..query.frontend.streams import Known
 from ..query.windows import expansion, window_arguments, windows
 from .errors import Note
-from .files import Model, Seed, SourceTable
+from .files import Model, Seed, SourceTable, disable_reader
 
 _TTL = "7 days"
 _LENGTHS = {"hop": 2, "cumulate": 2}
@@ -43,7 +43,8 @@ def check(
     }
     known |= {f"model.{seed.name}": Known(seed.event_time) for seed in seeds}
     for model in _inputs_first(models):
-        if model.problems or model.is_ephemeral or _reads_lost(model, models):
+        disable_reader(model, models)
+        if model.problems or model.is_ephemeral:
             continue
         try:
             planned = _Planned(models, known, model)
@@ -74,12 +75,6 @@ def _inputs_first(models: Mapping[str, Model]) -> list[Model]:
         return [models[name] for name in TopologicalSorter(read).static_order()]
     except CycleError:
         return [*models.values()]
-
-
-def _reads_lost(model: Model, models: Mapping[str, Model]) -> bool:
-    """Whether a disabled model is among those that a model reads, also through ephemeral ones."""
-    read = [models[each.name] for each in model.reads.values() if each.is_model and each.name in models]
-    return any(each.problems or (each.is_ephemeral and _reads_lost(each, models)) for each in read)
 
 
 def _check_key(model: Model, upsert: Any, note: Callable[[int, str], None]) -> None:
