@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from ..__version__ import version
-from .interrupts import end_now, interrupts
+from .interrupts import end_before_start, interrupts
 from .multi_word_option import MultiWordOption
 from .project import DbtProject, ProjectError, Selection
 from .project_options import Main
@@ -161,8 +161,7 @@ def run(
         imported.start()
         while imported.is_alive():
             if signals:
-                click.echo("stopped: before any model was up.")
-                end_now(0)
+                end_before_start(project.logs_json, project.quiet)
             imported.join(0.05)
         from ..service.restart_policy import RestartPolicy
         from .run import run_models

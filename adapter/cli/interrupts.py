@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
+from .log_lines import log_line
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = b"\x1b[?25h"
 _SENTENCE = b"Stopped at once. What wasn't committed yet is done by the next run.\n"
@@ -70,6 +72,20 @@ def _guard(reader: int, patience: float, signals: Signals) -> None:
     if os.read(reader, 1) == b"!":
         time.sleep(patience)
         end_now(signals.exit_code)
+
+
+def end_before_start(as_json: bool, is_quiet: bool) -> NoReturn:
+    """Ends a process that was asked to stop while it was still starting.
+
+    Args:
+        as_json: whether its lines are JSON.
+        is_quiet: whether only problems are printed.
+    """
+    if not is_quiet:
+        # The terminal may be gone.
+        with suppress(OSError, ValueError):
+            print(log_line("stopped: before any model was up.", as_json), flush=True)
+    end_now(0)
 
 
 def end_now(code: int) -> NoReturn:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timezone
 from typing import Any
 
 from rich.console import Console, Group
@@ -16,6 +14,7 @@ from rich.text import Text
 
 from ..stream.progress.unreadable_rows import in_progress
 from ..util.text import counted
+from .log_lines import log_line
 from .status import table_of
 
 _WINDOW = 10.0
@@ -89,12 +88,8 @@ class ProgressBoard:
 
     def say(self, line: str) -> None:
         """Prints a line, above the table if there is one."""
-        if self._as_json:
-            time_of_line = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
-            info = {"level": "info", "msg": line, "name": "DbtStream", "ts": time_of_line}
-            line = json.dumps({"data": {}, "info": info})
         with suppress(OSError, ValueError):
-            self._console.print(line, soft_wrap=True, markup=False, highlight=False)
+            self._console.print(log_line(line, self._as_json), soft_wrap=True, markup=False, highlight=False)
 
     def _print_batch(self, entry: Mapping[str, Any]) -> None:
         """Prints a line for a new micro-batch."""

@@ -51,6 +51,11 @@ class DbtProject:
     log_format: str | None = None
     quiet: bool = False
 
+    @property
+    def logs_json(self) -> bool:
+        """Whether lines of a run are JSON objects, as dbt's ``--log-format json`` asks."""
+        return self.log_format == "json"
+
     def compiled(self, name: str) -> Mapping[str, Any]:
         """Returns the compiled node of a streaming model.
 

@@ -13,6 +13,7 @@ import click
 from ..util.platforms import refusal
 from ..util.redaction import without_secrets
 from .interrupts import without_trace
+from .log_lines import log_line
 from .project import DbtProject, ProjectError
 
 _DEFAULT = DbtProject(Path("."), None, None, None, None)
@@ -90,7 +91,7 @@ class ProjectCommand(click.Command):
         self.params += _options(self.is_first)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """See `click.Command.invoke`. Prints a `ProjectError` as a sentence and exits with code 2."""
+        """See `click.Command.invoke`. Prints a `ProjectError` as a line and exits with code 2."""
         ctx.obj = ctx.obj or _DEFAULT
         try:
             if why := refusal():
@@ -98,7 +99,8 @@ class ProjectCommand(click.Command):
             with without_trace():
                 return super().invoke(ctx)
         except ProjectError as problem:
-            click.echo(f"Error: {without_secrets(problem)}", err=True)
+            line = log_line(f"Error: {without_secrets(problem)}", ctx.obj.logs_json, "error")
+            click.echo(line, err=True)
             sys.exit(2)
 
 

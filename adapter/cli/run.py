@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, TextIO
+from typing import Any
 
 from ..environment import Environment
 from ..query.sql import intervals
@@ -33,7 +33,8 @@ from ..service.watchdog import NO_ANSWER, Watchdog
 from ..stream.common.stop_requests import stop_requests
 from ..util.redaction import without_secrets
 from ..util.text import counted
-from .interrupts import Signals, end_now, interrupts
+from .interrupts import Signals, end_before_start, end_now, interrupts
+from .log_lines import log_line
 from .progress_board import ProgressBoard
 from .project import DbtProject, ProjectError, Selection, project_errors
 
@@ -79,8 +80,7 @@ def run_models(
     loading = _Loading(project, selection)
     while not loading.is_done:
         if signals:
-            _print("stopped: before any model was up.")
-            end_now(0)
+            end_before_start(project.logs_json, project.quiet)
         time.sleep(_LOOK / 4)
     service = Service(
         project, *loading.result(), intervals.format(interval), policy or RestartPolicy(), fail_fast
@@ -148,7 +148,7 @@ class Service:
         self._streams = {name: RunningModel(name, *self._reads(name)) for name in names}
         self._preparer = Preparer(self._prepare, names)
         streams = RunningModels(self._streams, self._preparer, environment.session, every)
-        self._board = ProgressBoard(as_json=project.log_format == "json", is_quiet=project.quiet)
+        self._board = ProgressBoard(as_json=project.logs_json, is_quiet=project.quiet)
         self.supervisor = Supervisor(names, streams.run, policy, fail_fast, say=self._board.say)
         self._began = time.monotonic()
         self._publisher: Publisher = publisher(environment.storage)
@@ -199,7 +199,7 @@ class Service:
         failed = self.supervisor.failed
         signals.exit_code = 1 if failed else 0
         if end is not None:
-            _print(without_secrets(end), sys.stderr)
+            _print_problem(log_line(without_secrets(end), self._project.logs_json, "error"))
         self._board.inform(self._closing_line())
         if end is not None or (signals and (self._is_abandoned or self._preparer.is_busy)):
             # Threads that are still busy would delay the exit, perhaps without end.
@@ -456,7 +456,7 @@ def looks_in(trigger: str, now: float) -> tuple[float, str]:
     return left, f"next look for new rows in {math.ceil(left)} s"
 
 
-def _print(line: str, stream: TextIO | None = None) -> None:
+def _print_problem(line: str) -> None:
     # The terminal may be gone.
     with suppress(OSError, ValueError):
-        print(line, file=stream or sys.stdout, flush=True)
+        print(line, file=sys.stderr, flush=True)
