@@ -22,6 +22,8 @@ from ..util.types import column_types
 from .column import SparkStreamingColumn
 
 if TYPE_CHECKING:
+    from dbt.adapters.base import BaseRelation
+
     from ..environment import Environment
     from ..project import as_of, model_configs, stream_node, streaming
     from ..query.generation import generate
@@ -174,6 +176,17 @@ class StreamingMethods(metaclass=AdapterMeta):
                 f"rows of its table: dbt show --inline \"select * from {{{{ ref('{name}') }}}}\""
             )
         return self.whole_input_text(sql, graph, model)
+
+    @available.parse_none
+    def note_clone(self, model: Mapping[str, Any], original: BaseRelation) -> None:
+        """Says that `dbt clone` of a streaming model copies neither its table nor its state."""
+        if model["config"]["materialized"] in stream_config.MATERIALIZATIONS:
+            name = model["name"]
+            logger.info(
+                f"Model {name}: the clone is a view on {original.render()}. The next `dbt run` replaces it by a table that "
+                "reads the sources from their beginning. To copy the table with its state instead: "
+                f"`dbt-stream state clone {name} --from-target TARGET`."
+            )
 
     @available.parse(lambda *arguments, **named: "")
     def view_text(self, sql: str, graph: Any = None, model: Any = None) -> str:

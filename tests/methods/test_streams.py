@@ -8,6 +8,7 @@ from jinja2 import Undefined
 
 from dbt.adapters.spark_streaming.methods import streams
 from dbt.adapters.spark_streaming.methods.streams import StreamingMethods
+from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.service.health import RUNNING, Health
 
 
@@ -56,3 +57,14 @@ def test_a_model_that_a_service_runs_is_skipped_unless_its_author_or_the_run_wan
     assert (said is not None) == is_skipped
     if said is not None:
         assert "skipped: process 4711 on worker-1" in said and "its text is another one by now" in said
+
+
+def test_a_clone_of_a_streaming_model_is_said_to_be_a_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(streams.logger, "info", said.append)
+    original = SparkStreamingRelation.create(schema="prod", identifier="counts")
+    for materialized in ("table", "topn"):
+        Adapter().note_clone({"name": "counts", "config": {"materialized": materialized}}, original)
+    (line,) = said
+    assert line.startswith("Model counts: the clone is a view on prod.counts.")
+    assert "`dbt-stream state clone counts --from-target TARGET`" in line
