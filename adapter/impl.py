@@ -58,11 +58,12 @@ if TYPE_CHECKING:
         streaming,
         table_configs,
     )
-    from dbt.adapters.spark_streaming.stream.iceberg import ownership, replaced_tables
+    from dbt.adapters.spark_streaming.stream.iceberg import owner, ownership, replaced_tables
     from dbt.adapters.spark_streaming.stream.iceberg import table as iceberg
     from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
     from dbt.adapters.spark_streaming.stream.lifecycle import batch_tables
     from dbt.adapters.spark_streaming.stream.lifecycle.batch_tables import Before
+    from dbt.adapters.spark_streaming.stream.progress import report
 else:
     import_lazily(
         globals(),
@@ -71,10 +72,12 @@ else:
             "project.stream_node",
             "project.streaming",
             "project.table_configs",
+            "stream.iceberg.owner",
             "stream.iceberg.ownership",
             "stream.iceberg.replaced_tables",
             "stream.iceberg.table as iceberg",
             "stream.lifecycle.batch_tables",
+            "stream.progress.report",
         ),
     )
 
@@ -413,7 +416,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
         """Returns the entry of a relation in `dbt docs`, or None if it doesn't exist."""
         described = self._describe(relation)
-        return catalog.catalog_entry(relation, described) if described else None
+        return catalog.catalog_entry(relation, described, self._progress_of(relation)) if described else None
 
     def _get_one_catalog(self, information_schema: Any, schemas: set[str], used_schemas: Any) -> agate.Table:
         relations = [
@@ -435,8 +438,14 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         rows: list[dict[str, Any]] = []
         for relation in relations:
             if described := self._describe(relation):
-                rows += catalog.catalog_rows(relation, described)
+                rows += catalog.catalog_rows(relation, described, self._progress_of(relation))
         return agate.Table.from_object(rows, column_types=DEFAULT_TYPE_TESTER)
+
+    def _progress_of(self, relation: BaseRelation) -> Mapping[str, Any] | None:
+        """Returns the last progress of the streaming model that has a table; None for another relation."""
+        node = {"name": relation.identifier, "relation_name": relation.render()}
+        model = stream_node.place(node, self.environment)
+        return None if owner.problem(model) else report.read_progress(model)
 
     def _describe(self, relation: BaseRelation) -> catalog.Description | None:
         try:

@@ -220,8 +220,8 @@ def state_table(model: str, parts: Sequence[Mapping[str, Any]]) -> Table:
         return f"{rows:,}\n{bytes_text(size)}" if rows or size else "0"
 
     table = Table(title=model, title_justify="left", box=SIMPLE_HEAD)
-    for name in ("operator", "part", "rows", "read", "hits", "misses", "written", "deleted"):
-        table.add_column(name, justify="left" if name in ("operator", "part") else "right")
+    for name in ("operator", "holds", "rows", "read", "hits", "misses", "written", "deleted"):
+        table.add_column(name, justify="left" if name in ("operator", "holds") else "right")
     for part in parts:
         last = part["last"]
         size = (
@@ -231,7 +231,7 @@ def state_table(model: str, parts: Sequence[Mapping[str, Any]]) -> Table:
         )
         table.add_row(
             part["operator"] or "",
-            part["part"] or "several at once",
+            (part.get("holds") or "") if part["part"] else "several of these at once",
             size,
             done("read", last),
             *((f"{last['hits']:,}", f"{last['misses']:,}") if last["lookups"] else ("", "")),

@@ -1,14 +1,18 @@
-"""Converts Spark's DESCRIBE EXTENDED to the catalog of `dbt docs`."""
+"""Converts Spark's DESCRIBE EXTENDED, and the progress of a stream, to the catalog of `dbt docs`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.base import BaseRelation
 from dbt.adapters.spark.column import SparkColumn
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
+
+from ..stream.progress import open_windows
+from ..stream.progress.watermark import from_text
+from ..util.text import counted
 
 _DETAILS = ("# Detailed Table Information", "# Detailed View Information")
 """Headings of the details that follow the columns."""
@@ -87,8 +91,55 @@ def extended_info(information: str) -> str:
     return "\n".join(found.values())
 
 
-def catalog_entry(relation: BaseRelation, described: Description) -> CatalogTable:
-    """Returns a relation's entry in dbt's catalog."""
+_STREAM = (
+    "watermark",
+    "micro-batches",
+    "rows in",
+    "rows out",
+    "dropped rows",
+    "open windows",
+    "state",
+    "operators",
+)
+"""Figures of a streaming model."""
+
+
+def stream_figures(progress: Mapping[str, Any] | None) -> dict[str, str | int]:
+    """Returns the figures of a streaming model by name; none for another table.
+
+    Args:
+        progress: the last progress of the model; None if the table isn't a streaming model's.
+    """
+    if progress is None:
+        return {}
+    total, state = progress["total"], progress["state"]
+    windows = open_windows.from_json(progress.get("windows"))
+    watermark = from_text(progress["watermark"])
+    dropped = f"{total['late_rows']:,} late, {total['null_time_rows']:,} without a time"
+    found = {
+        "watermark": "none yet" if watermark is None else f"{open_windows.time_text(watermark)} UTC",
+        "micro-batches": progress["batch"] + 1,
+        "rows in": total["rows_in"],
+        "rows out": total["rows_out"],
+        "dropped rows": dropped,
+        "open windows": "" if windows is None else windows.described(),
+        "state": f"{counted(state['rows'], 'row')}, {state['bytes']:,} bytes" if state else "none",
+        "operators": progress.get("operators", ""),
+    }
+    return {name: value for name, value in found.items() if value != ""}
+
+
+def catalog_entry(
+    relation: BaseRelation, described: Description, progress: Mapping[str, Any] | None = None
+) -> CatalogTable:
+    """Returns a relation's entry in dbt's catalog.
+
+    Args:
+        relation: the relation.
+        described: its description.
+        progress: the last progress of a streaming model.
+    """
+    figures: dict[str, str | int] = {**described.statistics, **stream_figures(progress)}
     return CatalogTable(
         metadata=TableMetadata(
             type=_kind(relation, described),
@@ -102,14 +153,16 @@ def catalog_entry(relation: BaseRelation, described: Description) -> CatalogTabl
             for index, column in enumerate(described.columns, 1)
         },
         stats={
-            unit: StatsItem(id=unit, label=unit, value=number, include=True, description="")
-            for unit, number in described.statistics.items()
+            name: StatsItem(id=name, label=name, value=value, include=True, description="")
+            for name, value in figures.items()
         },
     )
 
 
-def catalog_rows(relation: BaseRelation, described: Description) -> list[dict[str, Any]]:
-    """Returns a relation as rows of dbt's catalog query, one per column."""
+def catalog_rows(
+    relation: BaseRelation, described: Description, progress: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """Returns a relation as rows of dbt's catalog query, one per column. See `catalog_entry`."""
     shared: dict[str, Any] = {
         "table_database": None,
         "table_schema": relation.schema,
@@ -118,13 +171,14 @@ def catalog_rows(relation: BaseRelation, described: Description) -> list[dict[st
         "table_comment": described.comment,
         "table_owner": described.owner,
     }
-    for unit in ("bytes", "rows"):
-        number = described.statistics.get(unit)
+    figures: dict[str, str | int] = {**described.statistics, **stream_figures(progress)}
+    # All relations have the same columns, because they become one table.
+    for name in ("bytes", "rows", *_STREAM):
         shared |= {
-            f"stats:{unit}:label": unit,
-            f"stats:{unit}:value": number,
-            f"stats:{unit}:description": "",
-            f"stats:{unit}:include": number is not None,
+            f"stats:{name}:label": name,
+            f"stats:{name}:value": figures.get(name),
+            f"stats:{name}:description": "",
+            f"stats:{name}:include": name in figures,
         }
     return [
         {

@@ -180,7 +180,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     @available.parse_none
     def note_clone(self, model: Mapping[str, Any], original: BaseRelation) -> None:
         """Says that `dbt clone` of a streaming model copies neither its table nor its state."""
-        if model["config"]["materialized"] in stream_config.MATERIALIZATIONS:
+        if model["config"]["materialized"] in model_configs.MATERIALIZATIONS:
             name = model["name"]
             logger.info(
                 f"Model {name}: the clone is a view on {original.render()}. The next `dbt run` replaces it by a table that "

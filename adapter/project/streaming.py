@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.contracts.connection import AdapterResponse
@@ -18,7 +18,7 @@ from ..environment.memory import out_of_memory
 from ..environment.spark_errors import readable, spark_exceptions
 from ..query.errors import QueryError
 from ..query.explain import build
-from ..query.explain.tree import in_order
+from ..query.explain.tree import in_one_line, in_order
 from ..query.frontend import mini_batch
 from ..query.frontend.streams import Known
 from ..query.generation import generate
@@ -28,7 +28,7 @@ from ..query.plan.operators.recompute import Recompute
 from ..query.plan.plan import Plan
 from ..query.plan.state.open_windows import open_windows
 from ..query.planner import plan_query, upsert_keys
-from ..query.program import Program, StreamInput, needs_time, with_texts
+from ..query.program import OperatorNames, Program, StreamInput, needs_time, with_texts
 from ..query.rewrites import rewrite_configs, rewriting
 from ..query.sql import instants, intervals
 from ..query.sql.functions import QueryRunner
@@ -228,7 +228,7 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
             made = replace(made, inputs=tuple(replace(each, needs_time=False) for each in made.inputs))
         made = replace(
             made,
-            operators=partial(_operators, node, found, made, settings),
+            operators=cache(partial(_operators, node, found, made, settings)),
             open_windows=tuple(open_windows(each, settings.emission) for each in found.dataflow.windowed),
         )
         if not settings.allow_recompute and made.upsert is not None and made.upsert.is_whole:
@@ -273,13 +273,14 @@ def operator_tree(
 
 def _operators(
     node: Mapping[str, Any], found: Plan, made: Program, settings: stream_config.StreamConfig
-) -> dict[str, str]:
-    """Returns state table → operator that owns it."""
-    return {
-        state.part: f"{each.operator} {each.description}"
-        for each in in_order(operator_tree(node, found, made, settings))
+) -> OperatorNames:
+    tree = operator_tree(node, found, made, settings)
+    of_parts = {
+        state.part: (f"{each.operator} {each.description}", state.rows)
+        for each in in_order(tree)
         for state in each.state
     }
+    return OperatorNames(of_parts, in_one_line(tree))
 
 
 def interval(settings: stream_config.StreamConfig, found: Plan | Program) -> str | None:

@@ -345,6 +345,16 @@ class MiniBatch:
 
 
 @dataclass(frozen=True)
+class OperatorNames:
+    """The operators of a program, as `dbt-stream explain` names them."""
+
+    of_parts: Mapping[str, tuple[str, str]]
+    """State table → the operator that owns it, and what one of its rows is."""
+    tree: str
+    """All operators in one line, from the table to the streams."""
+
+
+@dataclass(frozen=True)
 class Program:
     """All work of a streaming model in one micro-batch.
 
@@ -402,9 +412,8 @@ class Program:
     """Everything that the state depends on. Stored with the state and compared in the next run."""
     open_windows: tuple[OpenWindowQuery, ...] = field(default=(), compare=False, repr=False)
     """Queries for the windows that are open, which runs tell about."""
-    operators: Callable[[], Mapping[str, str]] | None = field(default=None, compare=False, repr=False)
-    """Returns the operator of each state table, under its name in `dbt-stream explain`. None if it wasn't
-    requested."""
+    operators: Callable[[], OperatorNames] | None = field(default=None, compare=False, repr=False)
+    """Returns the operators, as `dbt-stream explain` names them. None if they weren't requested."""
     alike: Callable[[], Fingerprints] | None = field(default=None, compare=False, repr=False)
     """Returns the lineage of the state tables of a tree of operators (`identity.alike`), which is stored with
     the signature. None if the program isn't such a tree."""

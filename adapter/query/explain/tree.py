@@ -20,6 +20,27 @@ def in_order(root: Explanation) -> Iterator[Explanation]:
             waiting += reversed(node.inputs)
 
 
+def in_one_line(root: Explanation) -> str:
+    """Returns the tree as a line of text, from the operator at the top to its inputs. A repeated operator is only named.
+
+    >>> source = Explanation("Source", "orders", "source_1")
+    >>> join = Explanation("Join", "a.k = b.k", "join_1", inputs=(source, source))
+    >>> in_one_line(Explanation("Sink", "shop.paid", "sink", inputs=(join,)))
+    'Sink shop.paid ← Join a.k = b.k ← (Source orders, Source as before)'
+    """
+    seen: set[str] = set()
+
+    def shown(node: Explanation) -> str:
+        if node.identity in seen:
+            return f"{node.operator} as before"
+        seen.add(node.identity)
+        inputs = [shown(each) for each in node.inputs]
+        below = ", ".join(inputs) if len(inputs) < 2 else f"({', '.join(inputs)})"
+        return f"{node.operator} {node.description}{' ← ' if inputs else ''}{below}"
+
+    return shown(root)
+
+
 def as_dict(root: Explanation) -> dict[str, Any]:
     """Returns the tree as plain JSON; a repeated operator is replaced by its identity.
 

@@ -15,7 +15,7 @@ from ..common.failpoints import reached
 from ..progress import query_metrics
 from ..progress.metrics_sink import publish
 from ..progress.position import Position
-from ..progress.report import BatchMetrics, read_progress, report, write_progress
+from ..progress.report import BatchMetrics, read_progress, report, windows_so_far, write_progress
 from ..progress.result import COUNTS, StreamResult
 from ..progress.unreadable_rows import rows_of
 from ..progress.watermark import Watermark
@@ -253,9 +253,11 @@ class Batches:
         self._total = self._total.followed_by(StreamResult(1, **counts, unreadable=metrics.unreadable))
         if meter is not None:
             meter.measure(plans, step.asked)
-        write_progress(
-            self.context.model, report(self.position, metrics, None if meter is None else meter.report())
-        )
+        model, state = self.context.model, None if meter is None else meter.report()
+        operators = self.context.program.operators
+        told: dict[str, object] = {} if operators is None else {"operators": operators().tree}
+        told |= windows_so_far(model, self.position)
+        write_progress(model, {**report(self.position, metrics, state), **told})
         self._publish(spark, metrics, meter)
 
     def _meter_of(self, spark: SparkSession) -> StateMeter | None:

@@ -32,7 +32,7 @@ class StateMeter:
         self._sizes, self._snapshot = sizes_in(told, state.snapshot), state.snapshot
         operators = operators_in(told, self._query)
         if operators is None:
-            operators = dict(program.operators()) if program.operators else {}
+            operators = dict(program.operators().of_parts) if program.operators else {}
         self._operators = operators
         self._parts = list(dict.fromkeys(part.name for part in program.parts))
         self._last: Mapping[str, PartFigures] = {}
@@ -86,7 +86,7 @@ class StateMeter:
         return tuple(
             PartMetrics(
                 name,
-                self._operators.get(name, ""),
+                *self._operators.get(name, ("", "")),
                 sizes.get(name, Size()),
                 done.get(name, PartFigures()),
             )

@@ -139,6 +139,15 @@ def note_windows(model: StreamModel, windows: OpenWindowSummary) -> None:
         write_progress(model, {**progress, "windows": windows.as_json()})
 
 
+def windows_so_far(model: StreamModel, position: Position) -> Mapping[str, object]:
+    """Returns the windows that this process noted last, as a part of the progress. It is empty once one of them has closed,
+    for then the next one to close is another."""
+    noted: Any = _latest.get(model.progress) or {}
+    windows, closes_at = noted.get("windows"), from_text((noted.get("windows") or {}).get("closes_at"))
+    is_over = closes_at is None or (position.after is not None and closes_at <= position.after)
+    return {} if is_over or noted["query_id"] != position.query_id else {"windows": windows}
+
+
 def read_progress(model: StreamModel) -> dict[str, object] | None:
     """Returns the last progress, or None if the model never ran or the file can't be read: nothing depends on it."""
     text = model.storage.read_text(model.progress)

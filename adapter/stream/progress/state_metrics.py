@@ -90,6 +90,8 @@ class PartMetrics:
     part: str
     operator: str
     """The operator that it belongs to, as in `dbt-stream explain`; empty if that was not looked up."""
+    holds: str
+    """What one of its rows is, as in `dbt-stream explain`; empty with `operator`."""
     size: Size
     figures: PartFigures
 
@@ -102,6 +104,7 @@ class PartMetrics:
         return {
             "part": self.part or None,
             "operator": self.operator or None,
+            "holds": self.holds or None,
             **asdict(self.size),
             done: self.figures.as_dict(),
         }
@@ -158,9 +161,11 @@ def sizes_in(told: Mapping[str, Any] | None, snapshot: int | None) -> dict[str, 
     return {each["part"] or "": Size(each["rows"], each["bytes"], each["files"]) for each in state["parts"]}
 
 
-def operators_in(told: Mapping[str, Any] | None, query: str) -> dict[str, str] | None:
-    """Returns the operators of parts from the last progress of a model, or None if that is of another query."""
+def operators_in(told: Mapping[str, Any] | None, query: str) -> dict[str, tuple[str, str]] | None:
+    """Returns the operators of parts, and what their rows are, from the last progress of a model. Returns None if that is of
+    another query, or of a version that didn't note both."""
     state = (told or {}).get("state") or {}
-    if state.get("query") != query or "parts" not in state:
+    parts = state.get("parts")
+    if state.get("query") != query or parts is None or not all("holds" in each for each in parts):
         return None
-    return {each["part"] or "": each["operator"] or "" for each in state["parts"]}
+    return {each["part"] or "": (each["operator"] or "", each["holds"] or "") for each in parts}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -83,6 +84,8 @@ logger = AdapterLogger("Spark")
 _POOL = "spark.scheduler.pool"
 _LOOK = 1.0
 """Seconds between two checks for a stop request."""
+_SHARE_OF_NOTES = 20
+"""While a stream follows its sources, reading its open windows takes at most one of so many seconds."""
 
 
 def run_stream(
@@ -211,6 +214,12 @@ class RunningStream:
         see their first rows."""
         self.busy: tuple[str, float] | None = None
         """The micro-batch being processed, and its start in seconds of the monotonic clock."""
+        self._turn = threading.Lock()
+        """Held during a micro-batch, and while open windows are read."""
+        self._noted: tuple[int, int] | None = None
+        """The step after which open windows were noted last."""
+        self._next_note = 0.0
+        """The time from which they may be noted again, in seconds of the monotonic clock."""
         with sentences(model), ExitStack() as stack:
             stack.enter_context(locked(spark, model))
             if is_asked_to_stop is None:
@@ -335,7 +344,27 @@ class RunningStream:
 
     def note_windows(self) -> OpenWindowSummary | None:
         """Returns the windows that are open, after the query has ended, and notes them in the model's progress."""
+        self._noted = self._batches.position.step
         return _note_windows(self._session, self._batches)
+
+    def _note_windows_in_between(self) -> None:
+        """Notes the windows that are open after new micro-batches, if none is being processed and it is time again."""
+        began = time.monotonic()
+        if (
+            self._started.trigger is None
+            or began < self._next_note
+            or not self._turn.acquire(timeout=_LOOK / 2)
+        ):
+            return
+        try:
+            if self._noted != self._batches.position.step:
+                began = time.monotonic()
+                # They are only shown; a stream doesn't end because they can't be read.
+                with suppress(Exception):
+                    self.note_windows()
+                self._next_note = began + _SHARE_OF_NOTES * (time.monotonic() - began)
+        finally:
+            self._turn.release()
 
     def _watch(self, query: Any, deadline: float) -> tuple[bool, Exception | None]:
         """Waits for a query to end. Returns whether it was stopped on request, and the exception if it failed."""
@@ -358,6 +387,7 @@ class RunningStream:
                 # This query would never read these rows: see `reading_options`.
                 query.stop()
                 query = self.query = self._start(self._session, self._started, self._inputs)
+            self._note_windows_in_between()
         return False
 
     def _has_first_rows(self) -> bool:
@@ -378,6 +408,10 @@ class RunningStream:
 
     def take(self, batch: DataFrame, number: int) -> bool:
         """Processes a micro-batch. Returns whether that succeeded; `wait` raises the exception otherwise."""
+        with self._turn:
+            return self._process(batch, number)
+
+    def _process(self, batch: DataFrame, number: int) -> bool:
         self.busy = (f"micro-batch {number}", time.monotonic())
         try:
             reached("batch:begun", self.model.name)

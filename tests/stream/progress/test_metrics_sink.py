@@ -29,7 +29,11 @@ def test_counters_grow_and_gauges_are_set() -> None:
     found = Recorded()
     metrics_sink._of_applications["test_metrics_sink"] = found
     part = PartMetrics(
-        "groups", "GroupAggregate", Size(rows=7, bytes=100, files=2), PartFigures(lookups=4, hits=3)
+        "groups",
+        "GroupAggregate",
+        "partial aggregates",
+        Size(rows=7, bytes=100, files=2),
+        PartFigures(lookups=4, hits=3),
     )
     for lag in (5, 4):
         metrics_sink.publish(APPLICATION, "m", {"rows_in": 10}, {"lag": lag}, [part])
@@ -48,7 +52,7 @@ def test_what_is_of_no_one_part_is_counted_where_there_is_some() -> None:
     found = Recorded()
     metrics_sink._of_applications["test_metrics_sink"] = found
     for scans in (0, 1):
-        several = PartMetrics("", "", Size(rows=0, bytes=0, files=0), PartFigures(scans=scans))
+        several = PartMetrics("", "", "", Size(rows=0, bytes=0, files=0), PartFigures(scans=scans))
         metrics_sink.publish(APPLICATION, "m", {}, {}, [several])
     assert found.counters == {"m.state.several.scans": 1}
     assert found.gauges == {}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.progress.open_windows import OpenWindowSummary
 from dbt.adapters.spark_streaming.stream.progress.position import PartGrowth, Position
 from dbt.adapters.spark_streaming.stream.progress.report import (
     BatchMetrics,
     lag_seconds,
+    note_windows,
     read_progress,
     report,
+    windows_so_far,
     write_progress,
 )
 
@@ -54,3 +58,19 @@ def test_progress_is_read_as_it_was_written(tmp_path: Path) -> None:
         "jobs": 7,
         "seconds": {"read": 0.123},
     }
+
+
+def test_open_windows_are_kept_until_one_of_them_has_closed(tmp_path: Path) -> None:
+    model = StreamModel("open", "db.open", "db.state", Storage(str(tmp_path), lambda: None), ())
+    assert windows_so_far(model, POSITION) == {}
+    write_progress(model, report(POSITION, BatchMetrics(), None))
+    assert windows_so_far(model, POSITION) == {}
+    closes_at = 1_772_323_260_000_000
+    windows = OpenWindowSummary(2, closes_at=closes_at, after_event=closes_at)
+    note_windows(model, windows)
+    later = replace(POSITION, batch=13, after=closes_at - 1)
+    assert windows_so_far(model, later) == {"windows": windows.as_json()}
+    assert windows_so_far(model, replace(later, after=closes_at)) == {}
+    assert windows_so_far(model, replace(later, query_id="another")) == {}
+    note_windows(model, OpenWindowSummary(0))
+    assert windows_so_far(model, later) == {}

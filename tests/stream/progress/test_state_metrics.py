@@ -18,7 +18,13 @@ from dbt.adapters.spark_streaming.stream.progress.state_metrics import (
     written,
 )
 
-GROUPS = PartMetrics("groups", "GroupAggregate by k", Size(10, 1_000, 2), PartFigures(lookups=3, hits=1))
+GROUPS = PartMetrics(
+    part="group_ad8c9754db_groups",
+    operator="GroupAggregate by k",
+    holds="partial aggregates per key",
+    size=Size(10, 1_000, 2),
+    figures=PartFigures(lookups=3, hits=1),
+)
 PROGRESS = {
     "state": {
         "rows": 10,
@@ -47,18 +53,22 @@ def test_commits_say_what_came_to_each_part_and_what_went() -> None:
 
 
 def test_figures_of_before_count_only_for_the_same_snapshot_and_query() -> None:
-    assert sizes_in(PROGRESS, 7) == {"groups": Size(10, 1_000, 2)}
+    assert sizes_in(PROGRESS, 7) == {GROUPS.part: Size(10, 1_000, 2)}
     assert sizes_in(PROGRESS, 8) is None
     assert sizes_in(None, 7) is None
     assert sizes_in({"state": {"rows": 1, "bytes": 2, "files": 3}}, 7) is None
     assert sizes_in(PROGRESS, None) == {}  # there is no state, whatever they say
-    assert operators_in(PROGRESS, "abc") == {"groups": "GroupAggregate by k"}
+    assert operators_in(PROGRESS, "abc") == {
+        GROUPS.part: ("GroupAggregate by k", "partial aggregates per key")
+    }
     assert operators_in(PROGRESS, "abd") is None
+    before = {"part": GROUPS.part, "operator": "GroupAggregate by k"}  # as an earlier version wrote it
+    assert operators_in({"state": {"query": "abc", "parts": [before]}}, "abc") is None
 
 
 def test_two_runs_add_up() -> None:
-    later = PartMetrics("groups", "", Size(11), PartFigures(lookups=2, hits=2))
-    new = PartMetrics("values", "", Size(), PartFigures(scans=1))
+    later = PartMetrics(GROUPS.part, "", "", Size(11), PartFigures(lookups=2, hits=2))
+    new = PartMetrics("values", "", "", Size(), PartFigures(scans=1))
     (groups, values) = added_up([GROUPS], [later, new])
     assert (groups.size, groups.figures.lookups, groups.figures.misses) == (Size(11), 5, 2)
     assert values == new
@@ -83,4 +93,5 @@ def test_status_shows_reads_hits_and_misses() -> None:
     console.print(state_table("m", PROGRESS["state"]["parts"]))
     shown = console.export_text()
     assert "1 hit, 2 misses" in shown
-    assert "GroupAggregate by k" in shown
+    assert "GroupAggregate by k" in shown and "partial aggregates per key" in shown
+    assert GROUPS.part not in shown
