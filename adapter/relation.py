@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -146,8 +146,19 @@ def _table_name(config: Any) -> str:
 
 
 def _meta_value(config: Any, key: str) -> Any:
-    """Returns the value of a key in a source's ``meta``, or None if there is none or the node isn't a source."""
+    """Returns the value of a key in a source's ``meta``, or None if there is none or the node isn't a source.
+
+    Raises:
+        DbtRuntimeError: the key is next to ``meta``.
+    """
     if getattr(config, "source_name", None) is None:
         return None
-    metas = (getattr(getattr(config, "config", None), "meta", None), getattr(config, "meta", None))
-    return next((meta[key] for meta in metas if meta and key in meta), None)
+    own = getattr(config, "config", None)
+    metas = (getattr(own, "meta", None), getattr(config, "meta", None))
+    found = next((meta[key] for meta in metas if meta and key in meta), None)
+    if found is None and isinstance(getattr(own, "_extra", {}).get(key), Mapping):
+        raise DbtRuntimeError(
+            f"Source {_table_name(config)}: '{key}' is directly under 'config', where nothing reads it; write it under "
+            f"config.meta, as in config: {{meta: {{{key}: {{…}}}}}}."
+        )
+    return found

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+from types import SimpleNamespace
 
-from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
+import pytest
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.spark_streaming.relation import (
+    SparkStreamingRelation,
+    declaration,
+    lookup_declaration,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,3 +39,19 @@ def test_as_the_project_says() -> None:
 def test_ephemeral_models() -> None:
     assert SparkStreamingRelation.add_ephemeral_prefix("orders") == "__dbt__cte__orders"
     assert SparkStreamingRelation.add_ephemeral_prefix("my-model") == "`__dbt__cte__my-model`"
+
+
+@pytest.mark.parametrize(("key", "read"), [("stream", declaration), ("lookup", lookup_declaration)])
+def test_a_declaration_beside_meta_is_refused(key: str, read: Callable[..., object]) -> None:
+    relation = SparkStreamingRelation.create(schema="raw", identifier="orders")
+
+    def source(**config: object) -> SimpleNamespace:
+        return SimpleNamespace(
+            source_name="raw", name="orders", config=SimpleNamespace(**{"meta": {}, "_extra": {}, **config})
+        )
+
+    assert read(source(), relation) is None
+    with pytest.raises(
+        DbtRuntimeError, match=f"Source raw.orders: '{key}' is directly under 'config'.*config.meta"
+    ):
+        read(source(_extra={key: {"format": "json"}}), relation)

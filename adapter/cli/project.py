@@ -289,10 +289,19 @@ class DbtProject:
         return found
 
     def parsed_variables(self) -> dict[str, Any]:
-        """Returns the variables of dbt's ``--vars``."""
+        """Returns the variables of dbt's ``--vars``.
+
+        Raises:
+            ProjectError: they aren't a YAML mapping.
+        """
         import yaml
 
-        return dict(yaml.safe_load(self.variables or "") or {})
+        try:
+            return dict(yaml.safe_load(self.variables or "") or {})
+        except (yaml.YAMLError, ValueError, TypeError):
+            raise ProjectError(
+                f"--vars: '{self.variables}' is not a YAML mapping; write for example --vars '{{flush: true}}'."
+            ) from None
 
     def _dbt(self, command: str, *arguments: str, manifest: Any = None, quiet: bool = True) -> Any:
         outcome = self._invoke(command, arguments, manifest, quiet)
@@ -303,6 +312,15 @@ class DbtProject:
             raise ProjectError("\n".join(messages) or f"`dbt {command}` failed; see logs/dbt.log.")
         return outcome.result
 
+    def _check(self) -> None:
+        """Raises unless there are a project and variables that can be read."""
+        if not (self.folder / "dbt_project.yml").is_file():
+            raise ProjectError(
+                f"There is no dbt_project.yml in {self.folder.resolve()}. Go to the folder of a dbt project, or name it "
+                "with --project-dir."
+            )
+        self.parsed_variables()
+
     def _invoke(
         self,
         command: str,
@@ -311,6 +329,7 @@ class DbtProject:
         quiet: bool,
         heard: Callable[[Any], None] | None = None,
     ) -> Any:
+        self._check()
         options = ["--project-dir", str(self.folder)]
         for name, value in (
             ("--profiles-dir", self.profiles),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +17,6 @@ from .interrupts import without_trace
 from .log_lines import log_line
 from .project import DbtProject, ProjectError
 
-_DEFAULT = DbtProject(Path("."), None, None, None, None)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _OPTIONS: tuple[tuple[str, str, Any, str | None, str], ...] = (
     (
@@ -57,6 +57,13 @@ _SHORT = {"--target": "-t", "--quiet": "-q"}
 _PREFIXES = ("DBT_ENGINE_", "DBT_")
 
 
+def _default() -> DbtProject:
+    """Returns the project of this folder, or of the nearest one above it, as dbt finds it."""
+    folders = (Path("."), *Path.cwd().parents)
+    found = next((each for each in folders if (each / "dbt_project.yml").is_file()), Path("."))
+    return DbtProject(found, None, None, None, None)
+
+
 def _options(first: bool) -> Iterator[click.Option]:
     """Yields the options.
 
@@ -67,7 +74,7 @@ def _options(first: bool) -> Iterator[click.Option]:
 
         def note(context: click.Context, _: click.Parameter, value: Any, field: str = field) -> None:
             if value is not None and value is not False:
-                context.obj = replace(context.obj or _DEFAULT, **{field: value})
+                context.obj = replace(context.obj or _default(), **{field: value})
 
         yield click.Option(
             [name, *([_SHORT[name]] if name in _SHORT else [])],
@@ -90,18 +97,36 @@ class ProjectCommand(click.Command):
         super().__init__(*arguments, **named)
         self.params += _options(self.is_first)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See `click.Command.parse_args`."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as problem:
+            # Many type a model's name here.
+            takes_none = not any(isinstance(each, click.Argument) for each in self.params)
+            if takes_none and "unexpected extra argument" in problem.message and _selects(self):
+                message = f"{problem.message}. Select models with --select, as in dbt."
+                raise click.UsageError(message, ctx) from None
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         """See `click.Command.invoke`. Prints a `ProjectError` as a line and exits with code 2."""
-        ctx.obj = ctx.obj or _DEFAULT
+        ctx.obj = ctx.obj or _default()
         try:
             if why := refusal():
                 raise ProjectError(why)
             with without_trace():
                 return super().invoke(ctx)
         except ProjectError as problem:
-            line = log_line(f"Error: {without_secrets(problem)}", ctx.obj.logs_json, "error")
+            # Without the heading of an error of dbt's.
+            text = re.sub(r"\A\w+ Error\n\s*", "", without_secrets(problem))
+            line = log_line(f"Error: {text}", ctx.obj.logs_json, "error")
             click.echo(line, err=True)
             sys.exit(2)
+
+
+def _selects(command: click.Command) -> bool:
+    return any("--select" in each.opts for each in command.params)
 
 
 class ProjectGroup(ProjectCommand, click.Group):

@@ -154,7 +154,7 @@ def _trigger(config: Mapping[str, Any]) -> str | None:
     found = _configured_value(config, "trigger", AVAILABLE_NOW)
     if found == AVAILABLE_NOW:
         return None
-    if intervals.parse(found, "config 'trigger' (other than 'available_now'):") <= 0:
+    if intervals.parse(found, "config 'trigger':") <= 0:
         raise QueryError(f"config 'trigger' '{found}' must be longer than nothing, or 'available_now'.")
     return str(found)
 

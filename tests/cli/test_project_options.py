@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -104,3 +105,39 @@ def test_environment_variables_name_the_project_unless_an_option_does(of_status:
     for arguments in (["status"], ["status", "--project-dir", "/tmp"]):
         CliRunner().invoke(main, arguments, env={"DBT_PROJECT_DIR": "/usr"})
     assert [str(each.folder) for each in of_status] == ["/usr", "/tmp"]
+
+
+@pytest.mark.parametrize("command", ["run", "status", "clean"])
+def test_a_model_that_is_named_where_models_are_selected_is_refused_with_the_option(command: str) -> None:
+    done = CliRunner().invoke(main, [command, "my_model"])
+    assert done.exit_code == 2
+    assert "Got unexpected extra argument (my_model). Select models with --select, as in dbt." in done.stderr
+
+
+def test_the_project_is_that_of_the_nearest_folder(
+    of_status: list[DbtProject], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "models" / "staging").mkdir(parents=True)
+    (tmp_path / "dbt_project.yml").touch()
+    monkeypatch.chdir(tmp_path / "models" / "staging")
+    assert CliRunner().invoke(main, ["status"]).exit_code == 0
+    assert [each.folder for each in of_status] == [tmp_path.resolve()]
+
+
+def test_a_folder_without_a_project_is_said(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["status", "--project-dir", str(tmp_path)])
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"Error: There is no dbt_project.yml in {tmp_path.resolve()}. Go to the folder of a dbt project, or name it with "
+        "--project-dir.\n",
+    )
+
+
+@pytest.mark.parametrize("text", ["flush=true", "[1]", "{a: "])
+def test_variables_that_are_no_mapping_are_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "dbt_project.yml").touch()
+    done = CliRunner().invoke(main, ["status", "--project-dir", str(tmp_path), "--vars", text])
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"Error: --vars: '{text}' is not a YAML mapping; write for example --vars '{{flush: true}}'.\n",
+    )
