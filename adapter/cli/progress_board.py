@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.text import Text
 
 from ..stream.progress.unreadable_rows import in_progress
+from ..util.log_lines import log_line
 from ..util.text import counted
-from .log_lines import log_line
 from .status import table_of
 
 _WINDOW = 10.0

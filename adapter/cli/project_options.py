@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
+from ..util.log_lines import log_line
 from ..util.platforms import refusal
 from ..util.redaction import without_secrets
 from .interrupts import without_trace
-from .log_lines import log_line
 from .project import DbtProject, ProjectError
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)

@@ -31,10 +31,10 @@ from ..service.running_models import RunningModel, RunningModels, table_key
 from ..service.supervisor import Supervisor
 from ..service.watchdog import NO_ANSWER, Watchdog
 from ..stream.common.stop_requests import stop_requests
+from ..util.log_lines import log_line
 from ..util.redaction import without_secrets
 from ..util.text import counted
 from .interrupts import Signals, end_before_start, end_now, interrupts
-from .log_lines import log_line
 from .progress_board import ProgressBoard
 from .project import DbtProject, ProjectError, Selection, project_errors
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from dbt.adapters.spark_streaming.cli.commands import main
-from dbt.adapters.spark_streaming.cli.log_lines import log_line
+from dbt.adapters.spark_streaming.util.log_lines import log_line
 
 
 def test_a_line_has_the_form_of_dbts() -> None:
