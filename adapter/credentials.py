@@ -209,6 +209,11 @@ class SparkStreamingCredentials(SparkCredentials):
             str(key): str(value).lower() if isinstance(value, bool) else str(value)
             for key, value in self.server_side_parameters.items()
         }
+        if self.server_side_parameters.get("spark.sql.caseSensitive", "false").lower() != "false":
+            raise DbtRuntimeError(
+                "'spark.sql.caseSensitive' can't be true: names that differ in case only, such as the columns a and A, are "
+                "taken for one here, as in Spark by default, and their values would be mixed up. Leave it out."
+            )
         self.catalog_options = {
             str(key): str(value).lower() if isinstance(value, bool) else str(value)
             for key, value in self.catalog_options.items()

@@ -58,6 +58,10 @@ def test_dbt_validates_what_it_made() -> None:
             "'server_side_parameters' in the profile must be a mapping",
         ),
         ({"schema": "s", "master": 4}, "'master' in the profile must be text, not 4"),
+        (
+            {"schema": "s", "server_side_parameters": {"spark.sql.caseSensitive": True}},
+            "'spark.sql.caseSensitive' can't be true",
+        ),
     ],
 )
 def test_what_means_nothing_is_refused(profile: dict[str, Any], sentence: str) -> None:

@@ -255,6 +255,7 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         "spark.sql.streaming.ui.retainedQueries": "5",
         "spark.sql.streaming.ui.retainedProgressUpdates": "5",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.caseSensitive": "false",
         # Models are in the Iceberg catalog. The built-in one only has the tables of declared sources, which each process
         # creates again.
         "spark.sql.catalogImplementation": "in-memory",

@@ -18,6 +18,7 @@ from ...util.types import type_text
 from ..common.errors import TransientError
 from ..common.identifiers import joined, parts
 from ..common.model import StreamModel
+from ..common.session import sql
 from ..iceberg.table import stored_types
 from .source_schemas import SchemaChanged
 
@@ -106,10 +107,10 @@ class StaticTables:
         from pyspark.errors import AnalysisException
 
         try:
-            schema = self._spark.table(table).schema
+            schema = sql(self._spark, f"select * from {table}").schema
         except AnalysisException as problem:
             if problem.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
-                raise
+                return {}  # it can only be read with another relation
             raise TransientError(
                 f"Model {self._model.name}: the table {table} that it is joined with isn't there now; it may be being built "
                 "again. Nothing of this micro-batch was ingested, and the next run continues."

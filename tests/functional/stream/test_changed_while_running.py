@@ -302,7 +302,8 @@ def test_a_column_that_is_gone_for_a_while(spark: Any, storage_root: Path) -> No
 
 
 JOINED = (
-    "select e.k, e.v, d.* except (k) from (select /*+ STREAM */ * from events) as e join {} as d on d.k = e.k"
+    "select e.k, e.v, d.* except (k) from (select /*+ STREAM */ * from events) as e join {} as d on d.k = e.k "
+    "cross join range(1) as one"
 )
 
 

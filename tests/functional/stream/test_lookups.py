@@ -21,9 +21,11 @@ from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSourc
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
 from dbt.adapters.spark_streaming.stream.microbatch import lookups
 from dbt.adapters.spark_streaming.stream.progress.report import read_progress
+from dbt.adapters.spark_streaming.stream.sources.source_schemas import SchemaChanged
 from tests.planned import plan_of
 
 from .harness import Stream
+from .test_changed_while_running import running, take
 from .test_changelog import agree, fails_at
 
 HOUR = 3600_000
@@ -358,3 +360,20 @@ def test_what_cannot_be_compared_is_said(
     with pytest.raises(StreamError) as raised:
         model.run()
     assert sentence in raised.value.msg
+
+
+@pytest.mark.thorough
+def test_a_column_that_comes_while_it_runs(
+    spark: Any, storage_root: Path, shop: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookups, "_CHECK_AFTER", -1.0)
+    text = f"select e.k, c.* from {EVENTS} as e left join crm.customers as c on c.id = e.v"
+    model = stream(spark, storage_root, shop, text, "k string, id int, name string, region string")
+    model.add((0, "a", 1))
+    with running(model) as found:
+        take(found, 1)
+        shop.run("alter table customers add column since int")
+        model.add((0, "b", 2))
+        with pytest.raises(SchemaChanged, match=r"columns of crm\.customers changed while it ran \(SINCE\)"):
+            take(found, 2)
+    assert model.rows() == [("a", 1, "Ada", "north")]
