@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         streaming,
         table_configs,
     )
-    from dbt.adapters.spark_streaming.stream.iceberg import owner, ownership, replaced_tables
+    from dbt.adapters.spark_streaming.stream.iceberg import dropping, owner, ownership, replaced_tables
     from dbt.adapters.spark_streaming.stream.iceberg import table as iceberg
     from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
     from dbt.adapters.spark_streaming.stream.lifecycle import batch_tables
@@ -72,6 +72,7 @@ else:
             "project.stream_node",
             "project.streaming",
             "project.table_configs",
+            "stream.iceberg.dropping",
             "stream.iceberg.owner",
             "stream.iceberg.ownership",
             "stream.iceberg.replaced_tables",
@@ -260,16 +261,21 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """Drops the table that a node replaces.
 
         Its files are deleted, too, if this package made the table and all of its files are in its folder.
+
+        Raises:
+            DbtRuntimeError: a DROP in this catalog would delete files that have to stay.
         """
         table, name = None, ""
         if relation.is_table and relation.is_iceberg and not self.environment.is_remote:
             name = stream_node.in_catalog(relation.render(), self.environment)
             table = iceberg.find(self.environment.session(), name)
-        if (
-            table is None
-            or not batch_tables.is_ours(table, name)
-            or not replaced_tables.may_delete_files(table)
-        ):
+        may_delete = (
+            table is not None and batch_tables.is_ours(table, name) and dropping.may_delete_files(table)
+        )
+        if table is not None:
+            with streaming.sentences():
+                dropping.check_drop(self.environment.session(), table, may_delete)
+        if not may_delete:
             self.drop_relation(relation)
             return
         self.cache_dropped(relation)

@@ -88,9 +88,9 @@ class DeclaredSources:
                         "Maven coordinates under 'packages' in the profile, as in org.postgresql:postgresql:42.7.7, "
                         "and its class as 'driver' next to the 'url' if that isn't enough."
                     ) from cause_of(problem)
-                cause = advice(readable(problem)) if source.format == KAFKA else readable(problem)
                 raise DbtRuntimeError(
-                    f"Source {source.name} can't be read as {source.format}{where}: {cause}"
+                    f"Source {source.name} can't be read as {source.format}{where}: "
+                    f"{advice(source.format, readable(problem))}"
                 ) from cause_of(problem)
             self._made[source.relation] = source
             return True

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 ICEBERG_VERSION = "1.12.0"
 KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3"
+AVRO = "org.apache.spark:spark-avro_2.13:4.1.3"
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Connector:
 
 CONNECTORS = {
     "kafka": Connector((KAFKA,), meaning="Spark's connector for Kafka"),
+    "avro": Connector((AVRO,), meaning="Spark's connector for Avro"),
     "s3": Connector(
         (
             "org.apache.hadoop:hadoop-aws:3.4.2",

@@ -1,9 +1,11 @@
-"""Checks the options of Kafka sources, and explains errors of Kafka's client."""
+"""Checks the options of Kafka sources, and explains errors of Kafka's client and of formats whose connector is missing."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+
+from .connectors import CONNECTORS
 
 VALUE_FORMATS = ("json",)
 
@@ -35,11 +37,18 @@ def in_batch(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def advice(problem: str) -> str:
-    """Returns the advice for a missing Kafka connector, or any other error of Spark as it is."""
-    if "DATA_SOURCE_NOT_FOUND" not in problem and "Failed to find" not in problem:
+def advice(format: str, problem: str) -> str:
+    """Returns the advice for a missing connector, or any other error of Spark as it is.
+
+    >>> advice("avro", "Failed to find data source: avro. Please deploy the application.")
+    "Spark's connector for Avro is missing. Name it in the profile: packages: [avro]"
+    >>> advice("json", "Failed to find data source: json."), advice("avro", "No files.")
+    ('Failed to find data source: json.', 'No files.')
+    """
+    is_missing = "DATA_SOURCE_NOT_FOUND" in problem or "Failed to find" in problem
+    if not is_missing or format not in CONNECTORS:
         return problem
-    return "Spark's connector for Kafka is missing. Name it in the profile: packages: [kafka]"
+    return f"{CONNECTORS[format].meaning} is missing. Name it in the profile: packages: [{format}]"
 
 
 _MACHINERY = re.compile(

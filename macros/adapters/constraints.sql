@@ -4,12 +4,6 @@
     and the table stays as it was.
 #}
 
-{% macro _where_contract_holds() %}
-    {%- set cases = adapter.contract_cases(model) -%}
-    {{ 'where case ' ~ cases ~ ' else true end' if cases }}
-{%- endmacro %}
-
-
 {% macro spark_streaming__get_column_names() %}
     {#-
         The select list around a query with a contract. As dbt's own, but a name that needs quotes has them, whatever a

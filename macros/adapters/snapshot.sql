@@ -201,8 +201,7 @@
     )
     {%- endif %}
 
-    select * from insertions
-    {{ _where_contract_holds() }}
+    select {{ _checked_rows() }} from insertions
     union all
     select * from updates
     {%- if strategy.hard_deletes == 'invalidate' or strategy.hard_deletes == 'new_record' %}
@@ -211,12 +210,18 @@
     {%- endif %}
     {%- if strategy.hard_deletes == 'new_record' %}
     union all
-    select * from deletion_records
-    {{ _where_contract_holds() }}
+    select {{ _checked_rows() }} from deletion_records
     {%- endif %}
 
 
 {%- endmacro %}
+
+
+{% macro _checked_rows() %}
+    {#- Not a WHERE, which Spark asks of rows of the query that are no new ones. -#}
+    {%- set cases = adapter.contract_cases(model) -%}
+    {{- 'case ' ~ cases ~ ' else dbt_change_type end as dbt_change_type, * except (dbt_change_type)' if cases else '*' -}}
+{% endmacro %}
 
 
 {% macro _of_same_key(unique_key) %}

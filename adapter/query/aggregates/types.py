@@ -61,7 +61,8 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
 
 
 def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
-    """Notes the tie-breaking order of each ROW_NUMBER, MIN_BY and MAX_BY over a stream. Changes no text.
+    """Notes the tie-breaking order of each ROW_NUMBER, MIN_BY and MAX_BY over a stream, and of versions of one time. Changes
+    no text.
 
     Args:
         tree: a query whose streams are marked.
@@ -70,6 +71,11 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
     Raises:
         QueryError: the order would need a MAP, which can't be ordered or hashed.
     """
+    for lateral in every(tree, exp.Lateral):
+        if (versions := hints.versions_as_of(lateral)) is not None:
+            row = _row_type(exp.select("*").from_(versions.table.copy()), ask)
+            if row is not None and has_map(row):
+                hints.note_row(lateral, row)
     for select in every(tree, exp.Select):
         if hints.reads_stream(select):
             _find_order_of_extremes(select, ask)

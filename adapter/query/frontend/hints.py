@@ -27,6 +27,7 @@ _OPERATOR = "operator"
 _RELATION = "relation"
 _STAGE = "stage"
 _WROTE = "wrote"
+_ROW = "row"
 _LINE_COMMENT = re.compile(r"--[^\n]*")
 
 
@@ -135,6 +136,8 @@ class VersionsAsOf:
     """Column with the time at which the next version begins."""
     time: exp.Expr
     """The time at which a version is looked for, over the rows before it."""
+    row: str | None
+    """The type of a version, a struct as `typeof` prints it, if it holds a MAP; None if not, or if unknown."""
 
     @property
     def relation(self) -> str:
@@ -152,8 +155,20 @@ def versions_as_of(node: exp.Expr) -> VersionsAsOf | None:
             begins, ends = (next(every(select.args["where"], kind)) for kind in (exp.LTE, exp.GT))
             (table,) = every(select, exp.Table)
             key = tuple(each.name for each in hint.expressions)
-            return VersionsAsOf(table, key, begins.this, ends.this, begins.expression)
+            return VersionsAsOf(
+                table=table,
+                key=key,
+                version_time=begins.this,
+                valid_until=ends.this,
+                time=begins.expression,
+                row=node.meta.get(_ROW),
+            )
     return None
+
+
+def note_row(node: exp.Expr, kind: str) -> None:
+    """Notes the type of a row of a LATERAL with versions, which holds a MAP."""
+    node.meta[_ROW] = kind
 
 
 def _hints(node: exp.Expr) -> list[exp.Expr]:

@@ -2,7 +2,8 @@
 
 Spark can't inline a CTE with a LATERAL whose columns ON compares.
 
->>> from ..sql.dialect import parse, sql
+>>> from ..sql.dialect import DIALECT, parse, sql
+from ..sql.maps import ordered
 >>> from ..windows.expansion import expand_as_of
 >>> tree = parse(f"select o.*, r.rate from o left join {expand_as_of('v', '`o`.`at`', 't', ['k'])} as r on r.k = o.k")
 >>> write_as_joins(tree, {})
@@ -16,13 +17,16 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from ...util.nested_types import fields_of
+from ...util.quoting import quote_path
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.hints import VersionsAsOf
 from ..frontend.streams import Known
 from ..program import CHANGES
 from ..sql.clauses import hide_from_stars
-from ..sql.dialect import parse, sql
+from ..sql.dialect import DIALECT, parse, sql
+from ..sql.maps import ordered
 from ..sql.nodes import every
 from ..windows.expansion import VALID_UNTIL, versions_in_changes
 
@@ -45,6 +49,8 @@ def write_as_joins(tree: exp.Expr, known: Mapping[str, Known]) -> None:
         lateral, alias = join.this, join.this.alias
         inner = lateral.this.unnest()
         all_versions: exp.Expr = (inner.args.get("from_") or inner.args["from"]).this.this
+        if versions.row is not None:
+            _order_by_entries(all_versions, versions.row)
         if found := changing.get(versions.relation.lower()):
             changelog = versions.table.copy()
             changelog.set("alias", None)
@@ -54,6 +60,18 @@ def write_as_joins(tree: exp.Expr, known: Mapping[str, Known]) -> None:
             all_versions = parse(versions_in_changes(sql(changelog), begins, key, until))
         join.set("this", exp.Subquery(this=all_versions, alias=lateral.args["alias"]))
         compare_times(select, join, alias, versions, versions.valid_until.name)
+
+
+def _order_by_entries(select: exp.Expr, row: str) -> None:
+    """Orders versions of one time, which the last value of ORDER BY does, by the entries of their MAPs. Changes the tree."""
+    (window,) = every(select, exp.Window)
+    of_row = window.args["order"].expressions[-1]
+    rows = next(every(of_row, exp.Column)).table
+    values: list[exp.Expr] = [
+        exp.maybe_parse(ordered(quote_path([rows, name]), kind), dialect=DIALECT)
+        for name, kind in fields_of(row) or ()
+    ]
+    of_row.set("this", exp.Anonymous(this="STRUCT", expressions=values))
 
 
 def changelog_key(versions: VersionsAsOf, known: Known) -> tuple[str, ...]:

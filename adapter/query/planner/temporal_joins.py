@@ -18,8 +18,10 @@ from ..plan.operator import Operator, UnboundedState, in_order
 from ..plan.operators.source import Source
 from ..plan.operators.temporal_join import TemporalJoin
 from ..plan.relation import EVENT_TIME, WINDOW_END, Relation, comes_late
+from ..plan.state.buffered_rows import ROW
 from ..sql.clauses import conjuncts, relations
 from ..sql.dialect import canonical, sql
+from ..sql.maps import ordered
 from ..sql.names import digest
 from ..sql.nodes import every
 from .context import Planner
@@ -101,6 +103,7 @@ def plan_temporal_join(
         version_key=versions.key,
         keys=tuple(each.value for each in sought),
         compared_by=tuple(each.compared_by for each in sought),
+        ordered=ROW if versions.row is None else ordered(ROW, versions.row),
         in_order=arrives_in_order,
         # A changelog's table bounds the keys.
         growth=None if source.changelog else _growth(planner, found),

@@ -12,6 +12,7 @@ from ..common.errors import StreamError
 from ..common.identifiers import last, parts
 from ..common.model import StreamModel
 from ..storage.savepoints import CHANGELOG, STATE, TABLE
+from .dropping import check_drop, may_delete_files
 from .table import IcebergTable, find
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def foreign(spark: SparkSession, model: StreamModel, role: str) -> StreamError:
 
 
 def check_droppable(spark: SparkSession, model: StreamModel) -> None:
-    """Raises if a model's table is foreign, so that it must not be dropped with the rest of the model."""
+    """Raises unless a model's tables can be dropped: its table is its own, and no folder has files of others."""
     if spark.catalog.tableExists(model.target) and owned(spark, model, TABLE) is None:
         raise StreamError(
             f"Model {model.name}: {model.target} isn't a table that this package made for it "
@@ -82,13 +83,18 @@ def check_droppable(spark: SparkSession, model: StreamModel) -> None:
             "rename "
             "it yourself, and run the command again."
         )
+    for role in (TABLE, CHANGELOG, STATE):
+        if (table := owned(spark, model, role)) is not None:
+            check_drop(spark, table, may_delete_files(table))
 
 
 def drop(spark: SparkSession, model: StreamModel, role: str) -> None:
-    """Drops a model's table in a role unless it is foreign; with its files, unless it has files outside of its folder."""
+    """Drops a model's table in a role unless it is foreign; with its files, if those may be deleted."""
     table = owned(spark, model, role)
     if table is not None:
-        purge = " purge" if table.has_only_its_own() else ""
+        may_delete = may_delete_files(table)
+        check_drop(spark, table, may_delete)
+        purge = " purge" if may_delete else ""
         spark.sql(f"drop table if exists {name_of(model, role)}{purge}")
 
 

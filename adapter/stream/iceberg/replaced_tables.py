@@ -1,7 +1,7 @@
-"""Removes old copies of the tables of batch models: drops them with their files, or expires their snapshots.
+"""Removes old copies of the tables of batch models by expiring their snapshots.
 
-Every run of a `table` model, and every full refresh, leaves a copy of all earlier rows. Snapshots are retained as long as
-the table's properties say, else as long as Iceberg's defaults.
+Every run of a `table` model leaves a copy of all earlier rows. Snapshots are retained as long as the table's properties
+say, else as long as Iceberg's defaults.
 """
 
 from __future__ import annotations
@@ -11,19 +11,10 @@ import time
 from ...environment.storage import Storage
 from .maintenance import OWN_AGE, OWN_NUMBER
 from .snapshot_retention import required_snapshots
-from .table import IcebergTable, each_of, starting_snapshot
+from .table import IcebergTable, starting_snapshot
 
 MAX_SNAPSHOT_AGE = 5 * 24 * 60 * 60 * 1000
 """Milliseconds to retain a snapshot: Iceberg's default of `history.expire.max-snapshot-age-ms`."""
-
-
-def may_delete_files(table: IcebergTable) -> bool:
-    """Returns whether dropping a table may delete its files.
-
-    All files have to be in its folder, no branch or tag may retain a snapshot, and ``gc.enabled`` must not be false.
-    """
-    is_free = table.property("gc.enabled") != "false" and _refs(table) in ([], ["main"])
-    return is_free and table.has_only_its_own()
 
 
 def expire_old(storage: Storage, table: IcebergTable) -> bool:
@@ -57,7 +48,3 @@ def expire_old(storage: Storage, table: IcebergTable) -> bool:
         return False
     table.expire(before, int(table.property(OWN_NUMBER) or 1))
     return True
-
-
-def _refs(table: IcebergTable) -> list[str]:
-    return [str(name) for name in each_of(table.java.refs().keySet().iterator())]

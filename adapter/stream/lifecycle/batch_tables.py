@@ -1,4 +1,5 @@
-"""Tables that batch nodes build: marks them as made by this package, and removes leftovers of a stream of their name.
+"""Tables that batch nodes build: marks them as made by this package, limits their old metadata files, and removes leftovers
+of a stream of their name.
 
 A table that a node has made has the properties of `ownership`. Only the files of such a table are deleted, with old
 snapshots or in a full refresh: another table of that name may be its owner's only copy.
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from dbt.adapters.events.logging import AdapterLogger
 
 from ..common.model import StreamModel
+from ..iceberg.maintenance import PROPERTIES
 from ..iceberg.ownership import is_made_as, properties
 from ..iceberg.table import IcebergTable, find
 from ..progress.position import PREFIX
@@ -97,6 +99,7 @@ def settle(spark: SparkSession, was: Before) -> IcebergTable | None:
         )
     if table is not None and (ends or table.uuid != was.uuid):
         of_stream = {name: None for name in table.property_names() if name.startswith(PREFIX)}
-        table.set_properties({**of_stream, **properties(BATCH, model.target)})
+        limits = {name: value for name, value in PROPERTIES.items() if table.property(name) is None}
+        table.set_properties({**of_stream, **limits, **properties(BATCH, model.target)})
         table.refresh()
     return table if table is not None and is_made_as(table, BATCH, model.target) else None

@@ -20,6 +20,7 @@ from ..common.errors import StreamError, sentences
 from ..common.failpoints import around
 from ..common.model import StreamModel
 from ..common.session import working_session
+from ..evolution.output_schema import fits
 from ..iceberg import owner
 from ..iceberg.branches import table_snapshot
 from ..iceberg.commit import append
@@ -296,22 +297,21 @@ def _copy(
 
 
 def _as_in(spark: SparkSession, model: StreamModel, rows: DataFrame) -> DataFrame:
-    """Returns rows with the columns of the model's table.
+    """Returns rows with the columns of the model's table, whose types may be wider.
 
     Raises:
-        StreamError: a column has another type in the table.
+        StreamError: values don't fit a column of the table.
     """
     has = {field.name.lower(): field for field in rows.schema.fields}
     listed = []
     for field in spark.table(model.target).schema.fields:
         kind, own = type_text(field.dataType), has.get(field.name.lower())
-        if own is None:
-            listed.append(f"cast(null as {kind}) as {quoted(field.name)}")
-        elif type_text(own.dataType) != kind:
+        value = "null" if own is None else quoted(own.name)
+        if own is not None and not fits(type_text(own.dataType).lower(), kind.lower()):
             raise StreamError(
                 f"Model {model.name}: its table {model.target} has {field.name} as {kind.upper()}, and the original as "
-                f"{type_text(own.dataType).upper()}."
+                f"{type_text(own.dataType).upper()}, which doesn't fit. Let its query give {field.name} as the original "
+                f"does, or build it from its sources: {model.rebuild}."
             )
-        else:
-            listed.append(f"{quoted(own.name)} as {quoted(field.name)}")
+        listed.append(f"cast({value} as {kind}) as {quoted(field.name)}")
     return rows.selectExpr(*listed)

@@ -22,6 +22,7 @@ from ..common.identifiers import joined, parts
 from ..common.model import StreamModel
 from ..common.session import working_session
 from ..iceberg import owner
+from ..iceberg.dropping import is_folder
 from ..iceberg.ownership import check_droppable, drop, foreign, hand_over, name_of
 from ..iceberg.table import IcebergTable, find, load
 from ..run.lock import locked
@@ -260,9 +261,7 @@ def _require_deployment(model: StreamModel, to_do: str) -> Deployment:
 
 def _check_catalog(spark: SparkSession, model: StreamModel) -> None:
     """Raises unless the catalog can rename tables."""
-    prefix = f"spark.sql.catalog.{parts(model.target)[0]}"
-    kinds = [str(spark.conf.get(f"{prefix}.{option}", None) or "") for option in ("type", "catalog-impl")]
-    if kinds[0].lower() == "hadoop" or kinds[1].endswith("HadoopCatalog"):
+    if is_folder(spark, model.target):
         raise StreamError(
             f"Model {model.name}: its catalog {parts(model.target)[0]} is a folder (type: hadoop), in which no table "
             f"can be renamed, so no new version can take over its name. Rebuild it: {model.rebuild}."

@@ -273,7 +273,8 @@ def _read_kafka(
         rows = spark.readStream.format("kafka").options(**options).load()
     except AnalysisException as problem:
         raise StreamError(
-            f"Model {model.name}: its stream {source.relation} can't be read from Kafka: {advice(_first_line(problem))}."
+            f"Model {model.name}: its stream {source.relation} can't be read from Kafka: "
+            f"{advice(source.format, _first_line(problem))}."
         ) from problem
     return of_messages(source, rows)
 

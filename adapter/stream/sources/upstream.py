@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ..common.errors import StreamError, rows_changed
 from ..common.identifiers import parts
 from ..common.model import StreamModel, StreamSource
+from ..iceberg import owner
 from ..iceberg.table import APPEND, EXPIRED, REPLACE, IcebergTable, load
 from ..storage.checkpoint import last_snapshot, next_snapshots, read_checkpoint, read_offsets, read_whole
 from ..storage.deployments import PROMOTED, Deployment, of_table
@@ -194,8 +195,8 @@ def has_changed_rows(spark: SparkSession, source: StreamSource) -> bool:
 
 
 def readers_beyond(storage: Storage, *tables: IcebergTable | None) -> tuple[str, ...]:
-    """Streams of a storage root that have read a snapshot of a table that isn't an ancestor of its current one, sorted
-    by name."""
+    """Returns the tables of the streams of a storage root that have read a snapshot of a table that isn't an ancestor of its
+    current one, sorted."""
     found = {name for table in tables if table is not None for name in _readers_beyond(storage, table)}
     return tuple(sorted(found))
 
@@ -213,7 +214,16 @@ def _readers_beyond(storage: Storage, table: IcebergTable) -> Iterator[str]:
         for source, offset in zip(reads, offsets, strict=False):
             snapshot = last_snapshot(offset)
             if parts(source) == parts(table.name) and snapshot is not None and not table.follows(snapshot):
-                yield name
+                yield _written_by(storage, name)
+
+
+def _written_by(storage: Storage, key: str) -> str:
+    """Returns the table of a stream, or the name of its files if nothing says which table that is."""
+    try:
+        noted = owner.read(storage, key)
+    except StreamError:
+        return key
+    return key if noted is None else noted.table
 
 
 def lost_beginning_message(spark: SparkSession, model: StreamModel, source: StreamSource) -> str:

@@ -40,6 +40,10 @@ sources:
         config:
           meta:
             stream: {format: parquet, path: data/gone}
+      - name: packed
+        config:
+          meta:
+            stream: {format: avro, path: data/bids, schema: {id: int}}
       - name: topic
         config:
           meta:
@@ -78,6 +82,7 @@ class TestFileSources:
             "shops.sql": "{{ config(materialized='table') }}\nselect * from {{ source('raw', 'shop') }} order by id",
             "counted.sql": "select cents from {{ source('raw', 'counted') }}",
             "gone.sql": "select * from {{ source('raw', 'gone') }}",
+            "packed.sql": "{{ config(materialized='streaming_table') }} select * from {{ stream(source('raw', 'packed')) }}",
             "topic.sql": "{{ config(materialized='streaming_table') }} select * from {{ stream(source('raw', 'topic')) }}",
             "python_total.py": (
                 "def model(dbt, session):\n"
@@ -163,6 +168,18 @@ class TestFileSources:
             "packages: [kafka]"
         ) in message
         assert "Exception" not in message
+
+    @pytest.mark.parametrize("kind", ["streaming_table", "table"])
+    def test_a_missing_package_for_avro_is_named(self, project: Any, kind: str) -> None:
+        query = "select * from {{ stream(source('raw', 'packed')) }}"
+        write_file(
+            f"{{{{ config(materialized='{kind}') }}}} {query}", project.project_root, "models", "packed.sql"
+        )
+        (found,) = run_dbt(["run", "--select", "packed"], expect_pass=False)
+        assert (
+            "Spark's connector for Avro is missing. Name it in the profile: packages: [avro]" in found.message
+        )
+        assert "Exception" not in found.message and "Failed to find" not in found.message
 
     def test_messages_are_taken_apart(self, spark: Any) -> None:
         said = {"format": "kafka", "value_format": "json", "schema": "id INT, ts TIMESTAMP"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -221,3 +222,21 @@ class TestContractsOfPlannedQueriesAndSnapshots:
         assert kept() == before
         build("('a', 1, timestamp'2025-06-01 10:00:00')", "('b', 1, timestamp'2025-06-01 11:00:00')")
         assert all(("b", 1 if name != "of_few" else 2) in rows for name, rows in kept().items())
+
+    def test_a_contract_that_was_edited_is_asked_of_new_rows(self, project: Any) -> None:
+        path = Path(project.project_root) / "snapshots" / "history.yml"
+        path.write_text(path.read_text().replace("v < 3", "v > 1"))
+        kept = ["('a', 1, timestamp'2025-06-01 10:00:00')", "('b', 1, timestamp'2025-06-01 11:00:00')"]
+
+        def snapshot(*rows: str, passes: bool = True) -> str:
+            said = yaml.safe_dump({"rows": ", ".join(rows)})
+            run_dbt(["run", "-s", "events", "--vars", said])
+            (found,) = run_dbt(["snapshot"], expect_pass=passes)
+            return str(found.message)
+
+        snapshot(*kept)
+        snapshot(kept[0].replace("1,", "5,"), kept[1])
+        said = snapshot(*kept, "('c', 1, timestamp'2025-06-01 12:00:00')", passes=False)
+        assert "Constraint few is broken: v > 1, says the contract of history." in said
+        rows = project.run_sql("select k, v from {schema}.history order by k, v", fetch="all")
+        assert [tuple(row) for row in rows] == [("a", 1), ("a", 5), ("b", 1)]

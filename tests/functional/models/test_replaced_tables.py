@@ -10,6 +10,7 @@ import pytest
 from dbt.tests.util import run_dbt
 
 from dbt.adapters.spark_streaming.stream.iceberg import replaced_tables
+from dbt.adapters.spark_streaming.stream.iceberg.maintenance import PROPERTIES
 
 BATCH = "{{{{ config(materialized='{kind}') }}}}\nselect id as k, repeat('x', 100) as v from range(10)\n"
 
@@ -64,6 +65,17 @@ class TestBatchModels:
         assert len(files_of(spark, f"{schema}.kept")) > spark.table(f"{schema}.kept.files").count(), (
             "a branch has its files: they stay on the disk"
         )
+
+    def test_old_metadata_files_go(
+        self, project: Any, spark: Any, soon: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(PROPERTIES, "write.metadata.previous-versions-max", "2")
+        run_dbt(["run", "--full-refresh", "--select", "whole", "more"])
+        for _ in range(3):
+            run_dbt(["run", "--select", "whole", "more"])
+        for name in ("whole", "more"):
+            (folder,) = {file.parent.parent for file in files_of(spark, f"{project.test_schema}.{name}")}
+            assert len([*folder.glob("metadata/*.metadata.json")]) == 3, name
 
     @pytest.mark.thorough
     def test_copies_of_seeds_and_of_failures_go(self, project: Any, spark: Any, soon: None) -> None:

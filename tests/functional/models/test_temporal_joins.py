@@ -103,7 +103,8 @@ class TestTemporalJoins:
         schema = project.test_schema
         project.run_sql(f"create table {schema}.orders (id int, at timestamp, currency string) using iceberg")
         project.run_sql(
-            f"create table {schema}.plain (since timestamp, currency string, rate double) using iceberg"
+            f"create table {schema}.plain (since timestamp, currency string, rate double, m map<string, string>) "
+            "using iceberg"
         )
         select = [
             "--select",
@@ -117,7 +118,9 @@ class TestTemporalJoins:
         run = ["run", "--select", "joined_stream", "latest", "of_latest_stream"]
         self.rates(folder, "one", ("2024-01-01 09:00:00", "EUR", 1.0), ("2024-01-01 09:30:00", "USD", 5.0))
         self.orders(project, (1, "2024-01-01 10:00:00", "EUR"), (2, "2024-01-01 08:00:00", "EUR"))
-        project.run_sql(f"insert into {schema}.plain values (timestamp'2024-01-01 09:00:00', 'EUR', 1.0)")
+        project.run_sql(
+            f"insert into {schema}.plain values (timestamp'2024-01-01 09:00:00', 'EUR', 1.0, map('a', 'b'))"
+        )
         run_dbt(run)
         # No version can be known to be the last before the watermark has passed the rows' time.
         assert self.of(project, "joined_stream") == [(2, None)]
@@ -125,14 +128,17 @@ class TestTemporalJoins:
         self.rates(folder, "two", ("2024-01-01 11:00:00", "EUR", 3.0), ("2024-01-01 09:59:00", "EUR", 2.0))
         self.orders(project, (3, "2024-01-01 11:00:00", "EUR"), (4, "2024-01-01 12:00:00", "USD"))
         project.run_sql(
-            f"insert into {schema}.plain values (timestamp'2024-01-01 11:00:00', 'EUR', 3.0), "
-            "(timestamp'2024-01-01 09:59:00', 'EUR', 2.0), (timestamp'2024-01-01 09:30:00', 'USD', 5.0)"
+            f"insert into {schema}.plain values (timestamp'2024-01-01 11:00:00', 'EUR', 3.0, map('a', 'b')), "
+            "(timestamp'2024-01-01 11:00:00', 'EUR', 3.0, map('b', 'b')), "
+            "(timestamp'2024-01-01 09:59:00', 'EUR', 2.0, null), (timestamp'2024-01-01 09:30:00', 'USD', 5.0, null)"
         )
         run_dbt(run)
         assert self.of(project, "joined_stream") == [(1, 2.0), (2, None)]
         self.rates(folder, "three", ("2024-01-03 00:00:00", "JPY", 9.0))
         self.orders(project, (5, "2024-01-01 23:00:00", "CHF"), (6, "2024-01-03 00:00:00", "EUR"))
-        project.run_sql(f"insert into {schema}.plain values (timestamp'2024-01-03 00:00:00', 'JPY', 9.0)")
+        project.run_sql(
+            f"insert into {schema}.plain values (timestamp'2024-01-03 00:00:00', 'JPY', 9.0, null)"
+        )
         run_dbt(["run", *select])
         expected = [(1, 2.0), (2, None), (3, 3.0), (4, 5.0), (5, None)]
         for name in ("joined_stream", "joined_table", "joined_view", "appended_stream"):

@@ -241,6 +241,27 @@ def test_what_can_not_be_cloned(spark: Any, root: Path) -> None:
         check(spark, replace(stream.model, state="stream_tests.none"), stream.program, stream.model, None)
 
 
+def test_types_that_are_wider_by_now(spark: Any, root: Path) -> None:
+    """A savepoint is of INTs, and its source has got BIGINTs since; a table isn't filled with what doesn't fit."""
+    text = (
+        "select k, sum(v) as s, max(cast(v as int)) as m from (select /*+ STREAM */ * from events) group by k"
+    )
+    stream = Stream(spark, root, generate.program(plan_of(text)), "k string, s bigint, m int")
+    stream.add((0, "a", 1))
+    stream.run()
+    save(spark, stream.model, "ints")
+    wide = copy_of(stream, root)
+    spark.sql(f"alter table {wide.target} alter column m type bigint")
+    assert made(stream, wide, "ints").table_rows == 1
+    assert spark.table(wide.target).collect() == [("a", 1, 1)]
+    narrow = copy_of(replaced(stream, "narrow"), root)
+    spark.sql(f"drop table {narrow.target}")
+    spark.sql(f"create table {narrow.target} (k string, s int, m int) using iceberg")
+    assert "has s as INT, and the original as BIGINT, which doesn't fit. Let its query give s as" in refused(
+        made, stream, narrow, "ints"
+    )
+
+
 def _while_locked(stream: Stream, model: StreamModel) -> None:
     with locked(stream.spark, stream.model):
         made(stream, model)

@@ -126,3 +126,16 @@ def test_versions_come_when_the_watermark_says_so() -> None:
 def test_what_batch_would_answer_otherwise_is_refused_there_too(text: str, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         plan_query.text_in_batch(text, None, KNOWN)
+
+
+def test_versions_with_a_map_are_ordered_by_its_entries() -> None:
+    """Spark doesn't order MAPs; which of two versions of one time counts has to be the same in stream and batch."""
+
+    def ask(_: str) -> tuple[str]:
+        return ("struct<since:timestamp,currency:string,`a b`:map<string,int>>",)
+
+    entries = "array_sort(map_entries({}.`a b`))"
+    assert entries.format("`rows`") in plan_query.text_in_batch(query(), ask, KNOWN).lower()
+    flow = plan_query.plan(query(), KNOWN, None, ("currency", "id"), ask=ask).dataflow
+    (join,) = (each for each in flow.operators if isinstance(each, TemporalJoin))
+    assert entries.format("__row") in join.ordered

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
-from dbt.adapters.spark_streaming.stream.sources.upstream import replaced_message
+from dbt.adapters.spark_streaming.stream.iceberg.owner import Owner
+from dbt.adapters.spark_streaming.stream.sources import upstream
+from dbt.adapters.spark_streaming.stream.sources.upstream import readers_beyond, replaced_message
 
 MODEL = StreamModel("m", "lake.`dbt-dev`.`my-model`", "s", Storage("/root", lambda: None), ())
 
@@ -32,3 +40,23 @@ def test_advice_on_a_seed() -> None:
     assert "the table lake.db.t that it streams from was rebuilt" in replaced_message(
         model, "lake.db.t", True
     )
+
+
+def test_readers_are_named_by_their_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of a model of an odd name have another one."""
+    storage = Storage(str(tmp_path), lambda: None)
+    found = {"known": Owner("lake.db.`my größe`", {}, None), "unknown": None}
+    for key in (*found, "unreadable"):
+        storage.write_text(f"{storage.checkpoints}/{key}/offsets/0", "")
+
+    def read(_: Storage, key: str) -> Owner | None:
+        if key not in found:
+            raise StreamError("it can't be read")
+        return found[key]
+
+    monkeypatch.setattr(upstream.owner, "read", read)
+    monkeypatch.setattr(upstream, "read_checkpoint", lambda *_: SimpleNamespace(planned=0))
+    monkeypatch.setattr(upstream, "noted_sources", lambda *_: ["lake.db.t"])
+    monkeypatch.setattr(upstream, "read_offsets", lambda *_: ['{"snapshot_id": 1, "position": 1}'])
+    table: Any = SimpleNamespace(name="lake.db.t", follows=lambda snapshot: False)
+    assert [*readers_beyond(storage, table, None)] == ["lake.db.`my größe`", "unknown", "unreadable"]

@@ -46,6 +46,8 @@ class TemporalJoin(Operator):
     """For each of these, the expression over the rows that it is compared with."""
     compared_by: tuple[str, ...]
     """For each of these, the operator: ``=`` or ``<=>``."""
+    ordered: str = ROW
+    """SQL of a version that can be compared with others of its time."""
     in_order: bool = False
     """Whether rows arrive in order of time, when the watermark reaches it, so that none of them is late."""
 
@@ -179,7 +181,7 @@ class _RowsAndVersions:
         last is that of the latest micro-batch in a changelog, and else the greatest row."""
         begins = f"{ROW}.{quote(self.operator.version_time)}"
         by = ", ".join(f"{ROW}.{quote(name)}" for name in self.operator.version_key)
-        later = f"{ROW}.{BATCH_ID}" if self.operator.of_changes else ROW
+        later = f"{ROW}.{BATCH_ID}" if self.operator.of_changes else self.operator.ordered
         within = f"over (partition by {by} order by {begins}, {later})"
         return f"select *, lead({begins}) {within} as {VALID_UNTIL} from (\n{versions}\n)"
 
