@@ -443,7 +443,15 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
         rows: list[dict[str, Any]] = []
         for relation in relations:
-            if described := self._describe(relation):
+            try:
+                described = self._describe(relation)
+            except DbtRuntimeError as problem:
+                if not getattr(relation, "source_table", ""):
+                    raise
+                # Files or topics may be away; the models have their documentation all the same.
+                logger.warning(f"dbt docs has no columns of {relation.identifier}: {problem.msg}")
+                continue
+            if described:
                 rows += catalog.catalog_rows(relation, described, self._progress_of(relation))
         return agate.Table.from_object(rows, column_types=DEFAULT_TYPE_TESTER)
 

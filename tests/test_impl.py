@@ -8,6 +8,8 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.impl import SparkStreamingAdapter
+from dbt.adapters.spark_streaming.methods.catalog import DescribedColumn, Description
+from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 
 
 class _Adapter(SparkStreamingAdapter):
@@ -27,3 +29,33 @@ def test_schemas() -> None:
     assert there.check_schema_exists("", "shop") and not there.check_schema_exists("", "dev")
     with pytest.raises(DbtRuntimeError, match="Forbidden"):
         _Adapter(DbtRuntimeError("Forbidden")).list_schemas("")
+
+
+class _Catalog(SparkStreamingAdapter):
+    """An adapter that can't read topics, nor tables called 'broken'."""
+
+    def __init__(self) -> None:
+        pass
+
+    def _describe(self, relation: Any) -> Description | None:
+        if relation.source_table or relation.identifier == "broken":
+            raise DbtRuntimeError("No broker answers.")
+        return Description((DescribedColumn("id", "bigint", None),), {})
+
+    def _progress_of(self, relation: Any) -> None:
+        return None
+
+
+def test_a_source_that_is_away_leaves_the_docs_of_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("dbt.adapters.spark_streaming.impl.logger.warning", said.append)
+    model, topic, broken = (
+        SparkStreamingRelation.create(schema="shop", identifier=name)
+        for name in ("totals", "topic", "broken")
+    )
+    topic = topic.replace(source_table="spark_catalog.raw.topic")
+    table = _Catalog()._catalog_of([topic, model])
+    assert [row["table_name"] for row in table.rows] == ["totals"]
+    assert said == ["dbt docs has no columns of topic: No broker answers."]
+    with pytest.raises(DbtRuntimeError, match="No broker"):
+        _Catalog()._catalog_of([broken])

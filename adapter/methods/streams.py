@@ -15,6 +15,7 @@ from jinja2 import Undefined
 
 from ..project.cleaned_sources import check_cleaned
 from ..project.model_names import label
+from ..query.errors import QueryError
 from ..stream.common.identifiers import joined, parts
 from ..util.lazy_import import import_lazily
 from ..util.quoting import literal, quote, text_literal
@@ -112,6 +113,12 @@ class StreamingMethods(metaclass=AdapterMeta):
             options: `offset`, `emit`, `partition_by` and `time_zone`, where the macro has them.
         """
         with streaming.sentences():
+            for each in (time_col, *lengths):
+                if isinstance(each, Undefined) and each._undefined_name not in window_arguments.PARAMETERS:
+                    name = each._undefined_name
+                    raise QueryError(
+                        f"{kind}(): {name} is not known in Jinja. If it is a column, write it in quotes: '{name}'."
+                    )
             given = [None if isinstance(each, Undefined) else each for each in lengths]
             time = None if isinstance(time_col, Undefined) else time_col
             window = window_arguments.make(kind, time, *given, **options)

@@ -68,3 +68,8 @@ def test_a_clone_of_a_streaming_model_is_said_to_be_a_view(monkeypatch: pytest.M
     (line,) = said
     assert line.startswith("Model counts: the clone is a view on prod.counts.")
     assert "`dbt-stream state clone counts --from-target TARGET`" in line
+
+
+def test_a_column_without_quotes_is_said_to_lack_them() -> None:
+    with pytest.raises(DbtRuntimeError, match=r"ordered_at is not known in Jinja.*in quotes: 'ordered_at'"):
+        Adapter().expand_window("tumble", "shop.orders", Undefined(name="ordered_at"), ["1 hour"])

@@ -27,6 +27,8 @@ _EXAMPLES = {
     "max_size": "1 hour",
     "gap": "30 minutes",
 }
+PARAMETERS = frozenset(_EXAMPLES)
+"""Names of the macros' required parameters."""
 
 
 def make(
