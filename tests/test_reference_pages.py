@@ -11,6 +11,7 @@ from typing import Any
 import click
 import pytest
 import yaml
+from dbt.parser.schemas import is_valid_type
 from jsonschema import Draft7Validator
 
 from dbt.adapters.spark_streaming import credentials
@@ -54,10 +55,13 @@ def test_each_setting_command_and_macro_is_in_its_page() -> None:
 
 
 def test_each_argument_of_a_macro_is_described() -> None:
-    for folder in ("windows", "rewrites", "operations"):
+    """As dbt checks it: in order, and of a type that it knows."""
+    for folder in ("windows", "rewrites", "operations", "incremental"):
         for macro, signature in reference_pages.macros_of(folder):
             described = [each["name"] for each in macro.get("arguments", ())]
-            assert sorted(described) == sorted(re.findall(r"[(,] ?(\w+)(?==|,|\))", signature)), macro["name"]
+            assert described == re.findall(r"[(,] ?(\w+)(?==|,|\))", signature), macro["name"]
+            for each in macro.get("arguments", ()):
+                assert is_valid_type(each["type"]), (macro["name"], each)
 
 
 def test_defaults_of_the_profile_are_those_of_the_code() -> None:
