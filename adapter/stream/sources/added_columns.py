@@ -10,10 +10,10 @@ from ..common.model import StreamModel, StreamSource
 from ..iceberg.table import load
 from ..storage.checkpoint import last_snapshot, read_offsets
 from ..storage.source_order import in_first_order
+from . import static_tables
 from .file_columns import finds_columns, noted_columns, types_of
 from .readers import schema_of_files
 from .source_schemas import noted_schemas
-from .static_tables import StaticTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ def later_columns(
     offsets = read_offsets(model.storage, model.checkpoint, batch)
     noted = noted_schemas(model.storage, model.checkpoint)
     of_files = noted_columns(model.storage, model.checkpoint)
-    every = list(StaticTables(spark, model, tables).later_columns())
+    every = list(static_tables.later_columns(spark, model, tables))
     for place, (source, offset) in enumerate(zip(order.model.sources, offsets, strict=False)):
         table = load(spark, source.location) if source.is_table else None
         later: Mapping[str, str] = {}

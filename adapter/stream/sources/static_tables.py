@@ -49,7 +49,7 @@ class StaticTables:
 
     def __init__(self, spark: SparkSession, model: StreamModel, tables: Sequence[str]) -> None:
         self._spark, self._model = spark, model
-        self._began = {table: self._columns(table) for table in tables}
+        self._began = {table: _columns(self._spark, self._model, table) for table in tables}
         self._files = {table: source for table in tables if (source := _of_files(table)) is not None}
         """Table → source whose columns Spark finds in files, which its entry in the catalog had at the start."""
         self._in_files: Mapping[str, Columns] = {}
@@ -70,7 +70,7 @@ class StaticTables:
             TransientError: a table doesn't exist.
         """
         for table, had in self._began.items():
-            self._compare(table, had, self._columns(table))
+            self._compare(table, had, _columns(self._spark, self._model, table))
         if self._files and time.monotonic() >= self._due:
             before = self._in_files
             self._look()
@@ -94,29 +94,6 @@ class StaticTables:
         if found != before:
             self._model.storage.write_text(f"{self._model.checkpoint}/{STATIC}", json.dumps(found))
 
-    def later_columns(self) -> Iterator[tuple[str, str]]:
-        """Yields name and type of each column and nested field that came since the recorded ones."""
-        noted = _noted(self._model)
-        for table, columns in self._began.items():
-            if (known := noted.get(without_place(table))) is not None:
-                later = {path: kind for path, kind in columns.items() if path not in known}
-                for path, kind in stored_types(self._spark, later).items() if later else ():
-                    yield parts(path)[-1], kind
-
-    def _columns(self, table: str) -> Columns:
-        from pyspark.errors import AnalysisException
-
-        try:
-            schema = sql(self._spark, f"select * from {table}").schema
-        except AnalysisException as problem:
-            if problem.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
-                return {}  # it can only be read with another relation
-            raise TransientError(
-                f"Model {self._model.name}: the table {table} that it is joined with isn't there now; it may be being built "
-                "again. Nothing of this micro-batch was ingested, and the next run continues."
-            ) from problem
-        return dict(_paths(schema, ""))
-
     def _found(self, source: DeclaredSource) -> Columns:
         from pyspark.errors import AnalysisException
 
@@ -126,6 +103,34 @@ class StaticTables:
             return dict(_paths(reader.load(source.options["path"]).schema, ""))
         except AnalysisException:
             return {}  # no file; reading it says so
+
+
+def later_columns(
+    spark: SparkSession, model: StreamModel, tables: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yields name and type of each column and nested field of static tables that came since the recorded ones."""
+    noted = _noted(model)
+    for table in tables:
+        if (known := noted.get(without_place(table))) is not None:
+            columns = _columns(spark, model, table)
+            later = {path: kind for path, kind in columns.items() if path not in known}
+            for path, kind in stored_types(spark, later).items() if later else ():
+                yield parts(path)[-1], kind
+
+
+def _columns(spark: SparkSession, model: StreamModel, table: str) -> Columns:
+    from pyspark.errors import AnalysisException
+
+    try:
+        schema = sql(spark, f"select * from {table}").schema
+    except AnalysisException as problem:
+        if problem.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
+            return {}  # it can only be read with another relation
+        raise TransientError(
+            f"Model {model.name}: the table {table} that it is joined with isn't there now; it may be being built "
+            "again. Nothing of this micro-batch was ingested, and the next run continues."
+        ) from problem
+    return dict(_paths(schema, ""))
 
 
 def _of_files(table: str) -> DeclaredSource | None:

@@ -19,7 +19,7 @@ PATTERNS = {
     "one_of": "day[12]",
     "below": "day?/*.json",
 }
-TWICE = {"folder_too": "day1{,/a.json}", "two_ways": "day1/{a,a*}.json"}
+TWICE = {"folder_too": "day1{,/a.json}", "two_ways": "{day1/a.json,day1/a*.json}"}
 ODD = {"braces": "o{b}", "odd_mark": "what?", "brackets": "x[1]", "odd_star": "st*r"}
 
 GONE = {"gone": "connection refused"}
