@@ -77,7 +77,8 @@ def _options(first: bool) -> Iterator[click.Option]:
                 context.obj = replace(context.obj or _default(), **{field: value})
 
         yield click.Option(
-            [name, *([_SHORT[name]] if name in _SHORT else [])],
+            # A name that no option of a command has: `state clone` has a --from-target, too.
+            [name, *([_SHORT[name]] if name in _SHORT else []), f"project_{field}"],
             type=kind,
             is_flag=kind is bool,
             envvar=[f"{prefix}{variable}" for prefix in _PREFIXES] if first and variable else None,

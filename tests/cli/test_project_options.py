@@ -141,3 +141,21 @@ def test_variables_that_are_no_mapping_are_refused(text: str, tmp_path: Path) ->
         2,
         f"Error: --vars: '{text}' is not a YAML mapping; write for example --vars '{{flush: true}}'.\n",
     )
+
+
+def test_the_target_after_a_command_is_not_the_one_to_copy_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[tuple[str | None, str | None]] = []
+
+    def note(project: DbtProject, name: str, original: str | None, target: str | None, *_: object) -> str:
+        found.append((project.target, target))
+        return ""
+
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.clone.clone", note)
+    for words in (["--target", "dev"], ["-t", "dev"]):
+        CliRunner().invoke(
+            main, ["state", "clone", "m", "--from-target", "prod", *words], catch_exceptions=False
+        )
+    CliRunner().invoke(
+        main, ["-t", "dev", "state", "clone", "m", "--from-target", "prod"], catch_exceptions=False
+    )
+    assert found == [("dev", "prod")] * 3

@@ -195,6 +195,11 @@ class RunningStream:
             in the model's storage.
     """
 
+    _noted: tuple[int, int] | None = None
+    """The step after which open windows were noted last."""
+    _next_note = 0.0
+    """The time from which they may be noted again, in seconds of the monotonic clock."""
+
     def __init__(
         self,
         spark: SparkSession,
@@ -216,10 +221,6 @@ class RunningStream:
         """The micro-batch being processed, and its start in seconds of the monotonic clock."""
         self._turn = threading.Lock()
         """Held during a micro-batch, and while open windows are read."""
-        self._noted: tuple[int, int] | None = None
-        """The step after which open windows were noted last."""
-        self._next_note = 0.0
-        """The time from which they may be noted again, in seconds of the monotonic clock."""
         with sentences(model), ExitStack() as stack:
             stack.enter_context(locked(spark, model))
             if is_asked_to_stop is None:
