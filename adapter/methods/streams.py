@@ -79,7 +79,7 @@ logger = AdapterLogger("Spark")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Parts of a run of a model in addition to reading its input."""
+    """Options of a run of a model: what it does besides reading its input."""
 
     flush: bool = False
     """Whether to close all windows afterwards."""

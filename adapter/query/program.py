@@ -505,9 +505,6 @@ def with_texts(value: Any, change: Callable[[str], str]) -> Any:
         change: returns the new text.
     """
 
-    def asked(function: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *arguments: with_texts(function(*arguments), change)
-
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
@@ -519,4 +516,6 @@ def with_texts(value: Any, change: Callable[[str], str]) -> Any:
             each.name: with_texts(getattr(value, each.name), change) for each in fields(value) if each.init
         }
         return replace(value, **made)
-    return asked(value) if callable(value) and not isinstance(value, type) else value
+    if callable(value) and not isinstance(value, type):
+        return lambda *arguments: with_texts(value(*arguments), change)
+    return value

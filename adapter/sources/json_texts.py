@@ -43,7 +43,7 @@ def _is_flat(text: str) -> str:
     return f"(startswith({text}, '{{') and endswith({text}, '}}') and not contains({inner}, X'7D'))"
 
 
-def is_more(text: str, options: str) -> str:
+def is_not_one_value(text: str, options: str) -> str:
     """Returns SQL for whether a text isn't exactly one JSON value.
 
     Args:

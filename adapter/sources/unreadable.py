@@ -413,7 +413,7 @@ class Records:
         unread = f"array({self._row(f'cast(null as {self._struct})', '__value', '__value')})"
         row = f"array({self._row('__c.record', '__c.text', '__c.text', '__c.own')})"
         checked = f"transform(array({self._checked('__message', '__value')}), __c -> {row})[0]"
-        message, more = self._parsed("__value"), json_texts.is_more("__value", self._map())
+        message, more = self._parsed("__value"), json_texts.is_not_one_value("__value", self._map())
         if self.are_messages:
             # The JSON parser returns NULL for an empty text.
             rows = f"if(__message is not null and not {more} or __value is null, {checked}, {unread})"
