@@ -80,7 +80,8 @@ class Streams:
         if stream is None:
             if conflict := self._known.get(relation.lower(), Known()).conflict:
                 raise QueryError(conflict)
-            view = "stream_" + "".join(char if char.isalnum() else "_" for char in table.name.lower())
+            letters = (char if char.isascii() and char.isalnum() else "_" for char in table.name.lower())
+            view = "stream_" + "".join(letters)
             while any(view == other.view for other in self.streams.values()):
                 view += "_2"
             stream = self.streams[relation.lower()] = Stream(relation, view, None, None)

@@ -23,18 +23,51 @@ def _aggregate(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
 
 # sqlglot gives these a default separator; Spark's default is the empty text.
 _CHANGED = ("listagg", "string_agg")
-# sqlglot prints these without a part that has a meaning (an argument, a conversion, the parentheses), or as another
-# function whose last digit differs.
+# sqlglot prints these without a part that has a meaning (an argument, a conversion, the parentheses), as another
+# function (whose last digit, or whose value for NULL or for a TIMESTAMP differs), or as an operator without parentheses.
 _AS_WRITTEN = set(
-    "to_char to_varchar parse_json current_catalog localtimestamp levenshtein log10 log2".split()
+    """to_char to_varchar parse_json current_catalog localtimestamp levenshtein log10 log2 array_size unix_date like ilike
+    rlike regexp_like""".split()
 )
 # Calls in Spark's grammar that aren't in its function registry.
 _SYNTAX = {"case", "try_cast", "timestampadd", "timestampdiff", "struct"}
+# Their second argument, which is TRUE or FALSE, is printed as IGNORE NULLS.
+_OF_NULLS = {"any_value", "first", "first_value", "last", "last_value"}
 # Clauses that may follow a query in brackets.
 _BEHIND = ("order", "limit", "offset", "fetch", "sort", "cluster", "distribute")
 # Functions that sqlglot's own classes parse. Any other is kept as written, though another dialect may have a function
 # of that name.
 _READ = {*AGGREGATES, *GENERATORS, *SCALARS, *TABLES, *WINDOWS, *_SYNTAX} - _AS_WRITTEN
+
+
+def _keeping_arguments(name: str, reads: Callable[..., exp.Expr]) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """Returns a parser of a call: sqlglot's, or, for a number of arguments that it doesn't print all of, one that keeps the
+    call as written. Spark then says what is wrong with it."""
+
+    @cache
+    def keeps(number: int) -> bool:
+        """Returns whether sqlglot prints so many arguments, and an aggregate as one."""
+        given = [f"argument_{place}" for place in range(number)]
+        try:
+            printed = _read([exp.column(each) for each in given], reads).sql(DIALECT).lower()
+        except (SqlglotError, LookupError):
+            return False
+        is_same = name not in AGGREGATES or printed.partition("(")[0] in AGGREGATES
+        return is_same and all(each in printed for each in given[: 1 if name in _OF_NULLS else None])
+
+    def made(args: list[exp.Expr]) -> exp.Expr:
+        if keeps(len(args)):
+            return _read(args, reads)
+        return _aggregate(name)(args) if name in AGGREGATES else exp.Anonymous(this=name, expressions=args)
+
+    return made
+
+
+def _read(args: list[exp.Expr], reads: Callable[..., exp.Expr]) -> exp.Expr:
+    try:
+        return reads(args)
+    except TypeError:
+        return reads(args, dialect=DIALECT)
 
 
 def _parse_all_arguments(
@@ -61,7 +94,25 @@ class _Percentile:
         return exp.AnonymousAggFunc(this="percentile", expressions=args)
 
 
+class _Extreme:
+    """Parses MIN_BY or MAX_BY: sqlglot's way with two arguments; with another number, it is kept as written.
+
+    Args:
+        name: the function.
+        kind: its class.
+    """
+
+    def __init__(self, name: str, kind: type[exp.AggFunc]) -> None:
+        self._name, self._kind = name, kind
+
+    def from_arg_list(self, args: list[exp.Expr]) -> exp.Expr:
+        if len(args) == 2:
+            return self._kind(this=args[0], expression=args[1])
+        return exp.AnonymousAggFunc(this=self._name, expressions=args)
+
+
 _WHOLE = {
+    "named_struct": lambda args: len(args) % 2 == 0 and all(name.is_string for name in args[::2]),
     "date_trunc": lambda args: len(args) == 2 and args[0].is_string,
     "trunc": lambda args: len(args) == 2 and args[1].is_string,
 }
@@ -87,10 +138,18 @@ class _Dialect(Spark):
             for name, made in Spark.Parser.FUNCTION_PARSERS.items()
             if name.lower() not in _CHANGED
             and (name.lower() in _READ or name not in sqlglot.Parser.FUNCTION_PARSERS)
-        } | {"PERCENTILE": lambda self: self._parse_distinct_arg_function(_Percentile)}
+        } | {
+            "PERCENTILE": lambda self: self._parse_distinct_arg_function(_Percentile),
+            "MAX_BY": lambda self: self._parse_distinct_arg_function(_Extreme("max_by", exp.ArgMax)),
+            "MIN_BY": lambda self: self._parse_distinct_arg_function(_Extreme("min_by", exp.ArgMin)),
+        }
         FUNCTIONS = {  # noqa: RUF012
             **{name.upper(): _aggregate(name) for name in AGGREGATES},
-            **{name: made for name, made in Spark.Parser.FUNCTIONS.items() if name.lower() in _READ},
+            **{
+                name: _keeping_arguments(name.lower(), made)
+                for name, made in Spark.Parser.FUNCTIONS.items()
+                if name.lower() in _READ
+            },
             **{name.upper(): _aggregate(name) for name in _CHANGED},
             **{name.upper(): _parse_all_arguments(name, understood) for name, understood in _WHOLE.items()},
         }

@@ -66,7 +66,7 @@ WINDOWED = (
 STREAM = "{{{{ stream(source('raw', 'events')) }}}}"
 GROUPED = f"select {{keys}}, count(*) as n, max(s) as s from {STREAM} as `select` group by {{keys}}"
 MODELS = {
-    "my-model": WINDOWED,
+    "my-model": "{{{{ config(alias='my größe') }}}}\n" + WINDOWED,
     "my_model": WINDOWED,
     "grouped": "{{{{ config(changelog=true, constant_domains={domains}) }}}}\n" + GROUPED,
     "of_groups": "{{{{ config(state_ttl='30 days') }}}}\nselect {keys}, sum(n) as n, max(m) as m from (select {keys}, v, "
@@ -147,7 +147,7 @@ class TestNames(Names):
     @pytest.mark.thorough
     def test_windows_and_rows(self, spark: Any, project: Any, folder: Path) -> None:
         schema = self.run_twice(spark, project, folder)
-        assert self.rows(project, f"select string(window_end), n from {schema}.`my-model`") == WINDOWS
+        assert self.rows(project, f"select string(window_end), n from {schema}.`my größe`") == WINDOWS
         assert self.rows(project, f"select count(*), max(`a.b`), sum(ab) from {schema}.`with space`") == [
             (6, "3", 6)
         ]
@@ -174,7 +174,7 @@ class TestNamesOfOtherKinds(Names):
 
     def test_all_of_them(self, spark: Any, project: Any, folder: Path) -> None:
         schema = self.run_twice(spark, project, folder)
-        for name in ("my-model", "my_model"):
+        for name in ("my größe", "my_model"):
             assert self.rows(project, f"select string(window_end), n from {schema}.`{name}`") == WINDOWS
         assert self.rows(project, f"select n, s.`@c`.`d-e` from {schema}.grouped") == [(6, "x")]
         assert self.rows(project, f"select n, m, `__row_time` from {schema}.of_groups") == [

@@ -118,3 +118,12 @@ def test_a_time_that_is_computed_does_not_measure_two_streams() -> None:
         QueryError, match="reads several streams, and its time ts is no column of b, so the progress"
     ):
         plan_of(text)
+
+
+def test_names_of_views_are_ones_that_spark_takes() -> None:
+    """Spark has no temporary view whose name isn't ASCII."""
+    text = " union all ".join(
+        f"select k from (select /*+ STREAM */ * from `{name}`)" for name in ("größe", "gräße")
+    )
+    views = [stream.view for stream in plan_of(text).streams]
+    assert len({*views}) == 2 and all(view.isascii() and view.isidentifier() for view in views)
