@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -306,10 +307,10 @@ class DbtProject:
     def _dbt(self, command: str, *arguments: str, manifest: Any = None, quiet: bool = True) -> Any:
         outcome = self._invoke(command, arguments, manifest, quiet)
         if outcome.exception is not None:
-            raise ProjectError(str(outcome.exception))
+            raise ProjectError(_plain(str(outcome.exception)))
         if not outcome.success:
             messages = [str(entry.message) for entry in outcome.result or () if has_failed(entry)]
-            raise ProjectError("\n".join(messages) or f"`dbt {command}` failed; see logs/dbt.log.")
+            raise ProjectError(_plain("\n".join(messages)) or f"`dbt {command}` failed; see logs/dbt.log.")
         return outcome.result
 
     def _check(self) -> None:
@@ -347,6 +348,20 @@ class DbtProject:
             output = ["--log-format", self.log_format] if self.log_format else []
             output += ["--quiet"] if self.quiet else []
         return _runner(manifest, heard).invoke([*output, command, *arguments, *options])
+
+
+def _plain(message: str) -> str:
+    """Returns a message of dbt, or what it means if Jinja asked the database in a command without Spark.
+
+    >>> _plain("Runtime Error in model m (models/m.sql)\\n  connection never acquired for thread (1, 2), have []")
+    ... # doctest: +ELLIPSIS
+    'Runtime Error in model m (models/m.sql)\\n  Its Jinja asks the database, as is_incremental() and run_query() do...'
+    """
+    said = (
+        "Its Jinja asks the database, as is_incremental() and run_query() do, and this command starts no Spark. A streaming "
+        "model reads each row once, so it needs no is_incremental(): leave it out."
+    )
+    return re.sub(r"connection never acquired for thread .*", said, message)
 
 
 def _depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:

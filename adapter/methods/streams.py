@@ -113,6 +113,12 @@ class StreamingMethods(metaclass=AdapterMeta):
             options: `offset`, `emit`, `partition_by` and `time_zone`, where the macro has them.
         """
         with streaming.sentences():
+            if isinstance(relation, Undefined):
+                name = relation._undefined_name
+                raise QueryError(
+                    f"{kind}(): {name} is not known in Jinja. Write ref('…') or source('…', '…'), or the name of a CTE in "
+                    f"quotes: '{name}'."
+                )
             for each in (time_col, *lengths):
                 if isinstance(each, Undefined) and each._undefined_name not in window_arguments.PARAMETERS:
                     name = each._undefined_name

@@ -73,3 +73,8 @@ def test_a_clone_of_a_streaming_model_is_said_to_be_a_view(monkeypatch: pytest.M
 def test_a_column_without_quotes_is_said_to_lack_them() -> None:
     with pytest.raises(DbtRuntimeError, match=r"ordered_at is not known in Jinja.*in quotes: 'ordered_at'"):
         Adapter().expand_window("tumble", "shop.orders", Undefined(name="ordered_at"), ["1 hour"])
+
+
+def test_a_cte_without_quotes_is_said_to_lack_them() -> None:
+    with pytest.raises(DbtRuntimeError, match=r"big is not known in Jinja.*CTE in quotes: 'big'"):
+        Adapter().expand_window("tumble", Undefined(name="big"), "ts", ["1 hour"])
