@@ -67,7 +67,7 @@ from ..state.table import StateTable
 from ..storage.checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
 from ..storage.deployments import check_settled
 from ..storage.savepoints import CHANGELOG, MIGRATION, STATE, check_not_interrupted
-from ..storage.source_order import in_first_order, note_order, noted_sources
+from ..storage.source_order import Order, in_first_order, note_order, noted_sources
 from .evolve import backfilled_metrics, migrate_state, plan_change, with_signature
 from .lock import locked
 from .recovery import StoredProgress, check, progress_of, unfinished
@@ -253,17 +253,21 @@ class RunningStream:
                 # The previous run failed for this reason.
                 begin_again(model)
                 check_beginnings(session, ordered)
-            owner.claim(session, model)
-            note_order(order)
-            self._files.accept(self._batches.position.batch)
-            if self._batches.position.batch < 0:
-                forget_cleaned(ordered)
+            self._note_start(order)
             begin_with_table(session, ordered, inputs, begun=self._batches.position.batch >= 0)
             reached("stream:starting", model.name)
             stopped = self._run_initial_load(session, ordered, inputs)
             self._stopped = stopped is not None
             self.query = stopped or self._start(session, ordered, inputs)
             self._resources = stack.pop_all()
+
+    def _note_start(self, order: Order) -> None:
+        """Records the stream's table, sources and files, once nothing prevents the start."""
+        owner.claim(self._session, self.model)
+        note_order(order)
+        self._files.accept(self._batches.position.batch)
+        if self._batches.position.batch < 0:
+            forget_cleaned(order.model)
 
     def _start(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
         self._started = model
