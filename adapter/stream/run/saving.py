@@ -86,7 +86,9 @@ def save(spark: SparkSession, model: StreamModel, name: str) -> Savepoint:
                 f"Model {model.name}: there is a savepoint '{name}' of it already. Choose another name, or delete that one "
                 f"with `dbt-stream state savepoint {model.name} --delete {name}`."
             )
-        return _take(working_session(spark), model, name, None)
+        session = working_session(spark)
+        left_behind(session, model, remove=True)
+        return _take(session, model, name, None)
 
 
 def save_before(
@@ -102,6 +104,8 @@ def save_before(
     Raises:
         StreamError: the model's tables don't match.
     """
+    # Its branch may have the next name.
+    left_behind(spark, model, remove=True)
     found = listed(model.storage, model.savepoints)
     taken = {name.removeprefix(BRANCH) for name in _branches(spark, model)}
     made = _take(spark, model, next_name([*(each.name for each in found), *taken], cause), cause)
@@ -209,7 +213,6 @@ def present(spark: SparkSession, model: StreamModel) -> Present:
 
 
 def _take(spark: SparkSession, model: StreamModel, name: str, cause: str | None) -> Savepoint:
-    left_behind(spark, model, remove=True)
     found = present(spark, model)
     if (taken := _branches(spark, model).get(f"{BRANCH}{name}")) is not None:
         raise StreamError(
