@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming import environment
 from dbt.adapters.spark_streaming.cli import status
 from dbt.adapters.spark_streaming.cli.project import DbtProject, ProjectError, Selection
 from dbt.adapters.spark_streaming.cli.run import Service
@@ -151,8 +152,10 @@ def test_names_of_models_that_two_packages_have() -> None:
         assert [each["unique_id"] for each in model_names.matching(name, NODES)] == [unique_id]
 
 
-def test_commands_name_models_that_two_packages_have(tmp_path: Path) -> None:
+def test_commands_name_models_that_two_packages_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A selection is of one of them, and a service runs both."""
+    # The environment of another target would close the one of the test run.
+    monkeypatch.setattr(environment, "get_environment", environment._new)
     profile = {"type": "spark_streaming", "schema": "s", "storage_root": str(tmp_path / "root")}
     files = {
         "profiles.yml": json.dumps({"p": {"target": "dev", "outputs": {"dev": profile}}}),

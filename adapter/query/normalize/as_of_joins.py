@@ -2,8 +2,7 @@
 
 Spark can't inline a CTE with a LATERAL whose columns ON compares.
 
->>> from ..sql.dialect import DIALECT, parse, sql
-from ..sql.maps import ordered
+>>> from ..sql.dialect import parse, sql
 >>> from ..windows.expansion import expand_as_of
 >>> tree = parse(f"select o.*, r.rate from o left join {expand_as_of('v', '`o`.`at`', 't', ['k'])} as r on r.k = o.k")
 >>> write_as_joins(tree, {})

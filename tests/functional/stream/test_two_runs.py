@@ -23,6 +23,7 @@ from dbt.adapters.spark_streaming.stream.microbatch.loop import Batches
 from dbt.adapters.spark_streaming.stream.progress.position import Position
 from dbt.adapters.spark_streaming.stream.run import runner
 from dbt.adapters.spark_streaming.stream.sink import upsert as upsert_module
+from dbt.adapters.spark_streaming.stream.sink.append import AppendSink
 from dbt.adapters.spark_streaming.stream.state import table as state_module
 from dbt.adapters.spark_streaming.stream.state.table import StateTable
 from tests.planned import plan_of, tree_of
@@ -202,11 +203,11 @@ def test_what_a_crash_left_is_put_out_once(
         raise RuntimeError("crash")
 
     with monkeypatch.context() as patched:
-        patched.setattr(runner.AppendSink, "put", crash)
+        patched.setattr(AppendSink, "put", crash)
         with pytest.raises(StreamError, match="crash"):
             stream.run()
     # Both find the rows of the micro-batch in the state alone; one is a moment behind the other.
-    put = runner.AppendSink.put
+    put = AppendSink.put
     met: list[None] = []
 
     def meet(self: Any, *arguments: Any) -> int:
@@ -216,7 +217,7 @@ def test_what_a_crash_left_is_put_out_once(
         return put(self, *arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(runner.AppendSink, "put", meet)
+        patched.setattr(AppendSink, "put", meet)
         with pytest.raises(StreamError, match=SAYS):
             other_run(stream)
     assert stream.rows() == [(0, 1000, "a", 1, 1)]
