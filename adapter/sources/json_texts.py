@@ -54,8 +54,8 @@ def is_not_one_value(text: str, options: str) -> str:
     in_array = f"size(from_json(concat('[', {text}, '\\n]'), 'array<string>', {options})) = 1"
     in_object = f"""size(from_json(concat('{{"x":', {text}, '\\n}}'), 'map<string,string>', {options})) = 1"""
     return (
-        f"case when not is_valid_utf8({text}) then true when {_is_flat(text)} then false "
-        f"when {text} rlike {literal(_ONE)} then false when {text} rlike {literal(_ARRAY)} then false "
+        f"case when {is_one_object(text)} then false when not is_valid_utf8({text}) then true "
+        f"when {text} rlike {literal(_ARRAY)} then false "
         f"else not coalesce({in_array} and {in_object}, false) end"
     )
 

@@ -71,7 +71,7 @@ class FileColumns:
             if source.format == ORC:
                 self._of_orc[place] = kinds
             if finds_columns(source):
-                self._has[place] = {path for kind in kinds for path in _paths(kind)}
+                self._has[place] = {path for kind in kinds for path in field_types(kind)}
                 self._kinds[place] = {name: of for kind in kinds for name, of in types_of(kind).items()}
 
     def note(self, begun: bool) -> None:
@@ -95,7 +95,7 @@ class FileColumns:
         for place, has in self._has.items():
             relation = self._model.sources[place].relation
             if self._wanted[place] is None and self._spark.catalog.tableExists(relation):
-                planned = {*_paths(self._spark.table(relation).schema)}
+                planned = {*field_types(self._spark.table(relation).schema)}
                 if new := sorted(name for name in has - planned if not name.startswith("__")):
                     raise SchemaChanged(self._model.name, relation, new)
 
@@ -173,7 +173,7 @@ class FileColumns:
             **{**without_limits(source.options), **options}
         )
         corrupt = source.option("columnNameOfCorruptRecord") or self._spark.conf.get(_CORRUPT, "")
-        return {*_paths(reader.load([*files]).schema)} - {joined([str(corrupt).lower()])}
+        return {*field_types(reader.load([*files]).schema)} - {joined([str(corrupt).lower()])}
 
     def _warn_of_lost(self, source: StreamSource, lost: Sequence[str]) -> None:
         of_one = " of one file" if source.format not in _OF_RECORDS else ""
@@ -215,23 +215,23 @@ def types_of(schema: StructType) -> dict[str, str]:
     return {field.name.lower(): type_text(field.dataType) for field in fields}
 
 
-def _paths(kind: DataType, above: str = "") -> list[str]:
-    """The paths of columns and nested fields, in lower case.
+def field_types(kind: DataType, above: str = "") -> dict[str, str]:
+    """Returns the paths of columns and nested fields, in lower case, with their types.
 
     >>> from pyspark.sql.types import ArrayType, StringType, StructType
-    >>> _paths(StructType().add("A", StructType().add("b c", StringType())).add("l", ArrayType(StringType())))
-    ['a', 'a.`b c`', 'l']
+    >>> field_types(StructType().add("A", StructType().add("b c", StringType())).add("l", ArrayType(StringType())))
+    {'a': 'struct<`b c`:string>', 'a.`b c`': 'string', 'l': 'array<string>'}
     """
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, ArrayType):
-        return _paths(kind.elementType, f"{above}element.")
+        return field_types(kind.elementType, f"{above}element.")
     if isinstance(kind, MapType):
-        return _paths(kind.keyType, f"{above}key.") + _paths(kind.valueType, f"{above}value.")
+        return field_types(kind.keyType, f"{above}key.") | field_types(kind.valueType, f"{above}value.")
     if not isinstance(kind, StructType):
-        return []
-    found = []
+        return {}
+    found: dict[str, str] = {}
     for field in kind.fields:
         path = f"{above}{joined([field.name.lower()])}"
-        found += [path, *_paths(field.dataType, f"{path}.")]
+        found |= {path: type_text(field.dataType), **field_types(field.dataType, f"{path}.")}
     return found

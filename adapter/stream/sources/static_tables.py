@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING
 
 from ...sources.source_tables import without_place
 from ...sources.stream_source import DeclaredSource, at_project, project_root, stream_source
-from ...util.types import type_text
 from ..common.errors import TransientError
-from ..common.identifiers import joined, parts
+from ..common.identifiers import parts
 from ..common.model import StreamModel
 from ..common.session import sql
 from ..iceberg.table import stored_types
+from .file_columns import field_types
 from .source_schemas import SchemaChanged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import DataType
 
 Columns = Mapping[str, str]
 """Path of a column or nested field, in lower case → type."""
@@ -100,7 +99,7 @@ class StaticTables:
         options = {name: value for name, value in source.options.items() if name != "path"}
         reader = self._spark.read.format(source.format).options(**options)
         try:
-            return dict(_paths(reader.load(source.options["path"]).schema, ""))
+            return field_types(reader.load(source.options["path"]).schema)
         except AnalysisException:
             return {}  # no file; reading it says so
 
@@ -130,7 +129,7 @@ def _columns(spark: SparkSession, model: StreamModel, table: str) -> Columns:
             f"Model {model.name}: the table {table} that it is joined with isn't there now; it may be being built "
             "again. Nothing of this micro-batch was ingested, and the next run continues."
         ) from problem
-    return dict(_paths(schema, ""))
+    return field_types(schema)
 
 
 def _of_files(table: str) -> DeclaredSource | None:
@@ -146,14 +145,3 @@ def _noted(model: StreamModel) -> Mapping[str, Columns]:
         model.storage.read_text(f"{model.checkpoint}/{STATIC}") or "{}"
     )
     return found
-
-
-def _paths(kind: DataType, above: str) -> Iterator[tuple[str, str]]:
-    """Yields path, in lower case, and type of the fields in a type, at all levels of nesting."""
-    for field in getattr(kind, "fields", ()):
-        path = f"{above}{joined([field.name.lower()])}"
-        yield path, type_text(field.dataType)
-        yield from _paths(field.dataType, f"{path}.")
-    for name in ("elementType", "keyType", "valueType"):
-        if (inner := getattr(kind, name, None)) is not None:
-            yield from _paths(inner, f"{above}{name}.")
