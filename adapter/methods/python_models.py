@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import linecache
+import sys
 import threading
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from dbt_common.exceptions import DbtRuntimeError
@@ -21,13 +21,25 @@ if TYPE_CHECKING:
 
 
 _IMPORTING = threading.Lock()
+_PANDAS_API = "pyspark.pandas"
 
 
-def _import_pandas_api() -> None:
-    """Imports Spark's pandas API, which dbt's code around a Python model imports, in one thread at a time: of two that
-    begin at once, one finds the package without it."""
-    with _IMPORTING, suppress(ImportError):
-        importlib.import_module("pyspark.pandas")
+@cache
+def _pandas_api_problem() -> ImportError | None:
+    """Imports Spark's pandas API, and returns the error where it doesn't fit the pandas that is installed.
+
+    Later imports then fail at once. A second attempt in another thread would let the first go on with half a module.
+    """
+    try:
+        importlib.import_module(_PANDAS_API)
+    except ImportError as problem:
+        sys.modules[_PANDAS_API] = None  # type: ignore[assignment]
+        return problem
+    return None
+
+
+def _is_of_pandas_api(module: str | None) -> bool:
+    return module is not None and (module + ".").startswith(_PANDAS_API + ".")
 
 
 def _check_column_names(name: str, columns: Sequence[str]) -> None:
@@ -41,7 +53,8 @@ def run_python_model(name: str, code: str, session: SparkSession) -> None:
     Raises:
         DbtRuntimeError: the model fails. The message has the line of the model.
     """
-    _import_pandas_api()
+    with _IMPORTING:
+        pandas_api_problem = _pandas_api_problem()
     file = f"<python model {name}>"
     # So that tracebacks and `inspect` find the lines.
     linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
@@ -61,8 +74,13 @@ def run_python_model(name: str, code: str, session: SparkSession) -> None:
         text = ""
         if lines and lines[-1]:
             text = f", at: {linecache.getline(file, lines[-1]).strip()}"
+        reason = readable(problem)
+        if pandas_api_problem and isinstance(problem, ImportError) and _is_of_pandas_api(problem.name):
+            reason = (
+                f"Spark's pandas API can't be used with the pandas that is installed: {pandas_api_problem}"
+            )
         raise DbtRuntimeError(
-            f"The Python model failed with {type(problem).__name__}{text}\n{readable(problem)}"
+            f"The Python model failed with {type(problem).__name__}{text}\n{reason}"
         ) from problem
     finally:
         linecache.cache.pop(file, None)
