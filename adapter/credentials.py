@@ -110,11 +110,7 @@ refused, because ignoring them would mislead the reader of a profile."""
 
 @dataclass
 class SparkStreamingCredentials(SparkCredentials):
-    """One target of a profile. Only ``type`` and ``schema`` are required.
-
-    Raises:
-        DbtRuntimeError: a key is unknown or a value invalid.
-    """
+    """One target of a profile. Only ``type`` and ``schema`` are required."""
 
     method: Any = "session"
     """Where Spark runs. ``session``: in a JVM that dbt starts and ends. ``connect``: on the Spark

@@ -609,11 +609,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
 @contextmanager
 def _errors_as_warnings(sentence: str) -> Iterator[None]:
-    """Logs an exception as a warning instead of raising it, because the node is built.
-
-    Args:
-        sentence: the warning, with ``{}`` for the exception.
-    """
+    """Logs an exception as a warning instead of raising it, because the node is built."""
     try:
         yield
     except Exception as problem:

@@ -217,11 +217,7 @@ def _of_readers(name: str, done: SwapResult, back: str) -> list[str]:
 
 
 def clean_up(project: DbtProject, name: str) -> str:
-    """Drops the version of a model that doesn't have its name. Returns a description of the result.
-
-    Raises:
-        ProjectError: there is none, or it is running.
-    """
+    """Drops the version of a model that doesn't have its name. Returns a description of the result."""
     model, environment = owned_model(project, name)
     with project_errors():
         done = promoting.clean_up(environment.session(), model)

@@ -63,7 +63,6 @@ def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, An
     """Returns a model's plan as a JSON object.
 
     Args:
-        node: the compiled node of the model.
         known: relations that the project describes, by name.
     """
     found = _explained(node, known)
@@ -99,7 +98,6 @@ def print_plan(node: Mapping[str, Any], known: Mapping[str, Known], sql: bool = 
     """Prints a model's plan on the terminal.
 
     Args:
-        node: the compiled node of the model.
         known: relations that the project describes, by name.
         sql: whether to print the SQL of a micro-batch.
     """

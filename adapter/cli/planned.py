@@ -47,20 +47,12 @@ class Query:
 
 
 def planned(project: DbtProject, name: str) -> Planned:
-    """Plans a model, in a Spark session in which its sources are declared.
-
-    Raises:
-        ProjectError: the model can't be planned, or a relation that it reads doesn't exist.
-    """
+    """Plans a model, in a Spark session in which its sources are declared."""
     return planned_with_query(project, name)[0]
 
 
 def planned_with_query(project: DbtProject, name: str) -> tuple[Planned, Query]:
-    """Plans a model as `planned` does, and also returns its query.
-
-    Raises:
-        ProjectError: the model can't be planned, or a relation that it reads doesn't exist.
-    """
+    """Plans a model as `planned` does, and also returns its query."""
     node, known = project.compiled_with_known(name, asking=True)
     environment = project.environment()
     sql = str(node["compiled_code"])

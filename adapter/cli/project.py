@@ -58,11 +58,7 @@ class DbtProject:
         return self.log_format == "json"
 
     def compiled(self, name: str) -> Mapping[str, Any]:
-        """Returns the compiled node of a streaming model.
-
-        Raises:
-            ProjectError: there is no such model, it isn't a stream, or it doesn't compile.
-        """
+        """Returns the compiled node of a streaming model."""
         return self.compiled_with_known(name)[0]
 
     def compiled_with_known(
@@ -75,9 +71,6 @@ class DbtProject:
         Args:
             name: the model, as `streaming_model` takes it.
             asking: whether planning may run queries in a Spark session, which is started.
-
-        Raises:
-            ProjectError: there is no such model, it isn't a stream, or it doesn't compile.
         """
         from ..project import streaming
         from ..project.model_configs import MATERIALIZATIONS
@@ -140,9 +133,6 @@ class DbtProject:
 
         Args:
             name: its name, with its version or its package if the name is ambiguous: `m.v2`, `package.m`.
-
-        Raises:
-            ProjectError: no model has that name, or several have.
         """
         found = model_names.matching(name, self.streaming_models())
         if len(found) > 1:
@@ -154,11 +144,7 @@ class DbtProject:
         return found[0]
 
     def table_of(self, name: str) -> str:
-        """Returns the full name of a streaming model's table.
-
-        Raises:
-            ProjectError: no model has that name, or several have.
-        """
+        """Returns the full name of a streaming model's table."""
         from ..project import stream_node
 
         return stream_node.in_catalog(str(self.streaming_model(name)["relation_name"]), self.environment())
@@ -247,11 +233,7 @@ class DbtProject:
         return model_names.unambiguous(_models(manifest))
 
     def selected(self, selection: Selection) -> list[str]:
-        """Returns the names of the selected streaming models, as `streaming_model` takes them.
-
-        Raises:
-            ProjectError: no model is selected.
-        """
+        """Returns the names of the selected streaming models, as `streaming_model` takes them."""
         manifest = self.parsed()
         names = self.names(manifest)
         found = [names[node["unique_id"]] for node in self.streaming_models(selection, manifest)]
@@ -290,11 +272,7 @@ class DbtProject:
         return found
 
     def parsed_variables(self) -> dict[str, Any]:
-        """Returns the variables of dbt's ``--vars``.
-
-        Raises:
-            ProjectError: they aren't a YAML mapping.
-        """
+        """Returns the variables of dbt's ``--vars``."""
         import yaml
 
         try:
@@ -399,11 +377,7 @@ def _models(manifest: Any) -> list[dict[str, Any]]:
 
 
 def _model_named(name: str, manifest: Any) -> Mapping[str, Any]:
-    """Returns the node of a model.
-
-    Raises:
-        ProjectError: no model has that name, or several have.
-    """
+    """Returns the node of a model."""
     found = model_names.matching(name, _models(manifest))
     if not found:
         raise ProjectError(f"There is no model '{name}' in the project; `dbt ls` lists those there are.")

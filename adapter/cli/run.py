@@ -66,9 +66,6 @@ def run_models(
 
     Returns:
         Whether no model failed.
-
-    Raises:
-        ProjectError: nothing is selected, or the project or an option is wrong.
     """
     if signals is None:
         with interrupts() as signals:

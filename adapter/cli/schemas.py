@@ -18,11 +18,7 @@ FILES = {
 
 
 def write_schemas(folder: Path) -> Iterator[str]:
-    """Writes the schemas, over those of another version, and yields lines that say how an editor finds them.
-
-    Raises:
-        ProjectError: the folder can't be written.
-    """
+    """Writes the schemas, over those of another version, and yields lines that say how an editor finds them."""
     packaged = resources.files("dbt.include.spark_streaming") / "schemas"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -69,11 +69,7 @@ def _state_as_json(name: str, found: Inspected) -> dict[str, Any]:
 
 
 def diff(project: DbtProject, name: str) -> dict[str, Any]:
-    """Returns how the next run of a model would migrate its state and its table, as a JSON object.
-
-    Raises:
-        ProjectError: the model can't be planned, or a relation that it reads doesn't exist.
-    """
+    """Returns how the next run of a model would migrate its state and its table, as a JSON object."""
     session, model, program = planned(project, name)
     with project_errors():
         found = verdict(session, model, program)

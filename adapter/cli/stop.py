@@ -43,11 +43,7 @@ def stop_model(project: DbtProject, name: str, patience: float) -> str:
 
 
 def reset_model(project: DbtProject, name: str) -> str:
-    """Drops a model's table, changelog, state and checkpoint, and returns a sentence with the result.
-
-    Raises:
-        ProjectError: there is no such model, or it is running.
-    """
+    """Drops a model's table, changelog, state and checkpoint, and returns a sentence with the result."""
     model, environment = owned_model(project, name)
     with project_errors():
         check_free(model)

@@ -49,11 +49,7 @@ class Environment(ABC):
 
     @property
     def settings(self) -> Mapping[str, str] | None:
-        """Spark's settings of the target, without starting a session. None if a server has them.
-
-        Raises:
-            DbtRuntimeError: the profile is wrong.
-        """
+        """Spark's settings of the target, without starting a session. None if a server has them."""
         return None
 
     def run(self, sql: str, group: str, description: str, project_root: str) -> DataFrame:
@@ -145,7 +141,6 @@ def places(credentials: SparkStreamingCredentials, session: Callable[[], SparkSe
     """Returns the environment of another target, to find its files and tables. It must not be started.
 
     Args:
-        credentials: the other target.
         session: returns the session of this process, which reads the other target's storage.
     """
     found = _new(credentials)

@@ -135,8 +135,6 @@ def catalog_entry(
     """Returns a relation's entry in dbt's catalog.
 
     Args:
-        relation: the relation.
-        described: its description.
         progress: the last progress of a streaming model.
     """
     figures: dict[str, str | int] = {**described.statistics, **stream_figures(progress)}

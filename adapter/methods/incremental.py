@@ -159,7 +159,6 @@ class BatchMethods(metaclass=AdapterMeta):
         """Returns the statement that replaces the rows of a table that meet a condition.
 
         Args:
-            source: the new rows.
             columns: the columns of both.
             predicates: further conditions of the user.
             divided: a query that counts the table's files with some, but not all, rows meeting the condition, if known.
@@ -199,10 +198,6 @@ class BatchMethods(metaclass=AdapterMeta):
         self, model: Mapping[str, Any], table: BaseRelation, has: Sequence[Column], wants: Sequence[Column]
     ) -> list[str]:
         """Returns the statements that widen columns of an Iceberg table to the types of a query (`sync_all_columns`).
-
-        Args:
-            has: the columns of the table.
-            wants: the columns of the query.
 
         Raises:
             CompilationError: a column can't be widened to the query's type.
@@ -258,8 +253,6 @@ class BatchMethods(metaclass=AdapterMeta):
         """Returns the columns that a MERGE updates in existing rows.
 
         Args:
-            update: config `merge_update_columns`.
-            exclude: config `merge_exclude_columns`.
             columns: the columns that both the query and the table have.
 
         Raises:
@@ -321,7 +314,6 @@ class BatchMethods(metaclass=AdapterMeta):
         """Returns the statement that replaces all rows of a table by those of a query.
 
         Args:
-            source: the new rows.
             columns: the columns that both have; the others are NULL.
         """
         has = self.get_columns_in_relation(target)  # type: ignore[attr-defined]

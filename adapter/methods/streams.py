@@ -142,7 +142,6 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Returns the subquery of the macro ``as_of()``: versions of rows at a time.
 
         Args:
-            relation: the relation with the versions.
             time: column of a relation before it in FROM.
             key: columns that identify what a row is a version of; None for the source's unique_key.
 
@@ -393,7 +392,6 @@ class StreamingMethods(metaclass=AdapterMeta):
 
         Args:
             gives: the types of the query's columns by name, to which the table is adapted. None leaves it unchanged.
-            options: fields of `RunOptions`.
         """
         if self._is_empty_run():
             return streaming.StreamResponse("STREAM (--empty: no rows)", code="STREAM")

@@ -30,7 +30,6 @@ def make(relation: str, time: object, key: object, known: Known | None) -> Versi
     """Returns the arguments of an expansion of ``as_of()``.
 
     Args:
-        relation: the relation with the versions.
         time: column of a relation before it in FROM.
         key: columns that identify what a row is a version of; None for the source's unique_key.
         known: what the project declares of the relation.

@@ -221,11 +221,7 @@ def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: Types
 
 
 def nonempty_range(span: TimeRange) -> TimeRange:
-    """Returns the range if it isn't empty.
-
-    Raises:
-        QueryError: it is empty, or its end is before its start.
-    """
+    """Returns the range if it isn't empty."""
     if span.since is not None and span.until is not None and span.since >= span.until:
         start, end = ranges.text(span.since), ranges.text(span.until)
         raise QueryError(

@@ -26,7 +26,6 @@ def with_changelogs(
     """Adds changelogs, keys and columns with possibly reserved names to what the project declares of relations.
 
     Args:
-        known: properties of relations that the project declares.
         tables: relation → full table name.
 
     Raises:

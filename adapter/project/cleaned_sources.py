@@ -18,7 +18,6 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
     """Raises if a source's files are cleaned while another node reads them or the model would read them again.
 
     Args:
-        model: the model, with its sources.
         is_new: whether its stream begins with this run.
     """
     for source in model.sources:

@@ -34,7 +34,6 @@ def check_partitioning(partition_by: str | Sequence[str] | None, fields: Sequenc
     """Raises unless a table of Iceberg is partitioned as the config says. It may have been edited since.
 
     Args:
-        partition_by: the config.
         fields: names of the table's partition fields, as Iceberg makes them: ``ts_day`` for days(ts).
     """
     listed = [part for each in _listed(partition_by) for part in _IN_LIST.findall(each)]

@@ -48,7 +48,6 @@ def known(
     """Returns the agreed properties of each relation.
 
     Args:
-        said: the result of `declarations`.
         node: the model that reads the relations. If several sources are one table, those that it names count.
     """
     reads = _ids_read(graph, node)

@@ -32,11 +32,7 @@ def errors_with_model_name(node: Mapping[str, Any]) -> Iterator[None]:
 
 
 def config(node: Mapping[str, Any]) -> stream_config.StreamConfig:
-    """Returns the settings of a streaming model.
-
-    Raises:
-        QueryError: a config is invalid, as in `stream_config.read`. The message names the model.
-    """
+    """Returns the settings of a streaming model."""
     from dbt.artifacts.resources.v1.model import ModelConfig
 
     with errors_with_model_name(node):

@@ -136,7 +136,6 @@ def plan(
     """Returns the plan of a streaming model, if the query matches its materialization.
 
     Args:
-        known: what the project declares of relations.
         ask: a query runner, as in `planner.plan`.
     """
     settings = config(node)
@@ -174,11 +173,7 @@ def _digest(sql: str, config: Mapping[str, Any]) -> str:
 def plan_in_run(
     node: Mapping[str, Any], sql: str, environment: Environment, graph: Any, project_root: str = "."
 ) -> Plan:
-    """Plans a model with the changelogs of the tables that it reads, which exist already.
-
-    Raises:
-        QueryError: as in `plan`, or rows of a table are updated and it has no changelog.
-    """
+    """Plans a model with the changelogs of the tables that it reads, which exist already."""
     with errors_with_model_name(node):
         read = changelogs.with_changelogs(
             environment.session(), known(graph, node=node), tables(sql, environment)
@@ -413,10 +408,6 @@ def known_in_batch(
     """Returns what a project declares of the relations of a batch text, with the changelogs that it reads as of a time.
     Empty for a text that reads no stream, as most models, tests and views.
 
-    Args:
-        sql: the compiled text.
-        graph, node: as in `known`.
-
     Raises:
         QueryError: rows of a table that is read as of a time are updated, and it has no changelog.
     """
@@ -549,7 +540,6 @@ def whole_input_text(
     keys.
 
     Args:
-        sql: a model's compiled text.
         ask, known: as in `planner.plan`.
 
     Raises:

@@ -83,7 +83,6 @@ class Preparer:
     A process can only run dbt once at a time, and a run of many models costs little more than a run of one.
 
     Args:
-        run: prepares models.
         first: the models of the first run, which waits for the requests of all of them.
     """
 

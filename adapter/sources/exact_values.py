@@ -73,10 +73,6 @@ class ExactValues:
 
         >>> ExactValues({"n": "int", "b": "tinyint"}, "map()", "map()").may_differ("record", "text")
         'coalesce(record.`b` < 0, false)'
-
-        Args:
-            record: SQL for the record.
-            text: SQL for its text.
         """
         leaves = [
             leaf
@@ -111,7 +107,6 @@ class ExactValues:
         """Returns SQL for a parsed record's columns with corrected values, as arguments of `named_struct`.
 
         Args:
-            record: SQL for the record.
             texts: SQL for its checked values as `texts` gives them.
         """
         return ", ".join(
@@ -127,11 +122,7 @@ class ExactValues:
         )
 
     def texts(self, text: str) -> str:
-        """Returns SQL for the checked values of a record as texts.
-
-        Args:
-            text: SQL for the text of the record.
-        """
+        """Returns SQL for the checked values of a record as texts."""
         columns = {name: kind.as_texts for name, kind in self._checked.items()} | {RAW: "string"}
         schema = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
         # Between quotes, a number keeps its digits.
@@ -161,8 +152,6 @@ class ExactValues:
         """Returns SQL for a column in which a STRING that is an object or an array keeps its text.
 
         Args:
-            name: the column.
-            value: SQL for its value.
             text: SQL for the text of the record.
         """
         if self.types[name] != _TEXT:
@@ -205,10 +194,8 @@ class ExactValues:
         """Returns SQL for a value with its parts corrected.
 
         Args:
-            kind: its type.
             checked: the type with only the parts to check.
             value: SQL for the parsed value.
-            text: SQL for it as texts.
             depth: how many arrays and maps it is in.
         """
         if kind.name == "struct" and kind.parts:

@@ -47,7 +47,6 @@ def is_not_one_value(text: str, options: str) -> str:
     """Returns SQL for whether a text isn't exactly one JSON value.
 
     Args:
-        text: SQL for the text.
         options: SQL for the map of Spark's options to parse with.
     """
     # The closing bracket of one is an error in the other.
@@ -64,7 +63,6 @@ def elements(text: str, options: str) -> str:
     """Returns SQL for the texts of an array's objects; NULL if an element isn't an object.
 
     Args:
-        text: SQL for the text of an array.
         options: SQL for the map of Spark's options to parse with.
     """
     # Spark's parser would reformat numbers.

@@ -55,9 +55,7 @@ def is_misread(kind: str, value: str, text: str, guessed: Collection[str]) -> st
     """Returns SQL for whether a value has another meaning than its text.
 
     Args:
-        kind: its type, one of `KINDS`.
         value: SQL for the parsed value.
-        text: SQL for its text.
         guessed: types that are parsed without a format.
     """
     if kind in (DOUBLE, FLOAT):
@@ -77,8 +75,6 @@ def cast_text(kind: str, text: str, options: Mapping[str, str]) -> str:
 
     Args:
         kind: its type: a DOUBLE, a FLOAT, or one that is parsed without a format.
-        text: SQL for the text.
-        options: the options of the source.
     """
     said = {name.lower(): str(value) for name, value in options.items()}
     empty = literal(said.get("nullvalue", ""))
@@ -107,8 +103,6 @@ def may_be_misread(kind: str, value: str, is_many: bool) -> str:
     """Returns SQL for whether a parsed value looks misread; `in_text` finds others.
 
     Args:
-        kind: its type, one of `KINDS`.
-        value: SQL for the value.
         is_many: whether it is an array of values.
     """
     if kind in (DOUBLE, FLOAT):

@@ -23,11 +23,7 @@ _lock = threading.Lock()
 
 
 def checked(value: Any) -> dict[str, dict[str, str]]:
-    """Returns the connections of a profile, with values in the form of Spark's options.
-
-    Raises:
-        DbtRuntimeError: they aren't a mapping of names to mappings of options.
-    """
+    """Returns the connections of a profile, with values in the form of Spark's options."""
     if not isinstance(value, Mapping):
         raise DbtRuntimeError(
             f"'connections' in the profile must be a mapping of names to options, not {kind_of(value)}."

@@ -238,7 +238,6 @@ class Records:
 
         Args:
             wanted: the columns that are read; None for all.
-            unreadable: the column with the unreadable values.
         """
         return [
             self._shown(unreadable) if name == self.raw else quoted(name)

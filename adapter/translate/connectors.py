@@ -42,7 +42,6 @@ def described(table: CreateTable, line: int, is_looked_up: bool) -> Described:
     """Returns what sources.yml says of a table.
 
     Args:
-        line: its line in the script.
         is_looked_up: whether models read it as a static or an external table.
     """
     left = {name: _with_variables(value) for name, value in table.options.items()}

@@ -34,9 +34,6 @@ def length(node: exp.Expr) -> str:
 
     >>> length(exp.maybe_parse("interval '10' minute")), length(exp.maybe_parse("interval '1:30' hour to minute"))
     ('10 minutes', '1 hour 30 minutes')
-
-    Raises:
-        Untranslatable: it isn't fixed.
     """
     sign, inner = 1, node.unnest()
     if isinstance(inner, exp.Neg):

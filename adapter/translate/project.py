@@ -447,7 +447,6 @@ class _Translator:
         """Gives a model its text, or a comment that says why it has none.
 
         Args:
-            model: the model.
             written: makes its text.
             config: its configs; None for an ephemeral model.
             of: the statements that it is made from.

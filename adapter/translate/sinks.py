@@ -28,7 +28,6 @@ def inserted(
     Args:
         table: the table that it writes.
         resolve: finds relations by name.
-        types: types of columns.
         notes: what should be checked is added to it.
     """
     query = insert.query

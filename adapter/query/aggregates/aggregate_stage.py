@@ -588,9 +588,6 @@ def _mergeable_types(call: exp.Expr, distinct: bool, within: bool) -> Types | No
     Args:
         distinct: whether it is over distinct values.
         within: whether it is in WITHIN GROUP.
-
-    Raises:
-        NotMergeable: it isn't kept as partial aggregates.
     """
     name, asked = function_name(call), arguments(call)
     if within or name not in (DISTINCT if distinct else KEPT):

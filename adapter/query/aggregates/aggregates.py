@@ -271,7 +271,6 @@ def incremental_aggregate(function: str, types: Types | None, retracts: bool) ->
     """Returns the state and SQL of an aggregate function.
 
     Args:
-        function: one of `KEPT`.
         types: Spark's types of the call. None without a session.
         retracts: whether values are retracted.
     """

@@ -160,7 +160,6 @@ def find_columns(select: exp.Select, ask: QueryRunner) -> None:
 
     Args:
         select: a SELECT whose streams are marked.
-        ask: runs a query of one row.
     """
     group = select.args.get("group")
     aliases = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}

@@ -20,8 +20,6 @@ def known_rows(names: Sequence[str], rows: str, part: str) -> str:
 
     Args:
         names: columns of the values, on both sides.
-        rows: a query.
-        part: the state table.
 
     >>> print(known_rows(["k"], "select k from batch", "groups"))
     state left semi join (

@@ -35,7 +35,6 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
 
     Args:
         tree: a query whose streams are marked.
-        ask: runs a query of one row.
     """
     for select in every(tree, exp.Select):
         if not any(hints.is_stream(table) for table in every(select, exp.Table)):
@@ -66,7 +65,6 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
 
     Args:
         tree: a query whose streams are marked.
-        ask: runs a query of one row.
 
     Raises:
         QueryError: the order would need a MAP, which can't be ordered or hashed.

@@ -71,12 +71,7 @@ def has_windows(plan: Plan) -> bool:
 
 
 def check(text: str, plan: Plan, known: Mapping[str, Known]) -> None:
-    """Raises unless the query has the same rows in batch as in a stream.
-
-    Args:
-        text: the compiled text.
-        known: what the project declares of relations.
-    """
+    """Raises unless the query has the same rows in batch as in a stream."""
     clock = next((node for node in parse(text).walk() if event_clock.is_clock(node)), None)
     if clock is not None:
         raise QueryError(

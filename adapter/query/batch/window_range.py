@@ -82,7 +82,6 @@ class Overwriting:
     """Plans a model's windows and recomputes ranges of them.
 
     Args:
-        text: the model's compiled text.
         ask: runs a query that returns one row.
         batch: whether the model is a batch model, not a stream.
 

@@ -35,7 +35,6 @@ def propose_time_filter(text: str, known: Mapping[str, Known], fits: _Fits) -> s
 
     Args:
         text: a model's compiled text, which can be planned except for its state.
-        known: what the project declares of relations.
         fits: whether another text can be planned.
     """
     tree = parse(text)

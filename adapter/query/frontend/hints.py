@@ -236,11 +236,7 @@ def freeze_printed_columns(tree: exp.Expr) -> None:
 
 
 def mark_streams(tree: exp.Query) -> None:
-    """Marks the table under each windowing TVF, or those under ``stream()``, as a stream.
-
-    Raises:
-        QueryError: there is none, or more than one and none is marked.
-    """
+    """Marks the table under each windowing TVF, or those under ``stream()``, as a stream."""
     for select in every(tree, exp.Select):
         if marked_as_stream(select):
             tables = list(every(select, exp.Table))

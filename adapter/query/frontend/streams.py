@@ -224,8 +224,6 @@ def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = Non
     """Resolves a time column to the stream's column, through SELECTs that pass it unchanged.
 
     Args:
-        below: the query with the time column.
-        column: the time column.
         table: the stream, if there may be several. UNION ALL matches columns by position.
 
     Returns:

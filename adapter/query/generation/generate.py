@@ -43,7 +43,6 @@ def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: i
     """Returns the program of one micro-batch of a plan.
 
     Args:
-        plan: plan of a model.
         emission: when results are emitted.
         upsert: whether rows replace those of the same key even if no result changes.
         ttl: microseconds until an idle key of a query without windows expires; None for never.
@@ -76,11 +75,9 @@ def _stateful(
     """Returns the program of a tree of operators: its windows, then all others.
 
     Args:
-        plan: the plan.
         emission: when results of windows are emitted.
         replaces: whether results of windows replace those of the same key.
         ttl: microseconds until idle state expires; None for never.
-        signed: signature of the plan.
         replayed: groups and rankings of rows that are read from the state as if they were new, so that
             everything above them is rebuilt; None if nothing is.
     """

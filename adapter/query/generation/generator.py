@@ -30,7 +30,6 @@ class Generator(Wiring):
     """The program of a dataflow, under construction.
 
     Args:
-        flow: the dataflow.
         ttl: microseconds until idle state expires; None for never.
         replayed: names of groups and rankings that are read from the state as if they were new; what is above them
             is computed from an empty state.

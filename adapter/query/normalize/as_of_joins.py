@@ -35,9 +35,6 @@ def write_as_joins(tree: exp.Expr, known: Mapping[str, Known]) -> None:
 
     Args:
         known: properties of relations. Versions of one whose rows change are read from its changelog.
-
-    Raises:
-        QueryError: see `check` and `changelog_key`.
     """
     check(tree)
     changing = {name.lower(): each for name, each in known.items() if each.changes}
@@ -74,11 +71,7 @@ def _order_by_entries(select: exp.Expr, row: str) -> None:
 
 
 def changelog_key(versions: VersionsAsOf, known: Known) -> tuple[str, ...]:
-    """Returns the columns that identify a row of a relation whose rows change.
-
-    Raises:
-        QueryError: there are none, or versions are looked for by other columns.
-    """
+    """Returns the columns that identify a row of a relation whose rows change."""
     if not known.key:
         raise QueryError(
             f"as_of() over {versions.relation}: its rows change, and nothing identifies them, so which row a change ends is "
@@ -144,7 +137,6 @@ def compare_times(
     Args:
         select: the SELECT with the join; its stars, also those in calls, leave the column `valid_until` out.
         join: a join of all versions, with that column.
-        alias: name of the versions.
         versions: what is looked for.
         valid_until: column with the time at which the next version begins.
     """

@@ -27,7 +27,6 @@ def note(selects: Iterable[exp.Select], ask: QueryRunner | None) -> tuple[str, .
 
     Args:
         selects: SELECTs with qualified columns (`qualified`).
-        ask: runs a query of one row. None without a session.
 
     Returns:
         Columns whose type matters and is unknown because there is no session.

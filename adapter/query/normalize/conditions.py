@@ -110,9 +110,7 @@ def why_over_nondeterministic(
     `order_all` before.
 
     Args:
-        select: the SELECT with OVER.
         keys: sets of columns that identify an input row.
-        to_the_digit: see `why_nondeterministic`.
     """
     for window in windows_of(select):
         order = window.args.get("order")
@@ -533,7 +531,6 @@ def partitions(
     Args:
         select: as its author wrote it.
         template: the SELECT over ``__input_n``.
-        aliases: of the inputs in FROM.
         inputs: number of inputs; those not in FROM are in expressions.
     """
     nothing: tuple[tuple[str, ...], ...] = tuple(() for _ in range(inputs))
@@ -610,7 +607,6 @@ def _equated(tests: Sequence[exp.Expr], alias: str, names: Sequence[str]) -> dic
 
     Args:
         tests: conditions of a correlated query.
-        alias: its relation.
         names: the outer relations, in lower case.
     """
     found: dict[str, str] = {}

@@ -71,11 +71,7 @@ def lower_bound(node: exp.Expr) -> tuple[exp.Column, exp.Expr, int, bool] | None
 
 
 def interval(node: exp.Expr) -> int | None:
-    """Returns the microseconds of an INTERVAL, or of a sum of them. None if it isn't one.
-
-    Raises:
-        QueryError: it has no fixed length.
-    """
+    """Returns the microseconds of an INTERVAL, or of a sum of them. None if it isn't one."""
     node = node.unnest()
     if isinstance(node, exp.Add):
         parts = [interval(node.this), interval(node.expression)]
@@ -119,7 +115,6 @@ def mark_watermarks(tree: exp.Query, known: Mapping[str, Known]) -> None:
 
     Args:
         tree: a query whose streams are marked.
-        known: what the project declares of relations.
 
     Raises:
         QueryError: a predicate compares event time with a clock in a form that can't filter rows.

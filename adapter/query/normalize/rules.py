@@ -51,9 +51,6 @@ class NormalizedQuery:
 def normalize(tree: exp.Query, ask: QueryRunner | None = None) -> NormalizedQuery:
     """Applies all rules to a query. Changes the tree.
 
-    Args:
-        ask: runs a query in a session; None without one.
-
     Raises:
         QueryError: the query has something that isn't supported over streams.
     """

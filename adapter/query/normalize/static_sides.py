@@ -46,10 +46,6 @@ def nest(
 def nest_first(select: exp.Select, count: int, around: Collection[str] = ()) -> bool:
     """Moves the first relations of FROM into a subquery. Changes the tree.
 
-    Args:
-        select, around: see `nest`.
-        count: number of relations to move.
-
     Returns:
         Whether it did. Impossible with unqualified columns, or columns merged by USING or NATURAL.
     """

@@ -32,7 +32,6 @@ def move_below(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
 
     Args:
         select: a SELECT with groups or OVER.
-        inner: queries in its expressions.
 
     Returns:
         Whether all were moved. (The columns of any that stay would be confused with the rows'.)

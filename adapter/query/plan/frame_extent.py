@@ -50,7 +50,6 @@ def reach(windows: Sequence[exp.Window], time: str, alias: str) -> FrameExtent |
     """Returns the extent of OVER clauses that are ordered by time.
 
     Args:
-        windows: the clauses, of one SELECT.
         time: column (lower case) that rows are ordered by.
         alias: alias of these rows in the SELECT.
 

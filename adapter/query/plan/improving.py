@@ -24,8 +24,6 @@ def is_monotonic(
     it stays in that ranking.
 
     Args:
-        select: SELECT with the ranking.
-        function: the ranking function.
         order: order keys, without those that only break ties.
         group: the groups; their input is append-only.
         carries: returns the column of the groups that an expression is; None if it is something else.

@@ -25,9 +25,6 @@ def states_of_sides(
     """Returns the state tables of a join, with each side's rows named after the side's alias.
 
     Args:
-        operator: the operator.
-        select: its query.
-        context: see `Operator.explain`.
         need: the reason why a row is stored, as a relative clause.
         until: per input, the watermark until which a row may find matches; empty if unknown.
         clears: returns what clears the rows of an input, if `until` is empty.

@@ -53,11 +53,7 @@ class Lineage:
         return digest(self.rows, columns, self.star, sorted(self.hidden))
 
     def column(self, name: str) -> str:
-        """Returns the origin of a column.
-
-        Raises:
-            UnknownLineage: no such column is known, or several are.
-        """
+        """Returns the origin of a column."""
         found = {what for each, what in self.columns if each.lower() == name.lower()}
         if len(found) == 1 and sum(each.lower() == name.lower() for each, _ in self.columns) == 1:
             return found.pop()
@@ -103,8 +99,6 @@ def text_lineage(kind: str, text: str, below: Sequence[Lineage], *also: object) 
 
     Args:
         kind: name of the operator's class.
-        text: SQL of the operator.
-        below: lineages of its inputs.
         also: everything else that its rows depend on, as plain JSON.
     """
     return opaque(kind, without_names(parse(text)), *also, *(each.means for each in below))

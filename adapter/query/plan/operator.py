@@ -128,9 +128,6 @@ class Operator(ABC):
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its rows.
 
-        Args:
-            below: lineages of its inputs.
-
         Raises:
             UnknownLineage: its SQL isn't understood.
             QueryError: its SQL can't be parsed.
@@ -164,7 +161,6 @@ class Operator(ABC):
         """Returns an explanation with the properties of the edge above the operator.
 
         Args:
-            context: see `explain`.
             description: what it computes.
             name: one of `shown_as`; empty for the class's name.
             key: columns that identify a row, as the author wrote them; None for the relation's key.
@@ -195,7 +191,6 @@ class Operator(ABC):
         """Returns what clears its state, as a phrase.
 
         Args:
-            context: see `explain`.
             last: the event from which a TTL counts.
         """
         if never_expires(self):
@@ -268,7 +263,6 @@ class Wiring(ABC):
         """Adds the step with an operator's output, under the operator's name.
 
         Args:
-            operator: the operator.
             text: SQL of its rows, or of their changes.
             initial: the same for an empty state; None if it is no other.
             lookups: look-ups that the SQL reads.
@@ -296,7 +290,6 @@ class Wiring(ABC):
         """Returns the look-ups in external tables that an operator's SQL reads.
 
         Args:
-            operator: the operator.
             inputs: SQL of the rows that its query is over.
         """
 

@@ -42,7 +42,6 @@ def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
     """Returns the lineage of a SELECT that works row by row on its input.
 
     Args:
-        query: a tree.
         known: lineages of the tables in it, by name.
 
     Raises:
@@ -202,13 +201,9 @@ class Input:
         """Returns a digest of an expression over the rows.
 
         Args:
-            node: the expression.
             defined: digests of the preceding items of the select list, by name in lower case: Spark may
                 resolve names to them.
             makes_several: whether it may turn one row into several.
-
-        Raises:
-            UnknownLineage: it isn't computed from one row, isn't deterministic, or uses an unknown name.
         """
         if isinstance(node, exp.Column):
             return self._column(node, defined)
@@ -327,7 +322,6 @@ def lineage_of_text(kind: str, text: str, below: Sequence[Lineage]) -> Lineage:
     Args:
         kind: name of the operator's class.
         text: SQL that reads the inputs as ``__input_0`` …
-        below: lineages of the inputs.
     """
     try:
         return of_query(parse(text), {input_name(number): each for number, each in enumerate(below)})

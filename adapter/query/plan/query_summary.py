@@ -157,7 +157,6 @@ def ranking(select: exp.Select, last: int | None, time: str = "", windows: bool 
     a deduplication.
 
     Args:
-        select: the SELECT.
         last: the last rank that is used; None if unknown.
         time: column of the event time below it.
         windows: whether the ranking is within windows.

@@ -49,12 +49,7 @@ class RunningValue:
         return f"__run_{digest(self.value, self.merge)}"
 
     def merged(self, over: str, alias: str | None = None) -> str:
-        """Returns SQL that merges it with the values of other rows.
-
-        Args:
-            over: an OVER clause.
-            alias: alias of the rows.
-        """
+        """Returns SQL that merges it with the values of other rows."""
         columns = [
             sql(exp.column(name, table=alias, quoted=True)) for name in (self.column, self.counted) if name
         ]
@@ -66,7 +61,6 @@ def of_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[Runni
 
     Args:
         template: SELECT whose frames end with the row itself.
-        alias: alias of its rows.
 
     Returns:
         None if a clause is another aggregate, or its frame begins elsewhere.

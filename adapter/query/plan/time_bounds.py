@@ -30,7 +30,6 @@ class TimeBounds:
     """Bounds that a SELECT's joins set on the times of matching rows.
 
     Args:
-        select: the query.
         times: `Relation.times` by alias (lower case).
     """
 
@@ -124,7 +123,6 @@ def delay_of(node: exp.Expr, of_column: Callable[[exp.Column], int | None]) -> i
     value may still arrive; None if unknown.
 
     Args:
-        node: the expression.
         of_column: returns the delay of a column.
 
     >>> from ..sql.dialect import parse

@@ -38,7 +38,6 @@ def refusal_of(growth: UnboundedState, domains: frozenset[str]) -> str:
     without its end.
 
     Args:
-        growth: growth of an operator.
         domains: columns declared to have bounded sets of values. The proposed list contains them, since other
             keys may need them.
     """

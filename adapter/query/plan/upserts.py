@@ -87,7 +87,6 @@ class Replaced:
         """Returns how the output replaces table rows of the affected groups.
 
         Args:
-            touched: relation of the affected groups.
             columns: its columns, in the order of `scope`.
         """
         if self.key is None:

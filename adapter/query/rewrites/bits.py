@@ -35,7 +35,6 @@ class Bits:
         """Returns SQL for the bits of one word that a row sets.
 
         Args:
-            word: the column.
             number: SQL for the number of the row's value; None if there is only one value.
             conditions: SQL of each FILTER; None for none.
         """

@@ -185,7 +185,6 @@ class Grouped:
         """Returns the author's select list, HAVING and ORDER BY over computed keys and aggregates.
 
         Args:
-            finished: columns of the keys and aggregates.
             having: clause that filters groups there.
         """
         made = exp.Select(expressions=[self._item(item, finished) for item in self.select.expressions])

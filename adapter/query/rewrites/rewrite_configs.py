@@ -13,11 +13,7 @@ NAMES = ("enum_distinct", "split_distinct", "split_topn")
 
 def requested_rewrites(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Returns the rewrites that a model's config switches on, in the order they are applied, with their
-    options.
-
-    Raises:
-        QueryError: a value is invalid.
-    """
+    options."""
     found: dict[str, dict[str, Any]] = {}
     for name in NAMES:
         value = config.get(name)

@@ -186,7 +186,6 @@ def hide_from_stars(select: exp.Select, columns: Sequence[tuple[str, str]], in_c
     """Excludes columns, each given with its relation's alias, from the stars of a SELECT. Changes the tree.
 
     Args:
-        columns: alias and name of each.
         in_calls: whether to exclude them from stars in calls, too.
 
     >>> from .dialect import parse, sql

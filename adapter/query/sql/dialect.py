@@ -255,9 +255,6 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
 
     Args:
         what: names the statement in the message.
-
-    Raises:
-        QueryError: the text doesn't parse, or isn't one query.
     """
     _check_build()
     try:

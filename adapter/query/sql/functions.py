@@ -105,11 +105,7 @@ def _calls(tree: exp.Expr) -> Iterator[tuple[exp.Anonymous, exp.Expr, str, Kind 
 
 
 def session_functions(ask: QueryRunner) -> Functions:
-    """Returns a function that looks functions up in a session.
-
-    Args:
-        ask: runs a query of one row.
-    """
+    """Returns a function that looks functions up in a session."""
 
     @cache
     def kind(name: str, count: int) -> Kind | None:

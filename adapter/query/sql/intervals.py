@@ -49,9 +49,6 @@ def parse(text: object, what: str = "interval") -> int:
     `what` names the argument in the message. A month or a year has no fixed length and is rejected (as for window
     sizes in Flink).
 
-    Raises:
-        QueryError: it doesn't parse, has a unit without a fixed length, or is longer than `LONGEST`.
-
     >>> parse("-4 minutes")
     -240000000
     """

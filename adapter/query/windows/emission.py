@@ -73,11 +73,7 @@ NO_WINDOWS = ", and this query has no windows, so its results change at once"
 
 
 def read(config: Mapping[str, Any]) -> Emission:
-    """Returns the emission times that a model's configs ask for.
-
-    Raises:
-        QueryError: one doesn't parse, or two contradict each other; both are named.
-    """
+    """Returns the emission times that a model's configs ask for."""
 
     def interval(key: str) -> int | None:
         value = config.get(key)

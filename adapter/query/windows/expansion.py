@@ -46,7 +46,6 @@ def expand_as_of(relation: str, time: str, version_time: str, key: Sequence[str]
     by its columns in order.
 
     Args:
-        relation: the versions, each a row.
         time: quoted column of a relation before it in FROM.
         version_time: column with the time from which a version is valid.
         key: columns that identify what a row is a version of.
@@ -90,7 +89,6 @@ def versions_in_changes(
     A deleted row has no version from its own time on. Of versions of one time the one of the latest micro-batch counts.
 
     Args:
-        changelog: the changelog.
         version_time: column with the time from which a version is valid.
         key: columns that identify a row of the changelog's table.
         valid_until: name of the column with the time at which the next version begins.

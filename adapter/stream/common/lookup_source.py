@@ -98,7 +98,6 @@ class LookupSource:
         Args:
             name: ``source.table``, for messages.
             relation: name of the source in SQL.
-            config: the mapping.
             table: name of the database table if the mapping has no ``dbtable``.
 
         Raises:

@@ -52,7 +52,6 @@ class Columns:
         """Returns `query` with the table's columns in their order and types, matched by name without regard to case.
 
         Args:
-            query: the query.
             part: value of the column ``part``, which the query lacks. Other columns that it lacks are NULL.
             check: called for each column that is cast, with its name, its type in the query and its type in the table;
                 raises if the cast is not allowed.

@@ -22,8 +22,6 @@ def compare_aggregates(
 
     Args:
         found: the effect so far.
-        old: aggregates of the state.
-        new: aggregates of the query.
         same_rows: whether the input rows are known to be the same.
 
     >>> def of(*names): return AggregateState(metrics={each: MetricState(each, (each,)) for each in names})

@@ -19,8 +19,6 @@ def evolution(old: Signature, new: Signature, same_rows: bool = False) -> Evolut
     """Returns the effect of an edited query on a state. Session settings are compared separately.
 
     Args:
-        old: signature of the state.
-        new: signature of the query.
         same_rows: whether the author accepts that the input rows of the aggregates differ.
     """
     found = _evolution(old, new, same_rows)

@@ -19,7 +19,6 @@ def names_of(had: Signature, program: Program, same_rows: bool = False) -> dict[
     """Maps the names of a program's state tables, groups and stages to those in a state, if they differ.
 
     Args:
-        had: signature of the state.
         same_rows: whether the author accepts that the input rows differ.
     """
     if same_rows and has_same_single(had, program.signature):

@@ -20,9 +20,7 @@ def migrated_signature(
 
     Args:
         old: signature of the state before.
-        new: signature of the query.
         leftovers: by stage, columns that still hold values of removed aggregates, because another stage uses the column.
-        dropped: columns that are dropped from the state.
         rebuilt_from: groups from which the operators above are to be rebuilt; None to keep those of `old`.
         from_now: by stage, new aggregates that don't include the rows before them.
     """

@@ -30,7 +30,6 @@ def check_columns(
     """Raises unless the query's columns fit the table and, for a query that updates rows, can be compared.
 
     Args:
-        gives: the query's columns and their types.
         has: the table's columns and their types; None if this run creates the table.
     """
     check_key(model, program, gives)
@@ -120,9 +119,6 @@ def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:
 
 def check_collations(model: StreamModel, kinds: Iterable[str]) -> None:
     """Raises if the state would lose the collation of a column.
-
-    Args:
-        kinds: types of the columns of the state.
 
     Raises:
         StreamError: a type is or contains a string with a collation.

@@ -22,7 +22,6 @@ def renamed_stages(
 
     Args:
         had: stages of the state's signature, in the order of evaluation.
-        has: stages of the query's signature.
         called: the result of an earlier match.
 
     >>> from ...query.state_signature import MetricState

@@ -30,8 +30,6 @@ def compare_stages(
 
     Args:
         found: the effect so far.
-        old: stage of the state.
-        new: stage of the query.
         same_rows: whether the author accepts that the input rows differ.
         is_edited: whether the text of the query has changed.
     """

@@ -92,7 +92,6 @@ def append(
 
     Args:
         rows: rows with the table's columns. None for a commit that only carries properties.
-        properties: properties of the snapshot.
         by_anyone: whether to also refuse the commit if any other writer has changed rows.
 
     Raises:
@@ -119,7 +118,6 @@ def overwrite(
 
     Args:
         rows: the new rows, with the table's columns.
-        properties: properties of the snapshot.
         parts: the values of the partition column ``part`` whose rows are replaced. Default: all rows.
 
     Raises:
@@ -181,7 +179,6 @@ def change(
         rows: the rows to insert, with the table's columns, or None.
         gone: the positions of the rows to delete: columns `position_deletes.PATH` and `POSITION`, sorted by both.
         files: the distinct paths in `gone`.
-        properties: properties of the snapshot.
 
     Raises:
         Moved: another writer has compacted the table.
@@ -263,8 +260,6 @@ def replace(
     Args:
         files: the files to remove.
         rows: the rows that replace theirs, with the table's columns.
-        properties: properties of the snapshot.
-        settings: properties of the table.
 
     Raises:
         StreamError: another run of the model has written the table; nothing was changed.
@@ -305,7 +300,6 @@ def migrate(
     """Changes a table's columns and properties, empties partitions, and adds rows, all in one commit.
 
     Args:
-        properties: properties of the snapshot.
         by_anyone: whether to also refuse the commit if any other writer has changed rows.
 
     Raises:

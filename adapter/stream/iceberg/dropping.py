@@ -46,9 +46,6 @@ def check_drop(spark: SparkSession, table: IcebergTable, may_delete: bool) -> No
 
     Args:
         may_delete: whether the files of the table itself may be deleted.
-
-    Raises:
-        StreamError: it would.
     """
     if not is_folder(spark, table.name):
         return

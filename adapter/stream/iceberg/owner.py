@@ -65,9 +65,7 @@ def catalog_of(conf: Conf, storage: Storage, table: str) -> dict[str, str]:
     """Returns the settings that identify the catalog of a table.
 
     Args:
-        conf: the settings.
         storage: the target's storage. Paths below its root are made relative, so that the root may be moved.
-        table: the name of the table.
     """
     named = parts(table)
     name = named[0] if len(named) > 2 else str(conf.get("spark.sql.defaultCatalog", "spark_catalog"))

@@ -449,7 +449,6 @@ class IcebergTable:
         """Compacts small files, and rewrites files with many deleted rows, in one or two commits. Rows stay the same.
 
         Args:
-            properties: properties of the commits.
             target: the target size of a file in bytes. Larger files are left alone.
             at_least: the minimum number of files of a partition to compact.
             is_worn: whether to rewrite all files with deleted rows, not only those with many.

@@ -93,7 +93,6 @@ def check(
     """Raises unless a model can be a clone of another one. Changes nothing.
 
     Args:
-        model: the clone, with its sources.
         program: program of the clone's query.
         source: the original model.
         name: name of a savepoint of the original; None for its current state.

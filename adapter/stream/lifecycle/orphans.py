@@ -50,9 +50,6 @@ def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool)
     Args:
         model: the model, whose sources are not used.
         before: milliseconds since 1970; younger files of tables are skipped.
-
-    Raises:
-        StreamError: the model is running.
     """
     with locked(spark, model):
         found, left_alone = [], []

@@ -68,11 +68,6 @@ class Restored:
 def restore(spark: SparkSession, model: StreamModel, program: Program, name: str) -> Restored:
     """Restores a model from a savepoint. Creates a savepoint of the current state first, if its tables match.
 
-    Args:
-        model: the model, with its sources.
-        program: program of its current query.
-        name: name of the savepoint.
-
     Raises:
         StreamError: there is no such savepoint, it can't be restored, or the model is running. Nothing was changed.
     """
@@ -201,11 +196,7 @@ def _gone(model: StreamModel, saved: Savepoint, what: str) -> StreamError:
 
 def _check_query(spark: SparkSession, model: StreamModel, program: Program, saved: Savepoint) -> str | None:
     """Raises unless the state of a savepoint can be used with the current query. Returns the effect of the next run on the
-    state, if the query differs.
-
-    Raises:
-        StreamError: the state can't be used with the query.
-    """
+    state, if the query differs."""
     was = saved.tables[STATE]
     if (was is not None) != program.keeps_state:
         now, then = ("keeps state", "kept none") if program.keeps_state else ("keeps no state", "kept some")

@@ -162,7 +162,6 @@ class Table:
         Args:
             connection: an open `connection`.
             values: the single key that was requested.
-            problem: the error of the request.
         """
         if not is_of_values(problem):
             return False

@@ -59,7 +59,6 @@ class Lookups:
 
         Args:
             spark: the session, with the views that the keys are computed from.
-            lookup: the table and the query for the keys.
             metrics: metrics of the micro-batch, in which requests are counted.
 
         Raises:
@@ -124,11 +123,7 @@ class _Asked:
                 )
 
     def check_columns(self, spark: SparkSession) -> None:
-        """Raises if a query with `*` lacks columns that the table has by now. Asks the database now and then.
-
-        Raises:
-            SchemaChanged: it has other columns.
-        """
+        """Raises if a query with `*` lacks columns that the table has by now. Asks the database now and then."""
         if not self._reads_all or now() < self._checked + _CHECK_AFTER:
             return
         self._checked = now()

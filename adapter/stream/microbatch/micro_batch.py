@@ -120,7 +120,6 @@ class MicroBatch:
         """Computes the state changes of the micro-batch's rows and makes the first commit.
 
         Args:
-            batch: the input rows.
             watermark: the watermark before them.
             at: processing time at which they arrived, in microseconds since 1970.
 
@@ -200,7 +199,6 @@ class MicroBatch:
         of the micro-batch before. Only `progress` reads them then.
 
         Args:
-            batch: the input rows.
             watermark: the watermark before them.
             at: processing time at which they arrived, in microseconds since 1970.
 

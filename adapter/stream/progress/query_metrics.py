@@ -69,7 +69,6 @@ class Reader:
         Args:
             plans: the executed plans.
             table: Iceberg's name of the state.
-            parts: the parts of the state.
             asked: the lookups of each step, by `lookups_of` the step.
         """
         found: dict[str, PartFigures] = {}
@@ -109,9 +108,7 @@ def observed(rows: DataFrame, name: str, asks: Iterable[Asking]) -> DataFrame:
     """Returns rows that count lookups in the state while they are computed.
 
     Args:
-        rows: the rows of a step.
         name: the name by which `Reader.read` finds the counts.
-        asks: the lookups to count.
     """
     from pyspark.sql import functions as F
 

@@ -71,7 +71,6 @@ def report(
 
     Args:
         position: the position after the micro-batch, whose counts are totals since the stream began.
-        metrics: the metrics of the micro-batch.
         state: rows, bytes and files of the state table and of each of its parts. None if there is no state.
         now: seconds since 1970.
     """

@@ -96,11 +96,7 @@ class PartMetrics:
     figures: PartFigures
 
     def as_dict(self, done: str = "last") -> dict[str, Any]:
-        """Returns the size and the metrics as a JSON object.
-
-        Args:
-            done: the key of the metrics.
-        """
+        """Returns the size and the metrics as a JSON object."""
         return {
             "part": self.part or None,
             "operator": self.operator or None,

@@ -48,7 +48,6 @@ def in_progress(progress: Mapping[str, Any], of: str) -> str:
     """Returns the phrase of `described` for a model's progress.
 
     Args:
-        progress: the progress of the model.
         of: ``total``, or ``last`` for the last micro-batch.
     """
     return described(from_json((progress.get("unreadable") or {}).get(of, {})))

@@ -52,7 +52,6 @@ def check_new_metrics(
     Args:
         context: the model's context with its new program.
         found: the effect of the new query on the state.
-        had: signature of the state.
         position: the last epoch in the state.
     """
     model = context.model
@@ -177,11 +176,8 @@ class NewMetrics(MicroBatch):
     """Ingests the history of a model's sources for its new aggregates. The caller releases it after writing its rows.
 
     Args:
-        context: the model's context with its new program.
         position: the last epoch in the state.
         unfinished: whether the table lacks the output of that epoch.
-        had: signature of the state.
-        change: the change of the state, with the history.
     """
 
     def __init__(

@@ -196,7 +196,6 @@ def plan_change(
 
     Args:
         context: the model's context with its new program.
-        had: signature of the state.
         position: the last epoch in the state.
         open_step: whether the table lacks the output of that epoch.
         has: the columns of the model's table and their types.
@@ -264,7 +263,6 @@ def backfilled_metrics(
     Args:
         context: the model's context with its new program.
         change: the change of the state; None if there is none.
-        had: signature of the state.
         position: the last epoch in the state.
         unfinished: whether the table lacks the output of that epoch.
 

@@ -99,7 +99,6 @@ def save_before(
 
     Args:
         cause: the change that follows.
-        but: an automatic savepoint to keep.
 
     Raises:
         StreamError: the model's tables don't match.
@@ -143,7 +142,6 @@ def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[s
     Other branches are not touched, whatever their names.
 
     Args:
-        spark: a session.
         model: the model, whose lock the caller holds.
 
     Raises:

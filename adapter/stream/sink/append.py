@@ -152,7 +152,6 @@ class Sink(ABC):
         """Writes a micro-batch's output to the table, in one commit that carries `position`.
 
         Args:
-            query: the program's output.
             few: whether the rows fit into one file.
 
         Returns:

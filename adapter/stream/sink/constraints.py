@@ -36,7 +36,6 @@ def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
     The checks are in the select list, where no optimizer moves them below a join or a filter.
 
     Args:
-        rows: the query.
         names: the query's columns.
     """
     if not model.constraints:

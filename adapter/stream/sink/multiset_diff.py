@@ -32,7 +32,6 @@ def compare(ours: DataFrame, theirs: DataFrame, sample: int) -> Difference:
     """Compares rows as multisets.
 
     Args:
-        ours: rows of one query.
         theirs: rows of the other query, with the same columns and types.
         sample: maximum rows to return of each side's surplus.
     """

@@ -181,9 +181,7 @@ class UpsertSink(Sink):
         """Computes the changes, caches them and registers them as `_CHANGED`.
 
         Args:
-            compared: SQL of `_compared`.
             twice: SQL condition for a row whose key another result row has.
-            cache: caches the changes.
         """
         from pyspark.sql import functions as F
 
@@ -317,7 +315,6 @@ class UpsertSink(Sink):
         recomputed by Spark after the commit, and could never be released.
 
         Args:
-            columns: the table's columns.
             with_places: whether to add file and position of each row, if rows are deleted by them.
         """
         snapshot = self.table.known

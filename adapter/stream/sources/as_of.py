@@ -43,7 +43,6 @@ def snapshot_sources(
     """Creates views of the rows that a stream has read, up to the end of a micro-batch.
 
     Args:
-        session: the session for the views.
         batch: the last micro-batch in the table.
     """
     if bootstrapped_from(model) is not None:

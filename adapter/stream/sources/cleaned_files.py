@@ -47,7 +47,6 @@ def note_cleaned(model: StreamModel, batch: int) -> None:
 
     Args:
         model: the model, its sources in the order of the checkpoint.
-        batch: number of the micro-batch.
     """
     found = {
         folder

@@ -96,8 +96,6 @@ def as_stream(schema: StructType, rows: DataFrame, model: StreamModel, name: str
     """Returns rows of another table with the columns of a stream.
 
     Args:
-        schema: the columns of the stream.
-        rows: the rows of the table.
         model: the model that reads the stream.
         name: the table's name.
 
@@ -149,7 +147,6 @@ def as_rows(stream: StreamInput, found: DataFrame, records: Records | None, coun
     """Returns the rows of a stream.
 
     Args:
-        stream: the stream.
         found: the rows or records of its source.
         records: SQL that converts records to rows; None if `found` has rows.
         counted: whether to keep the columns with unreadable values, as in `rows_of`.

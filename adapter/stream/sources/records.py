@@ -33,7 +33,6 @@ def read_files(
 
     Args:
         read: reads files in a format, with options and columns.
-        records: the result of `records_of`.
         schema: the source's columns.
     """
     if records is None:
@@ -76,7 +75,6 @@ def columns_of(found: DataFrame, records: Records | None) -> StructType:
     """Returns the columns of the rows that records convert to.
 
     Args:
-        found: the records.
         records: SQL that converts them; None if `found` has rows.
     """
     if records is None:

@@ -176,7 +176,6 @@ def note_schemas(model: StreamModel, read: ReadTables, inputs: Sequence[StreamIn
 
     Args:
         model: the model, its sources in the order of the checkpoint.
-        read: the tables of the query.
         begun: whether rows were read with the recorded fields.
     """
     before = noted_schemas(model.storage, model.checkpoint) if begun else {}

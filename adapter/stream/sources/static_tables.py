@@ -38,8 +38,6 @@ class StaticTables:
     """The static tables of a query as they were when it started.
 
     Args:
-        spark: the session of the query.
-        model: the model.
         tables: the tables, as SQL names them.
 
     Raises:

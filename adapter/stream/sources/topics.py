@@ -48,11 +48,7 @@ def check_topics(spark: SparkSession, model: StreamModel) -> None:
 
 
 def note_topics(spark: SparkSession, model: StreamModel) -> None:
-    """Checks topics as `check_topics` does, and stores their ids in the checkpoint.
-
-    Raises:
-        StreamError: as in `check_topics`.
-    """
+    """Checks topics as `check_topics` does, and stores their ids in the checkpoint."""
     places = _places(model)
     if not places:
         return

@@ -603,7 +603,6 @@ def read_signature(model: StreamModel, properties: Mapping[str, str], what: str 
     """Reads the signature of a state from the properties of its table.
 
     Args:
-        properties: the table properties.
         what: name of the state in messages.
 
     Raises:

@@ -94,7 +94,6 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
 
     Args:
         storage: the storage of both.
-        path: the checkpoint.
         to: an empty folder.
         but: files that the caller writes itself.
     """

@@ -25,11 +25,7 @@ Environment = Mapping[str, exp.Query]
 
 
 def inline(query: exp.Query, outer: Environment | None = None) -> exp.Query:
-    """Inlines the CTEs of a query. Changes the tree.
-
-    Raises:
-        QueryError: WITH is recursive.
-    """
+    """Inlines the CTEs of a query. Changes the tree."""
     names = dict(outer or {})
     if clause := with_clause(query):
         if clause.recursive:

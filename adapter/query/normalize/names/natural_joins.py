@@ -24,7 +24,6 @@ def rewrite_natural_joins(selects: Iterable[exp.Select], ask: QueryRunner | None
 
     Args:
         selects: SELECTs that may be changed.
-        ask: runs a query of one row. None without a session.
     """
     for select in selects:
         if any(join.args.get("method") == "NATURAL" for join in select.args.get("joins") or ()):

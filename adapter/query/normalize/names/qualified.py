@@ -56,7 +56,6 @@ def qualify(
         tree: a query with inlined CTEs.
         selects: SELECTs that may be changed.
         is_changing: whether a relation or query reads a stream.
-        ask: runs a query of one row. None without a session.
 
     Returns:
         Columns that can't be resolved, because a relation's columns are unknown.

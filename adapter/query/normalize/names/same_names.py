@@ -36,7 +36,6 @@ def rename_duplicates(
     Args:
         tree: a query with inlined CTEs.
         selects: SELECTs that may be changed, each before those below it.
-        ask: runs a query of one row. None without a session.
 
     Returns:
         The new names.

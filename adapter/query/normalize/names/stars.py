@@ -39,8 +39,6 @@ def expand_stars(
     """Expands each `*` inside a call, or next to GROUP BY ALL. Changes the tree.
 
     Args:
-        concerned: which stars to expand.
-        ask: runs a query of one row. None without a session.
         renamed: columns that have another name for the author (`same_names`).
 
     Returns:
@@ -82,7 +80,6 @@ def columns_of(holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | 
 
     Args:
         holder: a star in a query, with its qualifier as in ``t.*``.
-        ask: runs a query of one row. None without a session.
 
     Returns:
         Its columns. None if they are unknown, or can't be referenced.

@@ -63,9 +63,6 @@ def without_names(tree: exp.Query) -> exp.Query:
     >>> from ...sql.dialect import parse, sql
     >>> sql(without_names(parse("select lag(a) over w as b from t window w as (order by c)")))
     'SELECT LAG(a) OVER (ORDER BY c) AS b FROM t'
-
-    Raises:
-        QueryError: a name means nothing.
     """
     for select in every(tree, exp.Select):
         named = {window.name.lower(): window for window in select.args.get("windows") or ()}

@@ -70,7 +70,6 @@ class GivenRows:
     """Steps and state of a `MaterializedProject`.
 
     Args:
-        operator: the operator.
         ttl: microseconds of event time after which an idle row expires. None for never.
     """
 

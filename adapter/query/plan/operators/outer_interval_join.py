@@ -61,11 +61,7 @@ class OuterIntervalJoin(Operator):
 
 
 class MatchedOrAlone:
-    """Steps and state of an `OuterIntervalJoin`.
-
-    Args:
-        operator: the operator.
-    """
+    """Steps and state of an `OuterIntervalJoin`."""
 
     def __init__(self, operator: OuterIntervalJoin) -> None:
         self.operator = operator

@@ -118,7 +118,6 @@ class OrderedRows:
     """Steps and state of an `OverAggregate`.
 
     Args:
-        operator: the operator.
         ttl: microseconds of event time after which an idle partition starts again. None for never.
     """
 

@@ -56,7 +56,6 @@ class RowCounts:
     """Steps and state of a `SetOperation`.
 
     Args:
-        operator: the operator.
         ttl: microseconds of event time after which a row that is idle on both sides expires. None for never.
     """
 

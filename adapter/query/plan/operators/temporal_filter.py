@@ -88,7 +88,6 @@ class RecentRows:
     """Steps and state of a `TemporalFilter`.
 
     Args:
-        operator: the operator.
         ttl: microseconds of event time after which idle state expires. None for never.
     """
 

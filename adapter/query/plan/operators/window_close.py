@@ -74,7 +74,6 @@ class OpenWindows:
     """Steps and state of a `WindowClose`.
 
     Args:
-        operator: the operator.
         ttl: microseconds after which an idle key below expires. None for never.
         emission: when results are emitted.
     """

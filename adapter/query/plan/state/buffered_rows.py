@@ -26,7 +26,6 @@ class Partitions:
     inputs.
 
     Args:
-        owner: the operator.
         size: number of key columns. With 0 there is one partition.
         ttl: microseconds of event time after which an idle partition expires. None for never.
         held: whether some rows prevent their partitions from expiring (`BufferedRows.holds`).
@@ -78,7 +77,6 @@ class BufferedRows:
     """The stored rows of an operator's result.
 
     Args:
-        operator: the operator.
         ttl: microseconds of event time after which idle state expires. None for never.
         partitions: partitions of the rows. With None and a TTL, each row expires on its own.
         keys: the partition's columns, over `alias`.

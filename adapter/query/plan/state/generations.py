@@ -98,7 +98,6 @@ def without_expired_windows(rows: str, operator: Operator, ttl: int | None) -> s
 
     Args:
         rows: SQL of the rows of an operator.
-        operator: the operator.
         ttl: microseconds after which idle state expires; None for never.
     """
     relation = operator.relation
@@ -140,8 +139,7 @@ def newest(rows: str, by: Sequence[str], times: str, key: Sequence[str]) -> str:
     retraction.
 
     Args:
-        rows: see `counted`.
-        by: see `counted`.
+        rows, by: see `counted`.
         times: column with weights.
         key: SQL of the key's columns, over a row. Empty if there is only one row.
     """

@@ -26,7 +26,6 @@ class Groups(Partials):
     """Steps and state of a `GroupStage`.
 
     Args:
-        stage: the stage.
         ttl: microseconds after which an idle key expires. None for never.
         fused: whether another stage reads the changed keys before the state is written.
         read_again: whether it reads them more than once.

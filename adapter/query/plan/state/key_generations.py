@@ -57,7 +57,6 @@ def touched_in_step(name: str, part: str, columns: Sequence[str], added: str) ->
     """Returns the step with the columns' values in the rows of this step, possibly with duplicates.
 
     Args:
-        name: name of the step.
         part: the state table.
         columns: of the state table.
         added: the step with the rows that the micro-batch adds.

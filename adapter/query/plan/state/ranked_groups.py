@@ -33,8 +33,6 @@ class RankedGroups:
     """Steps and state of a `TopN` over groups.
 
     Args:
-        operator: the operator.
-        groups: the ranked groups' steps and state.
         path: SQL of the row-by-row operators between these and the ranking, the lowest first.
     """
 
@@ -104,7 +102,6 @@ class RankedGroups:
         """Returns the steps with the members of rankings in another relation.
 
         Args:
-            touched: relation with the rankings.
             candidates: rows with the same columns.
             whole: the alternative that reads all members, used where that is less work.
         """
@@ -354,8 +351,7 @@ def behind_the_last(
     Args:
         known: the step with the previous members.
         front: the step with the first candidates.
-        top: the ranking.
-        keys: its partition columns.
+        keys: partition columns of the ranking.
         ids: columns that identify its rows within these.
         columns: of both steps, the row last.
     """

@@ -33,7 +33,6 @@ class RankedRows:
     """Steps and state of a `TopN` over rows.
 
     Args:
-        operator: the operator.
         ttl: microseconds after which a ranking without new members expires. None for never.
         time: input column that expiry counts from, and at which final rows are due. None for the watermark at
             arrival.

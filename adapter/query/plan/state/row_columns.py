@@ -22,9 +22,6 @@ def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
     """Returns the rows that may be in a ranking, with their ranks.
 
     Args:
-        rows: SQL.
-        top: the ranking.
-        partition: partition columns.
         row: column whose hash assigns buckets, if there are any.
     """
 

@@ -29,7 +29,6 @@ class WindowSteps(ABC):
         """Returns the rows with the columns that decide their windows.
 
         Args:
-            raw: SQL of the rows.
             clock: whether there is a watermark; there is none in batch.
         """
 
