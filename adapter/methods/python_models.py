@@ -28,7 +28,7 @@ _PANDAS_API = "pyspark.pandas"
 def _pandas_api_problem() -> ImportError | None:
     """Imports Spark's pandas API, and returns the error where it doesn't fit the pandas that is installed.
 
-    Later imports then fail at once. A second attempt in another thread would let the first go on with half a module.
+    Later imports then fail at once. A second attempt in another thread would let the first continue with half a module.
     """
     try:
         importlib.import_module(_PANDAS_API)

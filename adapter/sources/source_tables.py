@@ -54,10 +54,10 @@ def schemas_in(text: str) -> Iterable[str]:
     return dict.fromkeys(found[0] for found in _SCHEMA.finditer(text))
 
 
-def without_place(text: str) -> str:
+def without_read_digest(text: str) -> str:
     """Returns a text whose source schemas have only the digest of the source, without the one of what is read.
 
-    >>> without_place("from spark_catalog.dbt_source_raw_e86b3f81_78ae1ed6.orders")
+    >>> without_read_digest("from spark_catalog.dbt_source_raw_e86b3f81_78ae1ed6.orders")
     'from spark_catalog.dbt_source_raw_e86b3f81.orders'
     """
     return _SCHEMA.sub(r"\1", text) if PREFIX in text else text
@@ -67,7 +67,7 @@ def renamed(text: str, name_of: Callable[[str], str | None]) -> str:
     """Returns a text in which tables of sources are renamed.
 
     Args:
-        name_of: returns the new name for the source schema it gets (as by `without_place`), or None to keep the
+        name_of: returns the new name for the source schema it gets (as by `without_read_digest`), or None to keep the
             table's name.
 
     >>> renamed("`spark_catalog`.`dbt_source_raw_e86b3f81_78ae1ed6`.`orders`.`x`", {"dbt_source_raw_e86b3f81": "raw.o"}.get)

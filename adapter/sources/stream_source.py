@@ -391,7 +391,7 @@ class _Registry:
         self.by_relation[source.relation] = source
         for schema in source_tables.schemas_in(source.relation):
             self.by_schema[schema] = source
-            self.names[source_tables.without_place(schema)] = source.name
+            self.names[source_tables.without_read_digest(schema)] = source.name
 
 
 def _conflict(one: DeclaredSource, other: DeclaredSource) -> str | None:
@@ -470,7 +470,7 @@ def declared_earlier(text: str) -> str | None:
     known = _registry
     for schema in source_tables.schemas_in(text):
         if schema not in known.by_schema:
-            return known.names.get(source_tables.without_place(schema), schema)
+            return known.names.get(source_tables.without_read_digest(schema), schema)
     return None
 
 

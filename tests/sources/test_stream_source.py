@@ -12,7 +12,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming.environment.file_sources import create_table, create_view
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.sources import stream_source as registry
-from dbt.adapters.spark_streaming.sources.source_tables import without_place
+from dbt.adapters.spark_streaming.sources.source_tables import without_read_digest
 from dbt.adapters.spark_streaming.sources.stream_source import (
     DeclaredSource,
     as_written,
@@ -316,7 +316,7 @@ def test_limits_and_secrets_make_no_other_source() -> None:
 
 def test_messages_have_the_authors_name() -> None:
     relation = made(FOLDER)
-    for text in (relation, relation.replace("`", ""), without_place(relation)):
+    for text in (relation, relation.replace("`", ""), without_read_digest(relation)):
         assert as_written(f"no column {text}.ts here") == "no column raw.bid.ts here"
     assert as_written("`spark_catalog`.`raw`.`bid`") == "`spark_catalog`.`raw`.`bid`"
 

@@ -73,7 +73,7 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
         if (versions := hints.versions_as_of(lateral)) is not None:
             row = _row_type(exp.select("*").from_(versions.table.copy()), ask)
             if row is not None and has_map(row):
-                hints.note_row(lateral, row)
+                hints.note_version_type(lateral, row)
     for select in every(tree, exp.Select):
         if hints.reads_stream(select):
             _find_order_of_extremes(select, ask)

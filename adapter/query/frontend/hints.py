@@ -166,8 +166,8 @@ def versions_as_of(node: exp.Expr) -> VersionsAsOf | None:
     return None
 
 
-def note_row(node: exp.Expr, kind: str) -> None:
-    """Notes the type of a row of a LATERAL with versions, which holds a MAP."""
+def note_version_type(node: exp.Expr, kind: str) -> None:
+    """Notes the type of a version, which holds a MAP, at the LATERAL that reads the versions (`VersionsAsOf`)."""
     node.meta[_ROW] = kind
 
 

@@ -78,7 +78,7 @@ def _parse_hint(hint: exp.Expr | str) -> MiniBatch:
         else:
             if rows is not None:
                 raise QueryError(f"The hint {shown} has two numbers of rows. {_INSTEAD}.")
-            rows = _rows(argument, shown)
+            rows = _row_limit(argument, shown)
     return MiniBatch(latency, rows)
 
 
@@ -90,7 +90,7 @@ def _latency(argument: exp.Expr, shown: str) -> int:
     return latency
 
 
-def _rows(argument: exp.Expr, shown: str) -> int:
+def _row_limit(argument: exp.Expr, shown: str) -> int:
     text = sql(argument)
     if not text.isdigit() or not int(text):
         raise QueryError(

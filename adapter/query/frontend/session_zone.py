@@ -49,7 +49,7 @@ def _moves_time(interval: exp.Interval) -> bool:
 
 
 def slack(node: exp.Expr) -> int:
-    """Returns by how many microseconds a time may exceed what the intervals in `node` say."""
+    """Returns the microseconds by which a time may exceed what the intervals in `node` say."""
     return max((each.meta_get(_SLACK, 0) for each in every(node, exp.Interval)), default=0)
 
 

@@ -249,7 +249,7 @@ def _from_nothing(step: Step | Lookup) -> Step | Lookup:
 
 
 def parts_of(flow: Dataflow, ttl: int | None) -> dict[str, list[str]]:
-    """Returns by operator the state tables that it has, or shares with others."""
+    """Returns for each operator the state tables that it has, or shares with others."""
     return parts_and_rows(flow, ttl)[0]
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 from sqlglot import exp
 
-from ...sources.source_tables import without_place
+from ...sources.source_tables import without_read_digest
 from ..aggregates.metric_columns import MetricColumns
 from ..aggregates.model import AggregateStage, GroupStage
 from ..aggregates.partials import Partials
@@ -56,7 +56,7 @@ from .results import OUTPUT, can_be_remade, remakes_whole
 def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) -> Signature:
     """Returns everything that the state of a plan depends on. Plans with equal signatures can share a state. It names the
     sources but not their locations, which the checkpoint has."""
-    found: Signature = with_texts(_signature(plan, ttl, emission), without_place)
+    found: Signature = with_texts(_signature(plan, ttl, emission), without_read_digest)
     return found
 
 
@@ -123,8 +123,7 @@ def _buffer(stage: RowsStage) -> BufferState:
 
 
 def _lookups(plan: Plan, stages: str) -> dict[str, tuple[str, ...]]:
-    """Returns by view the name of each lookup table whose rows go into the state; `stages` is the text of all
-    stages.
+    """Returns view → name of each lookup table whose rows go into the state; `stages` is the text of all stages.
 
     A view is named after the table without its schema, and numbered if two have that name, so a text over
     views doesn't say which table it reads.

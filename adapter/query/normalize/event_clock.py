@@ -99,7 +99,7 @@ def bounds(select: exp.Select) -> list[exp.Expr]:
 
 
 def column_of(test: exp.Expr) -> exp.Column:
-    """Returns the event time column in one of `bounds`."""
+    """Returns the event time column that a condition of `bounds` compares."""
     return next(
         each for side in (test.this, test.expression) if isinstance(each := side.unnest(), exp.Column)
     )

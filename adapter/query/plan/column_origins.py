@@ -39,8 +39,7 @@ class Outputs:
         return self.names.get(name, name)
 
     def carry(self, columns: Mapping[str, _T]) -> dict[str, _T]:
-        """Returns a mapping of input columns with its keys renamed to output columns; columns that don't pass
-        through are left out."""
+        """Renames the keys of a mapping from input columns to output columns, without those that don't pass through."""
         return {self[name]: what for name, what in columns.items() if name in self}
 
     def carry_keys(self, keys: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:

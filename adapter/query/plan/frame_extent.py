@@ -113,11 +113,11 @@ def _reach_of_frame(spec: exp.Expr) -> FrameExtent | None:
     if spec.args.get("exclude"):
         return None
     ends_before = str(spec.args.get("end_side")).upper() == "PRECEDING" and _distance(kind, end) is not None
-    if not (end is None or _says(end, "CURRENT ROW") or ends_before):
+    if not (end is None or _is_keyword(end, "CURRENT ROW") or ends_before):
         return None
-    if _says(start, "UNBOUNDED"):
+    if _is_keyword(start, "UNBOUNDED"):
         return FrameExtent(everything=True)
-    if _says(start, "CURRENT ROW"):
+    if _is_keyword(start, "CURRENT ROW"):
         return FrameExtent()
     return _distance(kind, start) if str(spec.args.get("start_side")).upper() == "PRECEDING" else None
 
@@ -136,5 +136,5 @@ def _distance(kind: str, bound: object) -> FrameExtent | None:
     return FrameExtent(micros=micros) if micros >= 0 else None
 
 
-def _says(bound: object, words: str) -> bool:
+def _is_keyword(bound: object, words: str) -> bool:
     return isinstance(bound, str) and bound.upper() == words

@@ -35,7 +35,7 @@ class LookupKey:
 
 
 def required_lookups(texts: Sequence[str], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
-    """Returns the look-ups that texts need which are run one after the other, in the order of `ordered`."""
+    """Returns the look-ups that texts need, in the order of `ordered`. The texts are run one after the other."""
     return ordered((each for text in texts for each in key_queries(text, tables)), tables)
 
 

@@ -170,7 +170,7 @@ def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, st
 
 @dataclass(frozen=True)
 class Input:
-    """The input of a SELECT."""
+    """The relations that a SELECT reads, with their lineages."""
 
     rows: str
     scope: Mapping[str, Lineage]

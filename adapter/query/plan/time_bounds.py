@@ -1,7 +1,7 @@
 """Derives how long rows of a join may still find matches, from conditions that bound their times.
 
-For each relation the columns with event time are known, and how long after the watermark has reached a time
-rows with it may still arrive. Conditions bound the difference between the times of matching rows. Together
+Each relation has columns with event time, each with a delay: rows with a time may arrive that long after the
+watermark has reached it. Conditions bound the difference between the times of matching rows. Together
 they give the watermark from which on a row finds no new match. (Flink's interval join, also for more than two
 relations and for results of windows, whose bounds are such columns.)
 """
@@ -38,8 +38,8 @@ class TimeBounds:
         self._apart = _transitive_bounds(_bounds_of_conditions(select, times), times)
 
     def until(self) -> dict[str, Until] | None:
-        """Returns by alias the watermark until which a row may find matches; None if it is unknown for some
-        relation."""
+        """Returns for each alias the watermark until which its rows may find matches; None if it is unknown for
+        one of them."""
         found = {}
         for alias in self._times:
             each = [self._last(alias, other) for other in self._times if other != alias]
@@ -49,8 +49,9 @@ class TimeBounds:
         return found
 
     def until_alone(self, preserved: Collection[str]) -> dict[str, Until] | None:
-        """Returns by alias the watermark until which rows of an outer, semi or anti join of two relations are
-        kept: rows that decide whether a preserved row has a match are kept as long as that may meet another.
+        """Returns for each alias the watermark until which its rows are stored, for an outer, semi or anti join of two
+        relations. A row that decides whether a preserved row has a match is stored as long as the preserved row may
+        find another match.
 
         Args:
             preserved: aliases of the preserved relations, in lower case.
@@ -68,8 +69,8 @@ class TimeBounds:
     def _until_of_deciding_rows(
         self, found: Mapping[str, Until], until: Mapping[str, Until], preserved: Collection[str]
     ) -> dict[str, Until] | None:
-        """Returns by alias the watermark until which rows are kept that decide whether rows of the other
-        relation have a match, while `until` keeps those."""
+        """Returns for each alias the watermark until which its rows are stored: at least as in `found`, and as long as
+        they decide whether a row of the other relation has a match, which is stored as in `until`."""
         made = dict(found)
         for alias, other in (tuple(until), tuple(until)[::-1]):
             for column, micros in until[other] if other in preserved else ():
@@ -99,8 +100,8 @@ class TimeBounds:
         return column, micros
 
     def delays(self, until: Mapping[str, Until]) -> dict[_Column, int]:
-        """Returns by column how long after the watermark has reached its time rows of the join may still
-        arrive."""
+        """Returns the delay of each column of the join's result (`Relation.delays`): a row may arrive that many
+        microseconds after the watermark has reached the time in the column."""
         found = {}
         for alias, lasts in until.items():
             for column, own in self._times[alias].items():
@@ -114,13 +115,13 @@ class TimeBounds:
         return found
 
     def _between(self, alias: str, one: str, other: str) -> int | None:
-        """Returns by how much one column of a relation may be later than another."""
+        """Returns the microseconds by which one column of a relation may be later than another."""
         return 0 if one == other else self._apart.get(((alias, one), (alias, other)))
 
 
 def delay_of(node: exp.Expr, of_column: Callable[[exp.Column], int | None]) -> int | None:
-    """Returns how many microseconds after the watermark has reached an expression's value rows with that
-    value may still arrive; None if unknown.
+    """Returns the delay of an expression: rows with a value may arrive that many microseconds after the watermark has
+    reached the value. None if unknown.
 
     Args:
         of_column: returns the delay of a column.
@@ -165,7 +166,8 @@ def expires(until: Until, row: str = "own") -> str:
 def _bounds_of_conditions(
     select: exp.Select, aliases: Mapping[str, object]
 ) -> dict[tuple[_Column, _Column], int]:
-    """Returns by pair of columns by how much the first may be later than the second, from single conditions."""
+    """Returns for each pair of columns the microseconds by which the first may be later than the second, as far as single
+    conditions say so."""
     found: dict[tuple[_Column, _Column], int] = {}
     for test in conditions(select):
         try:

@@ -280,7 +280,7 @@ def _enumerated(select: exp.Select, builder: StageBuilder, ttl: int | None) -> E
 
 
 def _number(found: Sequence[tuple[str, exp.Expr, enumerable.Values]]) -> exp.Expr:
-    """Returns SQL for the number of a row's combination of values."""
+    """Returns SQL that numbers the combinations of the keys' values, for the combination of a row."""
     made: exp.Expr | None = None
     for _, node, values in found:
         own = exp.paren(enumerable.number_of(node, values))

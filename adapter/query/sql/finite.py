@@ -54,7 +54,7 @@ def is_finite(node: exp.Expr, select: exp.Select) -> bool:
 
 
 def _is_finite_column(column: exp.Column, select: exp.Select) -> bool:
-    """Whether a column is computed in a subquery, with finitely many values."""
+    """Whether a subquery computes a column, from finitely many values."""
     found = [each for each in relations(select) if column.table.lower() in ("", each.alias_or_name.lower())]
     if len(found) != 1 or not isinstance(found[0], exp.Subquery) or not isinstance(found[0].this, exp.Select):
         return False

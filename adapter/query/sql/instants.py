@@ -48,7 +48,7 @@ def parse(written: str) -> int:
 
 
 def offset(micros: int, zone: str) -> int:
-    """Returns by how many microseconds a zone's local time is ahead of UTC at an instant. Outside the years 1 to 9999
+    """Returns the microseconds by which a zone's local time is ahead of UTC at an instant. Outside the years 1 to 9999
     it is constant."""
     return _micros((_EPOCH + _within(micros) * _MICROSECOND).astimezone(ZoneInfo(zone)).utcoffset())
 

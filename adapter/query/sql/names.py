@@ -13,7 +13,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from ...sources.source_tables import without_place
+from ...sources.source_tables import without_read_digest
 
 _LONGEST = 60
 _MARKS = {"__": "__of_author0", "_": "__of_author1"}
@@ -44,7 +44,7 @@ def unmarked(text: str) -> str:
 
 def digest(*texts: object, length: int = 10) -> str:
     """Returns a short hash of texts, as hexadecimal digits."""
-    text = without_place(unmarked("\n".join(map(str, texts))))
+    text = without_read_digest(unmarked("\n".join(map(str, texts))))
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
@@ -135,7 +135,7 @@ def _all_columns(name: str, suffixes: Collection[str]) -> list[str]:
 
 def _slug(text: str) -> str:
     slug = (
-        without_place(unmarked(text))
+        without_read_digest(unmarked(text))
         .lower()
         .replace("count(*)", "count_all")
         .replace("filter(where", " where ")

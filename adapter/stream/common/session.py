@@ -80,7 +80,7 @@ def prepare(session: SparkSession, session_defaults: SessionDefaults) -> None:
 
 
 def are_few(rows: int) -> bool:
-    """Returns whether a number of rows is small enough for one task and one file."""
+    """Returns whether so many rows fit into one task and one file."""
     return rows <= _FEW_ROWS
 
 

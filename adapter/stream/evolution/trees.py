@@ -97,7 +97,7 @@ class Trees:
         """Returns whether the state of a group is unchanged."""
         if name not in self.was.groups:
             return False
-        was, now = (_without_place(tree.groups[name]) for tree in (self.was, self.now))
+        was, now = (_without_operator_name(tree.groups[name]) for tree in (self.was, self.now))
         return was == now and not self.changed_inputs(name)
 
     def is_same_below(self, operator: str) -> bool:
@@ -206,5 +206,5 @@ def _without_leftovers(group: GroupState) -> GroupState:
     return replace(group, aggregates=replace(group.aggregates, leftovers=()))
 
 
-def _without_place(group: GroupState) -> GroupState:
+def _without_operator_name(group: GroupState) -> GroupState:
     return replace(_without_leftovers(group), operator="")

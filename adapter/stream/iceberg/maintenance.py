@@ -230,7 +230,7 @@ class Maintenance:
         if kept > _MANY * self._retention.max_snapshots:
             self._log_retaining_streams(lineage[kept - 1], kept, left)
         # After CREATE OR REPLACE a table still has the old table's snapshots, which only their age retains.
-        replaced = self._table.made_of_others(lineage) if lineage else []
+        replaced = self._table.times_of_others(lineage) if lineage else []
         young = int(time.time() * 1000) - max(self._retention.max_snapshot_age // 1000, int(age or 0))
         stays = [made for made in replaced if made >= young]
         if kept + len(stays) > self._retention.max_snapshots:
@@ -247,7 +247,7 @@ class Maintenance:
 
     def _oldest_is_old(self) -> bool:
         """Returns whether the oldest snapshot has twice the maximum age."""
-        oldest = self._table.oldest_made()
+        oldest = self._table.oldest_time()
         return oldest is not None and time.time() * 1000 - oldest > self._retention.max_snapshot_age // 500
 
     def _log_retaining_streams(self, oldest: Snapshot, kept: int, left: RequiredSnapshots) -> None:

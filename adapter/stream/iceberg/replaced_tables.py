@@ -31,7 +31,7 @@ def expire_old(storage: Storage, table: IcebergTable) -> bool:
         Whether there were snapshots to expire.
     """
     age = int(table.property(OWN_AGE) or MAX_SNAPSHOT_AGE)
-    oldest = table.oldest_made()
+    oldest = table.oldest_time()
     before = int(time.time() * 1000) - age
     if oldest is None or oldest >= before or table.property("gc.enabled") == "false":
         return False

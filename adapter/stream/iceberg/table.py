@@ -123,7 +123,7 @@ class IcebergTable:
         snapshot = self.java.currentSnapshot()
         return None if snapshot is None else int(snapshot.snapshotId())
 
-    def _at(self) -> Any:
+    def _known_snapshot(self) -> Any:
         """Returns Iceberg's object of the known snapshot, or None."""
         return None if self.known is None else self.java.snapshot(self.known)
 
@@ -148,7 +148,7 @@ class IcebergTable:
     def has(self, snapshot: int) -> bool:
         return self.java.snapshot(snapshot) is not None
 
-    def left(self, snapshot: int) -> bool:
+    def was_rolled_back_from(self, snapshot: int) -> bool:
         """Returns whether a snapshot shares an ancestor with the current one, as after a rollback to before it."""
         now = {int(each.snapshotId()) for each in self.snapshots()}
         return any(int(each.snapshotId()) in now for each in self._back_from(self.java.snapshot(snapshot)))
@@ -171,7 +171,7 @@ class IcebergTable:
 
     def past_of_known(self) -> Iterator[Any]:
         """Yields Iceberg's objects of the known snapshot's ancestors, the newest first."""
-        past = self._back_from(self._at())
+        past = self._back_from(self._known_snapshot())
         next(past, None)
         return past
 
@@ -183,7 +183,7 @@ class IcebergTable:
 
     def _steps(self) -> Iterator[Any]:
         """Yields the snapshots of micro-batches, from the known one back."""
-        return filter(is_of_stream, self._back_from(self._at()))
+        return filter(is_of_stream, self._back_from(self._known_snapshot()))
 
     @property
     def folder(self) -> str:
@@ -228,7 +228,7 @@ class IcebergTable:
         """Returns a count in the known snapshot's summary, or 0 if nothing was ever written."""
         known, summary = self._counted
         if known is None or known != self.known:
-            snapshot = self._at()
+            snapshot = self._known_snapshot()
             if snapshot is None:
                 return 0
             summary = snapshot.summary()
@@ -250,7 +250,7 @@ class IcebergTable:
 
     def newest_summary(self) -> Mapping[str, str]:
         """Returns the summary of the known snapshot; empty if nothing was ever written."""
-        snapshot = self._at()
+        snapshot = self._known_snapshot()
         return {} if snapshot is None else self._summary(snapshot)
 
     def last_summary(self) -> Mapping[str, str]:
@@ -276,7 +276,7 @@ class IcebergTable:
         expired.
         """
         found: list[Mapping[str, str]] = []
-        for each in self._back_from(self._at()):
+        for each in self._back_from(self._known_snapshot()):
             if int(each.snapshotId()) == snapshot:
                 return found
             found.append(self._summary(each))
@@ -315,7 +315,7 @@ class IcebergTable:
         That is a snapshot after the stream's last commit, or between that commit and the snapshot in its `FOLLOWED`.
         """
         until = None
-        for snapshot in self._back_from(self._at()):
+        for snapshot in self._back_from(self._known_snapshot()):
             if int(snapshot.snapshotId()) == until:
                 break
             if not is_of_stream(snapshot):
@@ -336,7 +336,7 @@ class IcebergTable:
 
     def added_rows(self, part: str) -> int:
         """Returns the number of rows that the known snapshot added to a partition of the column ``part``."""
-        snapshot = self._at()
+        snapshot = self._known_snapshot()
         return 0 if snapshot is None else added_rows(snapshot.summary(), part)
 
     def lineage(self) -> list[Snapshot]:
@@ -538,12 +538,12 @@ class IcebergTable:
             if "FileNotFoundException" not in str(problem):
                 raise
 
-    def oldest_made(self) -> int | None:
+    def oldest_time(self) -> int | None:
         """Returns when the oldest snapshot was made, in milliseconds since 1970, or None if there is none."""
         snapshots = self.java.snapshots().iterator()
         return int(snapshots.next().timestampMillis()) if snapshots.hasNext() else None
 
-    def made_of_others(self, lineage: Iterable[Snapshot]) -> list[int]:
+    def times_of_others(self, lineage: Iterable[Snapshot]) -> list[int]:
         """Returns when each snapshot outside of the lineage, branches and tags was made, in milliseconds since 1970."""
         held = {each.id for each in lineage}
         for ref in self.java.refs().values():
@@ -551,7 +551,7 @@ class IcebergTable:
         every = each_of(self.java.snapshots().iterator())
         return [int(each.timestampMillis()) for each in every if int(each.snapshotId()) not in held]
 
-    def made(self, snapshot: int) -> int:
+    def time_of(self, snapshot: int) -> int:
         """Returns when a snapshot was made, in milliseconds since 1970."""
         return int(self.java.snapshot(snapshot).timestampMillis())
 

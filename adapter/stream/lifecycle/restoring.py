@@ -101,7 +101,7 @@ def _restore(
 ) -> Restored:
     begun = being_restored(model)
     tables = tables_of(spark, model)
-    pictures = _pictures(spark, model, saved, tables)
+    snapshots = _snapshots_to_restore(spark, model, saved, tables)
     next_run = _check_query(spark, model, program, saved)
     for problem in _source_problems(spark, model, program, saved, begun is not None):
         raise StreamError(
@@ -121,7 +121,7 @@ def _restore(
         storage.delete(model.checkpoint)
         reached("restore.checkpoint:deleted", model.name)
         copy_checkpoint(storage, checkpoint_of(model, saved.name), model.checkpoint)
-    for kind, to in pictures.items():
+    for kind, to in snapshots.items():
         table = tables[kind]
         assert table is not None
         with around(f"restore.{kind}", model.name):
@@ -135,7 +135,7 @@ def _restore(
     return Restored(saved, kept_as, not_kept, next_run, readers)
 
 
-def _pictures(
+def _snapshots_to_restore(
     spark: SparkSession, model: StreamModel, saved: Savepoint, tables: Mapping[str, IcebergTable | None]
 ) -> dict[str, TableSnapshot]:
     """Returns the snapshot, as a `TableSnapshot`, to which each table is restored.

@@ -50,7 +50,7 @@ class Lookups:
     def __init__(self, model: StreamModel) -> None:
         self._model = model
         self._sources = {source.relation: source for source in model.lookups}
-        self._tables: dict[str, _Asked] = {}
+        self._tables: dict[str, _LookupTable] = {}
 
     def answer(
         self, spark: SparkSession, lookup: Lookup, cache: BatchCache, metrics: BatchMetrics
@@ -65,7 +65,7 @@ class Lookups:
             SchemaChanged: the table has other columns than when the run began, and the query reads all of them.
             StreamError: the table doesn't answer, or can't be queried by these columns.
         """
-        asked = self._asked(spark, lookup)
+        asked = self._table_of(spark, lookup)
         asked.check_columns(spark)
         keys = asked.keys(spark, lookup)
         if asked.source.cache_ttl is None:
@@ -80,21 +80,21 @@ class Lookups:
 
     def none(self, spark: SparkSession, lookup: Lookup) -> DataFrame:
         """An empty answer, with its columns."""
-        asked = self._asked(spark, lookup)
+        asked = self._table_of(spark, lookup)
         return asked.table.rows(spark, asked.table.nothing())
 
-    def _asked(self, spark: SparkSession, lookup: Lookup) -> _Asked:
+    def _table_of(self, spark: SparkSession, lookup: Lookup) -> _LookupTable:
         if lookup.view not in self._tables:
             source = self._sources.get(lookup.relation)
             if source is None:
                 raise StreamError(
                     f"Model {self._model.name}: there is no source for its lookup table {lookup.relation}."
                 )
-            self._tables[lookup.view] = _Asked(spark, self._model, source, lookup)
+            self._tables[lookup.view] = _LookupTable(spark, self._model, source, lookup)
         return self._tables[lookup.view]
 
 
-class _Asked:
+class _LookupTable:
     """A lookup table and its key columns."""
 
     def __init__(self, spark: SparkSession, model: StreamModel, source: LookupSource, lookup: Lookup) -> None:
@@ -105,7 +105,7 @@ class _Asked:
         self._reads_all = lookup.columns is None
         self._checked = now()
         wanted = None if lookup.columns is None else [*lookup.columns, *lookup.key]
-        self.table: Table = self._tried(lambda: Table(spark, source.options, wanted))
+        self.table: Table = self._with_retries(lambda: Table(spark, source.options, wanted))
         fields = {field.name.lower(): field.dataType for field in self.table.schema.fields}
         for name in lookup.key:
             if name not in fields:
@@ -127,7 +127,7 @@ class _Asked:
         if not self._reads_all or now() < self._checked + _CHECK_AFTER:
             return
         self._checked = now()
-        found = self._tried(lambda: Table(spark, self.source.options, None)).schema
+        found = self._with_retries(lambda: Table(spark, self.source.options, None)).schema
         if found != self.table.schema:
             had, has = (
                 {(each.name, each.dataType) for each in of.fields} for of in (self.table.schema, found)
@@ -175,10 +175,10 @@ class _Asked:
                         metrics.lookup_keys += len(waiting.pop(0))
 
             with around("lookup.ask", self._model.name):
-                self._tried(ask)
+                self._with_retries(ask)
         return self.table.rows(spark, found)
 
-    def _tried(self, attempt: Any) -> Any:
+    def _with_retries(self, attempt: Any) -> Any:
         """Runs an attempt, with retries after growing pauses.
 
         Raises:

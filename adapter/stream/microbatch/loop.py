@@ -169,7 +169,7 @@ class Batches:
 
     def finish(self, spark: SparkSession) -> None:
         """Emits what a crash kept the last micro-batch from emitting."""
-        with self._told_of_widened(), self._step(spark, self.position) as step:
+        with self._with_advice_on_widening(), self._step(spark, self.position) as step:
             step.emit()
 
     def rebuild(self, spark: SparkSession, nothing: DataFrame) -> None:
@@ -196,12 +196,12 @@ class Batches:
         # Windows emit rows into windows over them, so this may take several rounds.
         while (closing := open_until(spark, self.context, self.position)) is not None:
             position = self.position.next(self.position.batch)
-            with self._told_of_widened(), self._step(spark, position) as step:
+            with self._with_advice_on_widening(), self._step(spark, position) as step:
                 step.close_at(closing)
                 step.emit()
 
     @contextmanager
-    def _told_of_widened(self) -> Iterator[None]:
+    def _with_advice_on_widening(self) -> Iterator[None]:
         """Converts `Widened` into an error with advice, for a micro-batch that can't be repeated."""
         try:
             yield

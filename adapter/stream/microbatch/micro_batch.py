@@ -132,7 +132,7 @@ class MicroBatch:
             self._show_clock()
             self._input_schema = batch.schema
             self._show_streams(batch)
-        filtered = self._arrive()
+        filtered = self._evaluate_before_watermark()
         with self.metrics.timed("read"):
             for stream in streams:
                 if not self._cache.has_observed(stream.view):
@@ -154,7 +154,7 @@ class MicroBatch:
         self._show_clock()
         for stream, rows in split(nothing, self._context.program.inputs).items():
             register_view(readable(rows), stream)
-        filtered = self._arrive()
+        filtered = self._evaluate_before_watermark()
         self.position = replace(self.position, after=watermark)
         self._compute(filtered)
 
@@ -277,7 +277,7 @@ class MicroBatch:
                 self._show_clock()
                 state.show(self._spark)
                 self.position = replace(self.position, folded=True)
-                folds = {part.name: self._seen(part, part.fold) for part in parts if part.name in grown}
+                folds = {part.name: self._read_alone(part, part.fold) for part in parts if part.name in grown}
                 state.fold(self._spark, folds, self.position)
                 set_shuffle_partitions(self._spark, self._asked)
             else:
@@ -320,9 +320,9 @@ class MicroBatch:
                 rows = scan_cached(rows)
             register_view(rows, stream.view)
 
-    def _arrive(self) -> list[FilteredCounts]:
-        """Evaluates the items before the watermark advances, and the steps that count the rows which they alone read.
-        Returns the counts of the rows."""
+    def _evaluate_before_watermark(self) -> list[FilteredCounts]:
+        """Evaluates the program's items that come before the watermark advances, and steps that are the only reader of their
+        rows, which are counted meanwhile. Returns the counts of the rows."""
         program, is_empty = self._context.program, self._context.state.rows == 0
         with self.metrics.timed("read"):
             for item in program.arrival:
@@ -331,7 +331,7 @@ class MicroBatch:
                 self._prepare()
             for item in program.ingest:
                 if isinstance(item, Step) and item.name in self._early:
-                    made = self._made_of(item, is_empty)
+                    made = self._rows_of_step(item, is_empty)
                     self._rows_of[item.name] = self._cache.persist(made)
                     register_view(scan_cached(made), item.name)
             return [filtered_counts(self._cache, rows) for rows in program.arrival if isinstance(rows, Rows)]
@@ -401,27 +401,27 @@ class MicroBatch:
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         """Registers the rows of a step. Rows that other steps read are persisted lazily, without a job."""
-        rows = self._made_of(step, state_is_empty)
+        rows = self._rows_of_step(step, state_is_empty)
         if step.materialize or (step.persist and step.name == self._context.program.only_with):
             self._rows_of[step.name] = self._cache.persist(rows)
             rows = truncate_lineage(rows)
-        elif step.persist and not self._is_for_nothing(step):
+        elif step.persist and not self._has_no_input(step):
             rows = self._cache.persist_lazily(rows)
         register_view(rows, step.name)
 
-    def _is_for_nothing(self, step: Step) -> bool:
-        """Whether the step named by `unless_empty` has no rows, so that the `initial` text applies."""
+    def _has_no_input(self, step: Step) -> bool:
+        """Whether the step that `unless_empty` names has no rows, so that the step's `initial` text applies."""
         return step.unless_empty is not None and not self._rows_of.get(step.unless_empty, 1)
 
-    def _made_of(self, step: Step, state_is_empty: bool) -> DataFrame:
+    def _rows_of_step(self, step: Step, state_is_empty: bool) -> DataFrame:
         """The rows of a step as a lazy DataFrame."""
         if self._context.state.exists:
             names = step.reads if step.sees_changes else ()
             added = {name: self._added[name] for name in names if name in self._added}
             self._context.state.show(self._spark, step.reads, added)
-        return self._looking_up(step, text_of(step, state_is_empty or self._is_for_nothing(step)))
+        return self._counting_lookups(step, text_of(step, state_is_empty or self._has_no_input(step)))
 
-    def _looking_up(self, step: Step, text: str) -> DataFrame:
+    def _counting_lookups(self, step: Step, text: str) -> DataFrame:
         """The rows of a step, with metrics of its state look-ups."""
         rows = sql(self._spark, text)
         if not step.asks or text != step.sql:
@@ -430,9 +430,9 @@ class MicroBatch:
         self.asked[name] = step.asks
         return query_metrics.observed(rows, name, step.asks)
 
-    def _seen(self, part: StatePart, text: str) -> str:
-        """SQL for a state table's rows, computed while the view of the state shows only what its text reads. Column
-        names can differ in type between state tables, so a text run together with others would see theirs."""
+    def _read_alone(self, part: StatePart, text: str) -> str:
+        """SQL for a state table's rows, which are read while the view of the state has only the state tables that the text
+        reads: a column of another one may have the same name and another type."""
         if not self._context.state.mapping:
             return text
         self._context.state.show(self._spark, part.reads)
@@ -504,7 +504,7 @@ class MicroBatch:
         rewrite = self._rewrite_of(part)
         text = text_of(part, is_empty) if rewrite is None else rewrite.sql
         if not any(part.name in step.reads for step in self._context.program.of(Step) if step.sees_changes):
-            return self._seen(part, text)
+            return self._read_alone(part, text)
         name = f"{part.name}__new"
         self._show(Step(name, text, persist=True, reads=part.reads))
         return f"select * from {name}"

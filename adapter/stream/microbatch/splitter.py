@@ -113,10 +113,10 @@ class BatchSplitter:
         if not self._cuts or not self._columns(batch):
             yield iter([SubBatch(batch, None, self._told(batch, number, ordered))])
             return
-        tries = self._tries(number)
+        tries = self._failed_attempts(number)
         most = max(1, self._most_rows(batch) >> tries)
         is_large = since is not None or self._expected(batch, number, ordered) > most
-        with self._noted(number, tries) if is_large or tries else nullcontext():
+        with self._noting_attempt(number, tries) if is_large or tries else nullcontext():
             if not is_large:
                 yield iter([SubBatch(batch, None, self._told(batch, number, ordered))])
                 return
@@ -149,7 +149,7 @@ class BatchSplitter:
         """Event times at which the second and later pieces begin."""
         rows = batch if since is None else batch.where(self._between(batch, since.at, None))
         shares = ", ".join(str(share / _MOST_PIECES) for share in range(1, _MOST_PIECES))
-        time = self._of_each(
+        time = self._over_all_streams(
             batch, lambda time, _: f"case when {is_usable(time)} then cast({time} as timestamp) end"
         )
         count, first, quantiles = (
@@ -173,9 +173,9 @@ class BatchSplitter:
             bounds += [] if end is None else [f"{at} < timestamp_micros({end}L)"]
             return " and ".join(bounds) if start is not None else f"({bounds[0]} or {at} is null)"
 
-        return self._of_each(batch, condition)
+        return self._over_all_streams(batch, condition)
 
-    def _of_each(self, batch: DataFrame, made: Callable[[str, bool], str]) -> str:
+    def _over_all_streams(self, batch: DataFrame, made: Callable[[str, bool], str]) -> str:
         """SQL over a row's event time, whichever stream the row belongs to. `made` gets the event time and whether it
         is an instant."""
         columns = self._columns(batch)
@@ -253,7 +253,7 @@ class BatchSplitter:
 
     # Attempts at the micro-batch.
 
-    def _tries(self, number: int) -> int:
+    def _failed_attempts(self, number: int) -> int:
         """Number of earlier attempts at a micro-batch that, as far as is known, ran out of memory."""
         if number != self._cut_short:
             return 0
@@ -261,7 +261,7 @@ class BatchSplitter:
         return int(before["tries"]) + 1 if before.get("batch") == number else 1
 
     @contextmanager
-    def _noted(self, number: int, tries: int) -> Iterator[None]:
+    def _noting_attempt(self, number: int, tries: int) -> Iterator[None]:
         """Records that a micro-batch is being ingested, until it ends."""
         storage, path = self._model.storage, self._model.attempt
         storage.write_text(path, json.dumps({"batch": number, "tries": tries}))

@@ -110,7 +110,7 @@ class Position:
         """The step as one number."""
         return self.batch * _FLUSHES + self.flush
 
-    def is_of(self, other: Position) -> bool:
+    def is_same_step(self, other: Position) -> bool:
         """Returns whether both positions are of the same step of the same stream."""
         return self.query_id == other.query_id and self.step == other.step
 

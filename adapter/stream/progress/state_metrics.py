@@ -91,7 +91,7 @@ class PartMetrics:
     operator: str
     """The operator that it belongs to, as in `dbt-stream explain`; empty if that was not looked up."""
     holds: str
-    """What one of its rows is, as in `dbt-stream explain`; empty with `operator`."""
+    """Description of one of its rows, as in `dbt-stream explain`; empty if `operator` is."""
     size: Size
     figures: PartFigures
 

@@ -311,7 +311,7 @@ class RunningStream:
                 if not stopped:
                     wait_for_source(model)
                 return query if stopped else None
-            if not isinstance(problem, _Beyond):
+            if not isinstance(problem, _UnreadableBatch):
                 raise problem
             begin_again(model)
         return None
@@ -464,8 +464,8 @@ class RunningStream:
             return
         if (source := lacks_rows(spark, self._ordered, number, with_all)) is not None:
             if number:
-                raise _Beyond(lost_beginning_message(spark, self.model, source))
-            raise _Overtaken(overtaken_message(self.model, source))
+                raise _UnreadableBatch(lost_beginning_message(spark, self.model, source))
+            raise _ChangedDuringLoad(overtaken_message(self.model, source))
         ends = read_offsets(self.model.storage, self.model.checkpoint, number)
         self._begun = None not in (
             last_snapshot(end)
@@ -525,11 +525,11 @@ class _Failed(Exception):
     """A micro-batch failed."""
 
 
-class _Beyond(StreamError):
+class _UnreadableBatch(StreamError):
     """A micro-batch can't be read as planned."""
 
 
-class _Overtaken(_Beyond, TransientError):
+class _ChangedDuringLoad(_UnreadableBatch, TransientError):
     """A table changed during a stream's initial load."""
 
 

@@ -249,7 +249,7 @@ def _take(spark: SparkSession, model: StreamModel, name: str, cause: str | None)
         if table is None or snapshot is None:
             continue
         # Iceberg measures the age of a branch from the time of its snapshot, which may be long ago.
-        age = None if savepoint.until is None else savepoint.until - int(table.made(snapshot))
+        age = None if savepoint.until is None else savepoint.until - int(table.time_of(snapshot))
         with around("savepoint.branch", model.name):
             retain_snapshot(table, savepoint.branch, snapshot, age)
     if _has_moved(model, found, savepoint):

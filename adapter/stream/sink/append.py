@@ -90,7 +90,7 @@ class Sink(ABC):
         return replace(found, rows_out=found.rows_out + self.own_rows(summary))
 
     def own_rows(self, summary: Mapping[str, str]) -> int:
-        """Rows that a commit added, if its position doesn't count them."""
+        """Number of rows that a commit added, 0 if its position already counts them."""
         return int(summary.get("added-records", 0))
 
     def changes_ahead(self) -> int:

@@ -123,14 +123,14 @@ class Changes:
                     # Readers of the model need to know that its rows are updated before it has any.
                     self._create(spark)
                 return
-        is_even = done is not None and position is not None and done.is_of(position)
+        is_even = done is not None and position is not None and done.is_same_step(position)
         if others is None and is_even:
             return
         noted = self._table.last_summary().get(FOLLOWS) if self._table is not None else None
         if others is not None and noted == str(others):
             return
         listed = ", ".join(quoted(field.name) for field in spark.table(self._model.target).schema.fields)
-        united = f"select {listed}, 1 as __stream_sign from {_as_it_is(table)}"
+        united = f"select {listed}, 1 as __stream_sign from {_at_known_snapshot(table)}"
         if self._table is not None:
             united += (
                 f"\nunion all\nselect {listed}, if({ADDS}, -1, 1) as __stream_sign from {self._model.changes}"
@@ -196,7 +196,7 @@ class Changes:
         return self._table
 
 
-def _as_it_is(table: IcebergTable) -> str:
+def _at_known_snapshot(table: IcebergTable) -> str:
     assert table.known is not None
     return table.at(table.known)
 

@@ -110,13 +110,13 @@ class UpsertSink(Sink):
         if self._upsert.key is None or self.table.changed_by_others() is None:
             return
         by = ", ".join(map(quoted, self._keys))
-        rows = self._as_it_is(self.columns_of_table(spark))
+        rows = self._at_known_snapshot(self.columns_of_table(spark))
         group = f"group by {by} " if by else ""
         twice = sql(spark, f"select {by or '1'} from {rows} {group}having count(*) > 1 limit 1")
         if not twice.isEmpty():
             raise StreamError(
                 f"Model {self.model.name}: two rows of its table {self.model.target} have the same key "
-                f"({self._shown(twice, '')}), so an update would match both; one of them is not the stream's. Delete "
+                f"({self._first_key(twice, '')}), so an update would match both; one of them is not the stream's. Delete "
                 "it; the next run continues."
             )
 
@@ -132,7 +132,7 @@ class UpsertSink(Sink):
             # The query may read the table: from the same snapshot that its result is compared with.
             columns = self._columns or self.columns_of_table(spark)
             listed = self._as_in_change(spark, columns)
-            register_view(spark.sql(f"select {listed} from {self._as_it_is(columns)}"), TABLE_BEFORE)
+            register_view(spark.sql(f"select {listed} from {self._at_known_snapshot(columns)}"), TABLE_BEFORE)
         return self._merge(spark, query, position, few, cache)
 
     @property
@@ -153,7 +153,7 @@ class UpsertSink(Sink):
         recent = self._recent(spark, cache)
         if recent is None:
             return 0
-        old = f"select * from {self._as_it_is(columns, with_places=True)} where {recent}"
+        old = f"select * from {self._at_known_snapshot(columns, with_places=True)} where {recent}"
         if not self._upsert.is_whole:
             old = self._affected_rows("left semi join", f"({old})")
         new = self.checked(spark, query)
@@ -216,7 +216,7 @@ class UpsertSink(Sink):
             f"select {_from_change('new', columns.names)} from {_COMPARED} where {CHANGE_TYPE} is distinct from '{DELETE}'"
         ]
         if not self._upsert.is_whole:
-            parts.append(self._affected_rows("left anti join", self._as_it_is(columns)))
+            parts.append(self._affected_rows("left anti join", self._at_known_snapshot(columns)))
         changed: int | None = None
 
         def notes() -> Mapping[str, str] | None:
@@ -257,7 +257,7 @@ class UpsertSink(Sink):
             spark,
             f"select {listed}, sum(__stream_sign) as __stream_times from (\n"
             f"  select *, 1 as __stream_sign from {_NEW}\n  union all\n"
-            f"  select *, -1 as __stream_sign from {self._as_it_is(columns)}\n"
+            f"  select *, -1 as __stream_sign from {self._at_known_snapshot(columns)}\n"
             f") group by {listed} having sum(__stream_sign) <> 0",
         ).observe(_CHANGED, F.expr("sum(abs(__stream_times))").alias("rows"))
         cache.persist(differences)
@@ -278,7 +278,7 @@ class UpsertSink(Sink):
             total = spark.table(DECIDED).count()
             rows = (
                 f"select {listed}, sum(__stream_sign) as __stream_times from (\n"
-                f"  select {listed}, 1 as __stream_sign from {self._as_it_is(columns)}\n  union all\n"
+                f"  select {listed}, 1 as __stream_sign from {self._at_known_snapshot(columns)}\n  union all\n"
                 f"  select {listed}, if({ADDS}, 1, -1) as __stream_sign from {DECIDED}\n"
                 f") group by {listed} having sum(__stream_sign) > 0"
             )
@@ -289,9 +289,7 @@ class UpsertSink(Sink):
         with BatchCache() as cache:
             old, new = (f"select {listed} from {DECIDED} where {which}" for which in (f"not {ADDS}", ADDS))
             if self._has_places:
-                decided = (
-                    f"{self._as_it_is(columns, with_places=True)} as old left semi join {DECIDED} as decided"
-                )
+                decided = f"{self._at_known_snapshot(columns, with_places=True)} as old left semi join {DECIDED} as decided"
                 old = f"select old.* from {decided} on {self._same_key('old', 'decided')}"
             found = self._changed(spark, self._compared(old, new, columns), "false", cache)
             total = spark.table(DECIDED).where(f"{CHANGE_TYPE} <> '{BEFORE}'").count()
@@ -310,7 +308,7 @@ class UpsertSink(Sink):
         names = [name.lower() for name in spark.table(self._upsert.change).columns]
         return ", ".join(has[name] for name in names if name in has)
 
-    def _as_it_is(self, columns: Columns, with_places: bool = False) -> str:
+    def _at_known_snapshot(self, columns: Columns, with_places: bool = False) -> str:
         """SQL for the table before the micro-batch, by its snapshot. Rows cached from the table's name would be
         recomputed by Spark after the commit, and could never be released.
 
@@ -336,13 +334,13 @@ class UpsertSink(Sink):
             return None
         listed = ", ".join(map(quoted, self._keys))
         return (
-            f"select {listed} from (select * from {self._as_it_is(columns)} where {recent}) as old\n"
+            f"select {listed} from (select * from {self._at_known_snapshot(columns)} where {recent}) as old\n"
             f"left anti join {_FIRED} as fired on {self._upsert.scope} group by {listed}"
         )
 
     def _refuse_keys(self, spark: SparkSession) -> None:
         """Raises an error that names a key with more than one row."""
-        found = self._shown(spark.table(_CHANGED).where(f"{_TIMES} > 1"), "new ")
+        found = self._first_key(spark.table(_CHANGED).where(f"{_TIMES} > 1"), "new ")
         raise StreamError(
             f"Model {self.model.name}: two rows of its result have the same key ({found}), so an update would match "
             "both. Put what distinguishes them into the select list, and name it with the rest of the key as the "
@@ -350,7 +348,7 @@ class UpsertSink(Sink):
             "has several rows for a key, join one of them."
         )
 
-    def _shown(self, rows: DataFrame, which: str) -> str:
+    def _first_key(self, rows: DataFrame, which: str) -> str:
         """The key of the first row, for a message; `which` is the prefix of its column names."""
         if not self._keys:
             return "of all rows"
@@ -446,7 +444,7 @@ class UpsertSink(Sink):
         elif self._has_places:
             few = few or are_few(found.total)
             come = sql(spark, one_file(rows) if few else rows) if found.counts.keys() != {DELETE} else None
-            self._change(found, come, position)
+            self._write_by_position(found, come, position)
         else:
             self._merge_by_key(found.changed, recent, names, position)
 
@@ -457,7 +455,7 @@ class UpsertSink(Sink):
         before = self.table.count(DELETED) if rows <= _LARGE else 0
         return _WORN * (before + gone) > rows
 
-    def _change(self, found: _TableChanges, rows: DataFrame | None, position: Position) -> None:
+    def _write_by_position(self, found: _TableChanges, rows: DataFrame | None, position: Position) -> None:
         """Adds rows and deletes the old ones by file and position."""
         spark = found.changed.sparkSession
         where = f"select {_FOUND_IN} as {PATH}, {_FOUND_AT} as {POSITION} from {{}}"
@@ -483,7 +481,7 @@ class UpsertSink(Sink):
                             "changed, by somebody else while a micro-batch was written. Nothing was lost; the next run "
                             "continues."
                         ) from moved
-                now = self._as_it_is(columns, with_places=True)
+                now = self._at_known_snapshot(columns, with_places=True)
                 found_again = sql(
                     spark,
                     f"{where.format(f'{now} as old')} left semi join {_CHANGED} as changed\n"

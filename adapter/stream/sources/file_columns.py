@@ -111,7 +111,7 @@ class FileColumns:
             self._check_types(self._model.sources[place], kinds, self._files(place, batch))
         for place in self._has:
             source = self._model.sources[place]
-            if not (new := self._new(place, self._files(place, batch))):
+            if not (new := self._lacking(place, self._files(place, batch))):
                 continue
             found = self._columns(source, [source.location], {})
             if lost := [path for path in new if path not in found]:
@@ -137,7 +137,7 @@ class FileColumns:
                     "micro-batch was ingested."
                 )
 
-    def _new(self, place: int, files: Sequence[str]) -> list[str]:
+    def _lacking(self, place: int, files: Sequence[str]) -> list[str]:
         """The columns of these files that the query lacks."""
         source, wanted = self._model.sources[place], self._wanted[place]
         if not files:
@@ -204,8 +204,8 @@ def finds_columns(source: StreamSource) -> bool:
 
 
 def noted_columns(storage: Storage, checkpoint: str) -> dict[int, dict[str, str]]:
-    """Returns place of a source → column in lower case → type that all its rows were read with. Omits sources whose
-    files may have had other columns."""
+    """Returns, for each place of a source, its columns in lower case with the types that all of its rows were read with.
+    Omits sources whose files may have had other columns."""
     return read_by_place(storage, f"{checkpoint}/{_COLUMNS}")
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ...sources.source_tables import without_place
+from ...sources.source_tables import without_read_digest
 from ...sources.stream_source import DeclaredSource, at_project, project_root, stream_source
 from ..common.errors import TransientError
 from ..common.identifiers import parts
@@ -86,7 +86,7 @@ class StaticTables:
             begun: whether rows were read with the recorded columns.
         """
         before = _noted(self._model) if begun else {}
-        now = {without_place(table): columns for table, columns in self._began.items()}
+        now = {without_read_digest(table): columns for table, columns in self._began.items()}
         found = {table: {**before.get(table, {}), **columns} for table, columns in now.items()}
         if found != before:
             self._model.storage.write_text(f"{self._model.checkpoint}/{STATIC}", json.dumps(found))
@@ -108,7 +108,7 @@ def later_columns(
     """Yields name and type of each column and nested field of static tables that came since the recorded ones."""
     noted = _noted(model)
     for table in tables:
-        if (known := noted.get(without_place(table))) is not None:
+        if (known := noted.get(without_read_digest(table))) is not None:
             columns = _columns(spark, model, table)
             later = {path: kind for path, kind in columns.items() if path not in known}
             for path, kind in stored_types(spark, later).items() if later else ():

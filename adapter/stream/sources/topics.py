@@ -62,7 +62,7 @@ def _places(model: StreamModel) -> list[int]:
 
 
 def _checked(spark: SparkSession, model: StreamModel, places: Sequence[int], noted: Ids) -> Ids:
-    """Returns place of a source → topic → id, for the topics that a stream reads or has read."""
+    """Returns the ids of the topics that a stream reads or has read: for each place of a source, topic → id."""
     found: Ids = {}
     for place in places:
         source, known = model.sources[place], noted.get(str(place), {})

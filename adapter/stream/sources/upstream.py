@@ -119,7 +119,7 @@ def _check_unchanged(
 
 def lost_history_error(model: StreamModel, place: int, table: IcebergTable, snapshot: int) -> StreamError:
     """Returns the error for a table whose history no longer includes the last snapshot that was read."""
-    if not table.follows(snapshot) and table.left(snapshot):
+    if not table.follows(snapshot) and table.was_rolled_back_from(snapshot):
         return StreamError(restored_message(model, place, table))
     return StreamError(replaced_message(model, table.name, can_begin(table)))
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...query.program import StreamInput
-from ...sources.source_tables import without_place
+from ...sources.source_tables import without_read_digest
 from ..common.errors import StreamError
 from ..common.model import StreamModel, StreamSource, plain_path
 from .checkpoint import read_checkpoint
@@ -87,7 +87,7 @@ def _recorded_sources(model: StreamModel, path: str) -> list[dict[str, str]] | N
 
 
 def _identity(source: StreamSource) -> dict[str, str]:
-    relation = without_place(source.relation)
+    relation = without_read_digest(source.relation)
     return {"relation": relation, "reads": source.location.rstrip("/") or relation}
 
 

@@ -81,7 +81,7 @@ class Table:
     def snapshot_count(self) -> int:
         return len(self._found) + len(self.replaced)
 
-    def made_of_others(self, lineage: list[Snapshot]) -> list[int]:
+    def times_of_others(self, lineage: list[Snapshot]) -> list[int]:
         return self.replaced
 
     def refresh(self) -> None:
@@ -90,7 +90,7 @@ class Table:
     def lineage(self) -> list[Snapshot]:
         return self._found
 
-    def oldest_made(self) -> int | None:
+    def oldest_time(self) -> int | None:
         return min([self._found[-1].made, *self.replaced]) if self._found else None
 
     def property(self, name: str) -> str | None:
@@ -188,7 +188,7 @@ def test_a_table_made_in_the_place_of_another(tmp_path: Path) -> None:
 
         def property(self, name: str) -> None: ...
 
-        def oldest_made(self) -> float:
+        def oldest_time(self) -> float:
             return 0.0
 
         def count(self, name: str) -> int:

@@ -65,8 +65,8 @@ def test_fewer_rows_at_once_only_for_lack_of_memory(
     ):
         with pytest.raises(RuntimeError):
             take(cutter(model, cut_short=5), problem)
-        assert cutter(model, cut_short=5)._tries(5) == then
-    assert cutter(model, cut_short=6)._tries(6) == 1
+        assert cutter(model, cut_short=5)._failed_attempts(5) == then
+    assert cutter(model, cut_short=6)._failed_attempts(6) == 1
 
 
 def test_what_is_left_is_told_by_the_same_event_time(model: StreamModel) -> None:

@@ -188,7 +188,7 @@ class _Sum:
 
 def _compared(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> _Found:
     one, other = _sum(left), _sum(right)
-    difference = None if one is None or other is None else _added(one, other, -1, checked=False)
+    difference = None if one is None or other is None else _sum_of(one, other, -1, checked=False)
     if difference is None or difference.column is None or kind is exp.NEQ:
         return {}
     limit, exact = -difference.number * difference.times, difference.exact
@@ -220,16 +220,16 @@ def _sum(node: exp.Expr) -> _Sum | None:
         return _literal(node)
     if isinstance(node, exp.Neg | exp.Negative):
         value = _sum(node.this)
-        return None if value is None else _added(_Sum(None, 0, Fraction(0)), value, -1)
+        return None if value is None else _sum_of(_Sum(None, 0, Fraction(0)), value, -1)
     if isinstance(node, exp.Add | exp.Sub):
         left, right = _sum(node.this), _sum(node.expression)
         if left is None or right is None:
             return None
-        return _added(left, right, 1 if isinstance(node, exp.Add) else -1)
+        return _sum_of(left, right, 1 if isinstance(node, exp.Add) else -1)
     return _cast(node) if isinstance(node, exp.Cast) else None
 
 
-def _added(left: _Sum, right: _Sum, times: int, checked: bool = True) -> _Sum | None:
+def _sum_of(left: _Sum, right: _Sum, times: int, checked: bool = True) -> _Sum | None:
     """Returns `left` plus `times` × `right`. None if too large; `checked`: SQL computes this sum, so its limits
     apply."""
     if left.column is not None and right.column is not None:

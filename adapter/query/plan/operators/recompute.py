@@ -73,7 +73,7 @@ class Recompute(ExpiringOperator):
 
     @property
     def has_rows_of_nothing(self) -> bool:
-        """Whether everything is recomputed: the query may then be a global aggregate."""
+        """Whether everything is recomputed: the query may be a global aggregate, which has a row over no rows."""
         return self.is_whole
 
     @property
@@ -222,8 +222,8 @@ class Recompute(ExpiringOperator):
         """Returns the affected groups of a GROUP BY that is the result, recomputed from their buffered rows."""
         touched, result = f"{self.name}_put_out", f"{self.name}_result"
         changes = self.inputs[0].relation.changes
-        there = spread(added_up(rows.there(touched), changes), changes, apart=self.asks_for_rows)
-        listed, came = ", ".join(partitions.names), rows.came_now()
+        there = spread(added_up(rows.current_rows(touched), changes), changes, apart=self.asks_for_rows)
+        listed, came = ", ".join(partitions.names), rows.keys_of_step()
         made = over(self.sql, [there])
         if not partitions.names:
             # An aggregate over no rows has one row.

@@ -17,7 +17,7 @@ from ..state.key_generations import NO_STEP, SINCE, generations_of, of_keys
 
 @dataclass(frozen=True, kw_only=True)
 class SetOperation(ExpiringOperator):
-    """UNION, INTERSECT and EXCEPT, with and without ALL, and DISTINCT of columns without their own name.
+    """UNION, INTERSECT and EXCEPT, with and without ALL, and DISTINCT where columns lack a name of their own.
     Keeps how often each row is there, on either side."""
 
     times: str

@@ -21,7 +21,8 @@ class Source(Operator):
     view: str
     changelog: bool = False
     versions: bool = False
-    """Whether its rows are read as versions: a changelog's inserts and deletes then, with its metadata columns."""
+    """Whether a temporal join reads its rows as versions. Those of a changelog are its inserts and deletes, with its
+    metadata columns."""
 
     @property
     def depends_on_watermark(self) -> bool:

@@ -162,6 +162,6 @@ def _of_windows(
 
 
 def stage_rows(operator: WindowResults) -> dict[str, str]:
-    """Returns by stage of windows a digest of its windows, input rows and keys, independent of its
+    """Returns for each stage of windows a digest of its windows, input rows and keys, independent of its
     aggregates."""
     return _of_windows(operator.windows)[0]

@@ -60,7 +60,9 @@ class Partitions:
         """
         found = [Step(self.touched, touched, persist=True)]
         if self.ttl is not None:
-            known = "\nunion all\n".join(each.lives() for each in {each.part: each for each in kept}.values())
+            known = "\nunion all\n".join(
+                each.generations_of_partitions() for each in {each.part: each for each in kept}.values()
+            )
             found.append(
                 Step(
                     self.generations,
@@ -158,7 +160,7 @@ class BufferedRows:
         assert self.partitions is not None
         return of_keys(f"(\n{self._stored()}\n)", self.partitions.names, self.partitions.touched)
 
-    def lives(self) -> str:
+    def generations_of_partitions(self) -> str:
         """Returns the generations of the touched partitions, each with its expiry according to these rows."""
         assert self.partitions is not None
         until = generations.UNTIL
@@ -176,7 +178,7 @@ class BufferedRows:
             holds = f"sum({TIMES}) over (partition by {ROW}) > 0" if self._changes else "true"
         return f"select *, {holds} as {generations.HELD} from (\n{rows}\n)"
 
-    def came_now(self) -> str:
+    def keys_of_step(self) -> str:
         """Returns the keys of partitions whose stored rows were added in this step."""
         assert self.partitions is not None
         columns = f"{self.row} as {ROW}, {self.times} as {TIMES}"
@@ -184,7 +186,7 @@ class BufferedRows:
         listed = ", ".join(self.partitions.names) or "true as anything"
         return f"select distinct {listed} from (\n{self._keyed(rows)}\n)"
 
-    def there(self, touched: str) -> str:
+    def current_rows(self, touched: str) -> str:
         """Returns the current rows of the partitions in another relation. Rows may be split over several changes."""
         assert self.partitions is not None
         names = self.partitions.names
@@ -200,13 +202,13 @@ class BufferedRows:
         """Returns the rows before the micro-batch, of the touched partitions. Rows may be split over several changes."""
         if self.partitions is None:
             return self.all_before()
-        rows = self.touched() if self._expiring is None or self.stays else self._living()
+        rows = self.touched() if self._expiring is None or self.stays else self._in_current_generation()
         if self.alone:
             stored = generations.lasting(self._stored(), None, "watermark_before")
             rows = of_keys(f"(\n{stored}\n)", self.partitions.names, self.partitions.touched)
         return f"select {ROW}, {TIMES} from (\n{rows}\n)"
 
-    def _living(self) -> str:
+    def _in_current_generation(self) -> str:
         """Returns the stored rows of the touched partitions' current generations."""
         assert self._expiring is not None
         on = same("own", "generations", self._expiring.names)

@@ -37,7 +37,8 @@ def stored(partitioned: bool) -> list[str]:
 
 
 def until(ttl: int, busy: str | None = None) -> str:
-    """Select item over `clock`: expiry of a row of this step that is busy until a time."""
+    """Select item over `clock`: expiry of a row of this step. `busy` is the time until which the row keeps its partition
+    from being idle; None for its arrival."""
     time = now("watermark_after") if busy is None else f"greatest({now('watermark_after')}, {busy})"
     return f"{later(time, ttl)} as {EXPIRES_AT}"
 
@@ -83,7 +84,7 @@ def lasting(
 
 
 def countable(rows: str, busy: str, ttl: int) -> str:
-    """Drops rows whose time is more than one TTL before the watermark.
+    """Drops rows whose time, with the TTL added, the watermark has passed.
 
     Args:
         rows: a relation, or a query in parentheses.

@@ -109,7 +109,9 @@ class RankedGroups:
         members = self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, touched))
         steps = [Step(self.members, members, persist=True, initial=none, whole=whole)]
         if self.expires:
-            living = self._living(f"select * from {self.members}", "watermark_before", self.columns)
+            living = self._unexpired_members(
+                f"select * from {self.members}", "watermark_before", self.columns
+            )
             steps.append(Step(self.known, living, persist=True, initial=none))
         return steps
 
@@ -171,7 +173,7 @@ class RankedGroups:
         named = ", ".join(f"{own} as {key}" for own, key in zip(self.ids, self._group_keys, strict=True))
         return f"(select {named or 'true as anything'} from (\n{members}\n))"
 
-    def _living(self, members: str, at: str, columns: str = "*") -> str:
+    def _unexpired_members(self, members: str, at: str, columns: str = "*") -> str:
         """Filters members whose groups haven't expired at a watermark. A group that has returned since is another
         generation."""
         keys = self._group_keys
@@ -201,7 +203,7 @@ class RankedGroups:
         return f"select {listed} from (\n{touched}\n){by} having {has_room}"
 
     def _groups(self) -> str:
-        """Returns the groups after the batch that belong to the fallen rankings."""
+        """Returns the groups after the batch in the rankings in which other groups may have moved up."""
         rows, of = self.groups.known_and_new(), self.operator.of_groups
         if of is None or not self.keys:
             return self.groups.of(rows, self.fallen, [])
@@ -299,7 +301,7 @@ class RankedGroups:
             append = self._with_generations(self.groups.known_and_new())
             initial = self._with_generations(f"select * from {self.groups.changed}")
             folded += f", {_LIFE} as {self.since}"
-            members = self._living(members, "watermark_after")
+            members = self._unexpired_members(members, "watermark_after")
         fold = f"select {folded} from (\n{members}\n)"
         return StatePart(self.part, append, fold, initial, closes=None, forgets=self.groups.generations.ttl)
 
@@ -373,13 +375,14 @@ def behind_the_last(
 
 
 def with_fallen(front: str, fallen: Step, now: str, anew: str, keys: Sequence[str]) -> list[Step]:
-    """Returns the steps with the rankings in which others may have moved up, and with all rankings after the batch.
+    """Returns two steps: the rankings in which rows other than candidates may have moved up, which are computed again, and
+    all rankings after the batch.
 
     Args:
-        front: the step with the first candidates.
-        fallen: the step with those rankings.
-        now: name of the last step.
-        anew: recomputed rows of those rankings, with the columns of `front`.
+        front: the step with the first candidates of each ranking.
+        fallen: the first of the two steps.
+        now: name of the second.
+        anew: recomputed rows of the rankings in `fallen`, with the columns of `front`.
         keys: partition columns of rankings.
     """
     stay = (

@@ -98,8 +98,8 @@ class Sessions:
     # -- out of the state --------------------------------------------------------------------------
 
     def bounds(self, names: Sequence[str], relation: str | None = None) -> str:
-        """Returns the bounds of sessions as in results, and ``merge_from``: earlier ends belong to a previous
-        session.
+        """Returns the keys and bounds of sessions as instants, and ``merge_from``: a stored end before it belongs to a
+        previous session.
 
         Args:
             names: names for the columns that sessions are partitioned by.
