@@ -1,4 +1,4 @@
-"""State columns of one metric: the table of aggregates with the metric's names as placeholders."""
+"""State columns of one metric, and the SQL that `aggregates` has for its function, over these columns."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def _below(stages: Sequence[Stage], stage: Stage) -> dict[str, StageOutput]:
 
 
 def _takes_all_columns(stage: AggregateStage) -> bool:
-    """Whether an added input column can change the stage's rows, or its other columns."""
+    """Whether a column that is added to the stage's input may change its rows, or its other columns."""
     if any("*" in key.identity for key in stage.keys):
         return True
     for star in every(parse(stage.rows), exp.Star):
