@@ -48,6 +48,7 @@ from .context import PlannerSettings
 from .planner import dataflow
 from .upsert_keys import replacing
 from .window_planner import WindowPlanner
+from .windows import unless_left
 
 
 def plan(
@@ -216,31 +217,34 @@ def _planned(
     read = _read(text, parsed, ask)
     outside = lookups.place(read.tree, [relation for relation, what in known.items() if what.lookup])
     event_clock.mark_watermarks(read.tree, known)
-    refused: QueryError | None = None
+    left: QueryError | None = None
     if next(hints.windows_under(read.tree), None) is not None:
-        try:
-            with read.rewrites.attempt():
-                return _plan_windows_only(read.copy(), known, outside, settings.emission)
-        except UnintendedQueryError:
-            raise
-        except QueryError as problem:
-            refused = problem
+        within = partial(_plan_windows_only, read.copy(), known, outside, settings.emission)
+        found = unless_left(within, read.rewrites)
+        if isinstance(found, Plan):
+            return found
+        left = found
     try:
-        return _in_operators(
-            read=read,
-            known=known,
-            outside=outside,
-            domains=domains,
-            settings=settings,
-        )
-    except UnboundedStateError as problem:
-        if refused is None:
-            raise
-        raise UnboundedStateError(f"{refused} To have the query as it is: {problem}") from problem
+        return _in_operators(read=read, known=known, outside=outside, domains=domains, settings=settings)
     except QueryError as problem:
-        if refused is None or isinstance(refused, NotInStages) or isinstance(problem, UnintendedQueryError):
+        reported = _reported(problem, left)
+        if reported is problem:
             raise
-        raise refused from problem
+        raise reported from problem
+
+
+def _reported(problem: QueryError, left: QueryError | None) -> QueryError:
+    """Returns the error for the author of a query that can't be planned.
+
+    Args:
+        problem: why operators can't compute it.
+        left: why it doesn't stay within its windows; None without windows.
+    """
+    if left is None:
+        return problem
+    if isinstance(problem, UnboundedStateError):
+        return UnboundedStateError(f"{left} To have the query as it is: {problem}")
+    return problem if isinstance(left, NotInStages) or isinstance(problem, UnintendedQueryError) else left
 
 
 def _plan_windows_only(

@@ -8,10 +8,11 @@ rows of the affected partitions, minus its previous result.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from sqlglot import exp
 
-from ..errors import EVENT_TIME_IN_YAML, QueryError, UnboundedStateError, UnintendedQueryError
+from ..errors import EVENT_TIME_IN_YAML, QueryError, UnboundedStateError
 from ..frontend import hints
 from ..frontend.streams import Known, Streams
 from ..plan import unbounded_state, untimed_rows
@@ -27,7 +28,7 @@ from .context import Planner, PlannerSettings
 from .selects import plan_select
 from .set_operations import plan_set_operation
 from .sources import plan_source
-from .windows import plan_window_results, plan_window_rows
+from .windows import plan_window_results, plan_window_rows, unless_left
 
 NO_STREAM = (
     "The query reads no stream; wrap a relation of its FROM in a windowing table function or in stream(): FROM {{ "
@@ -136,13 +137,11 @@ class TreePlanner(Planner):
     def query(self, node: exp.Query) -> Operator:
         """Returns the operator of a query that is visited for the first time."""
         if next(hints.windows_under(node), None) is not None:
-            try:
-                return plan_window_results(self, node)
-            except UnintendedQueryError:
-                raise
-            except QueryError:
-                if isinstance(node, exp.Select) and (window := hints.window_of(node)):
-                    return plan_window_rows(self, node, window)
+            within = unless_left(partial(plan_window_results, self, node), self.rewrites)
+            if isinstance(within, Operator):
+                return within
+            if isinstance(node, exp.Select) and (window := hints.window_of(node)):
+                return plan_window_rows(self, node, window)
         if isinstance(node, exp.SetOperation):
             return plan_set_operation(self, node)
         if isinstance(node, exp.Select):

@@ -3,7 +3,9 @@ ranked rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from sqlglot import exp
 
@@ -21,6 +23,7 @@ from ..plan.operators.window_rows import WindowRows
 from ..plan.relation import Relation
 from ..plan.state import generations
 from ..plan.state.key_generations import later
+from ..rewrites.stream_rewrites import Rewrites
 from ..sql.dialect import canonical
 from ..sql.names import digest
 from ..sql.nodes import every, shape
@@ -30,11 +33,33 @@ from .closing import closed, counting_late
 from .context import Planner
 from .sources import plan_source
 
+_Planned = TypeVar("_Planned")
+
 _SEVERAL_STAGES = "Results of several stages."
 
 
 _OF_MACRO = exp.Select()
 """Rows without an event time that a window macro's text leaves out are left out in batch, too."""
+
+
+def unless_left(plan: Callable[[], _Planned], rewrites: Rewrites) -> _Planned | QueryError:
+    """Returns the plan of a query that stays within windows, or else the reason why it leaves them: then its windows
+    are planned one by one, and operators above them compute the rest.
+
+    Args:
+        plan: plans the query within windows; raises `QueryError` if it leaves them.
+        rewrites: outcomes of the query's rewrites; kept only with the plan.
+
+    Raises:
+        UnintendedQueryError: however it is planned, the query hardly does what its author intended.
+    """
+    try:
+        with rewrites.attempt():
+            return plan()
+    except UnintendedQueryError:
+        raise
+    except QueryError as reason:
+        return reason
 
 
 def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
