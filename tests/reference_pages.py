@@ -4,7 +4,7 @@
 
 A page has text that somebody wrote, and parts that this module fills in, each between two comments:
 ``<!-- made: KIND NAME -->`` and ``<!-- end -->``. The facts are the tables `SETTINGS` of the profile and of sources,
-`model_configs`, the descriptions of macros in macros/, and the commands of ``dbt-stream``.
+`model_configs`, the descriptions of macros in macros/, the commands of ``dbt-stream``, and the messages in adapter/.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dbt.adapters.spark_streaming.project.model_configs import INCREMENTAL, STRE
 from dbt.adapters.spark_streaming.sources import connectors, file_options, stream_source
 from dbt.adapters.spark_streaming.stream.common import lookup_source
 from dbt.adapters.spark_streaming.util.settings import SettingInfo, ValueType
+from tests import reference_messages
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "reference"
@@ -242,6 +243,7 @@ PARTS: Mapping[str, Callable[[str], str]] = {
     "operations": operations,
     "options": global_options,
     "command": command,
+    "messages": lambda topic: reference_messages.listed(topic, reference_messages.PAGE.read_text()),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import dbt.adapters.spark_streaming as package
 
-HELPERS = ["tests.reference", "tests.pytest_dbt.manifest"]
+HELPERS = ["tests.reference", "tests.reference_messages", "tests.pytest_dbt.manifest"]
 MODULES = [found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
 
 

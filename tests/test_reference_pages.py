@@ -20,7 +20,7 @@ from dbt.adapters.spark_streaming.project.model_configs import INCREMENTAL, STRE
 from dbt.adapters.spark_streaming.query.windows import windows
 from dbt.adapters.spark_streaming.sources import stream_source
 from dbt.adapters.spark_streaming.stream.common import lookup_source
-from tests import reference_pages
+from tests import reference_messages, reference_pages
 from tests.reference_pages import PAGES, ROOT, SCHEMAS
 
 MODELS = {each.name: each for each in (*STREAMING, *TABLES, *INCREMENTAL)}
@@ -181,6 +181,38 @@ def test_an_editor_is_told_of_mistakes_in_the_project_and_the_profile() -> None:
 )
 def test_our_own_files_are_right(schema: str, file: str) -> None:
     assert errors(schema, (ROOT / file).read_text()) == []
+
+
+def test_each_module_with_messages_is_in_a_topic_of_the_page() -> None:
+    topics = reference_messages.MARKER.findall(reference_messages.PAGE.read_text())
+    found = {module: reference_messages.topic_of(module, topics) for module in reference_messages.messages()}
+    assert [module for module, topic in found.items() if topic is None] == []
+    assert {*found.values()} == {*topics}
+    for place in " ".join(topics).split():
+        assert any(module.startswith(place) for module in found), place
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The query reads no stream",  # Raised where it is written.
+        "its query has changed in what its state depends on",  # Put together in functions.
+        "SET and table.exec.… are Flink's",  # In a table.
+        "another run of it is in progress",
+        "it is ingested in … pieces",  # A warning.
+        "There is no model '…' in the project",  # A mistake in a command.
+    ],
+)
+def test_the_page_has_messages_from_wherever_they_are_written(text: str) -> None:
+    assert text in reference_messages.PAGE.read_text()
+
+
+def test_the_page_has_no_code_and_no_helps() -> None:
+    texts = [text for module in reference_messages.messages().values() for text in module]
+    wrong = re.compile(
+        r"\\b|\(\?:|(?i:left join \(|select \* from \(\n|lateral view explode\(array)|Default:"
+    )
+    assert [text for text in texts if wrong.search(text)] == []
 
 
 def test_help_has_no_words_of_its_library() -> None:

@@ -33,6 +33,8 @@ FOUND = {
     "backfill": "guides/backfill/",
     "savepoint": "guides/savepoints/",
     "WSL": "install/",
+    "rank upper bound": "reference/messages/",
+    "state checkpoint gone": "reference/messages/",
 }
 """What a reader types → a page that is among the first results."""
 FIRST = 10
