@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
 import yaml
+from dbt.artifacts.resources.v1.model import ModelConfig as DbtConfig
 
 from dbt.adapters.spark_streaming import credentials
 from dbt.adapters.spark_streaming.cli.commands import main as cli
@@ -278,6 +280,20 @@ def config_properties(prefix: str = "") -> dict[str, Any]:
     return {f"{prefix}{name}": schema for name, schema in {"materialized": materialized, **own}.items()}
 
 
+def known_configs(prefix: str = "") -> dict[str, Any]:
+    """The schema of the names in a block of configs with a streaming materialization, where an unknown one is an error."""
+    standard = {field.name for field in fields(DbtConfig)} - {"_extra"} | {"pre-hook", "post-hook"}
+    names = {f"{prefix}{name}" for name in standard} | config_properties(prefix).keys()
+    known: dict[str, Any] = {"enum": sorted(names)}
+    kinds = {"enum": sorted(model_configs.MATERIALIZATIONS)}
+    return {
+        "if": {"required": [f"{prefix}materialized"], "properties": {f"{prefix}materialized": kinds}},
+        "then": {
+            "propertyNames": {"anyOf": [known, {"not": {"pattern": "^\\+"}}]} if prefix else known,
+        },
+    }
+
+
 def source_schema() -> dict[str, Any]:
     """What `meta` of a source table may have of ours."""
     by_format = [
@@ -311,7 +327,7 @@ def properties() -> dict[str, Any]:
             "sources": listed({"config": source_config, "tables": tables}),
         },
         "definitions": {
-            "config": {"type": "object", "properties": config_properties()},
+            "config": {"type": "object", "properties": config_properties(), **known_configs()},
             "source_meta": source_schema(),
         },
     }
@@ -325,7 +341,13 @@ def project() -> dict[str, Any]:
         "title": "dbt_project.yml with dbt-spark-streaming",
         "type": "object",
         "properties": {"models": folder},
-        "definitions": {"folder": {"properties": config_properties("+"), "additionalProperties": folder}},
+        "definitions": {
+            "folder": {
+                "properties": config_properties("+"),
+                "additionalProperties": folder,
+                **known_configs("+"),
+            }
+        },
     }
 
 

@@ -162,6 +162,17 @@ def test_an_editor_is_told_of_mistakes_in_the_project_and_the_profile() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["watermak", "evnt_time", "constant_domain"])
+def test_an_editor_is_told_of_a_misspelt_config_of_a_streaming_model(name: str) -> None:
+    """Other models may have configs that nobody here knows."""
+    for kind, wrong in {"streaming_table": True, "table": False}.items():
+        block = f"{{materialized: {kind}, {name}: x, tags: [a], meta: {{mine: 1}}, pre-hook: x}}"
+        found = errors("properties", f"models: [{{name: m, config: {block}}}]")
+        assert found == ["$.models[0].config"] * wrong
+        block = f"{{+materialized: {kind}, +{name}: x, +tags: [a], staging: {{+watermark: 5 minutes}}}}"
+        assert errors("project", f"models: {{shop: {block}}}") == ["$.models.shop"] * wrong
+
+
 @pytest.mark.parametrize(
     ("schema", "file"),
     [
