@@ -30,7 +30,7 @@ from ..sql.dialect import (
 )
 from ..sql.names import ContentNames, digest
 from ..sql.nodes import every
-from ..sql.tie_breaking import break_ties
+from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows.expansion import LEAVING_OUT, without_windows
 from ..windows.window_columns import FromRelation, window_column
 from ..windows.windows import Window
@@ -212,6 +212,7 @@ class StageBuilder:
         """The user's select list and HAVING over the finished windows."""
         query = self.finished(exp.to_table(relation))
         break_ties(query)
+        decide_extremes(query)
         return sql(query)
 
     def finished(self, relation: exp.Expr) -> exp.Select:

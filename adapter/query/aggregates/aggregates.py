@@ -209,6 +209,13 @@ def _retractable_moments(function: str) -> Aggregate:
     )
 
 
+_SKETCHED = (
+    "case when cast({0} as string) = '' then chr(0) "
+    "when typeof({0}) in ('float', 'double') and cast({0} as string) = '-0.0' then '0.0' "
+    "else cast({0} as string) end"
+)
+"""What a sketch takes for a value: empty texts would be skipped, and -0.0 is 0.0."""
+
 MERGEABLE: Mapping[str, Aggregate] = {
     "count": _COUNT,
     "count_if": _counted("count_if({0})"),
@@ -229,7 +236,7 @@ MERGEABLE: Mapping[str, Aggregate] = {
     "max_by": _one("max(case when {1} is not null then struct({1} as k, {0} as v) end)", "max", "{value}.v"),
     **{name: _moments(finish) for name, finish in _MOMENTS.items()},
     "approx_count_distinct": _one(
-        "hll_sketch_agg(cast({0} as string), 12)",
+        f"hll_sketch_agg({_SKETCHED}, 12)",
         "hll_union_agg",
         "coalesce(hll_sketch_estimate({value}), 0)",
     ),

@@ -68,6 +68,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         if conditions.windows_of(select):
             return over_groups(planner, select)
         break_ties(template)
+        decide_extremes(template)
         together = dict(column_origins.outputs(select, source.alias).carry(relation.together))
         made = Relation(together=together, keys=(key_columns,) if key_columns else ())
         return local(planner, "GROUP BY", inputs, sql(template), made)

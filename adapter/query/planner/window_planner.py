@@ -49,7 +49,7 @@ from ..rewrites.stream_rewrites import Rewrites
 from ..sql.clauses import column_names, joined, relations
 from ..sql.dialect import canonical, function_name, sql, walk_same_query
 from ..sql.nodes import every, shape
-from ..sql.tie_breaking import break_ties
+from ..sql.tie_breaking import break_ties, decide_extremes, decide_inner_extremes
 from ..windows import expansion
 from ..windows.window_columns import Columns, FromRelation
 from ..windows.windows import Window
@@ -223,6 +223,7 @@ class WindowPlanner:
         kinds = [source.kind for source in sources]
         if RESULT in kinds or WINDOWED in kinds:
             return self._visit_windows(select, sources)
+        decide_extremes(select)
         if ROWS not in kinds:
             return WindowedInfo(STATIC)
         check_row_level(select, sources)
@@ -249,6 +250,7 @@ class WindowPlanner:
             reason = self._row_level_reason(select)
             if reason is None:
                 check_row_level(select, sources)
+                decide_extremes(select)
                 return WindowedInfo(WINDOWED, output_columns(select, sources), level)
             if select.args.get("group"):
                 check_joins(sources)
@@ -270,6 +272,7 @@ class WindowPlanner:
         outputs = output_columns(select, sources)
         check(select, sources, outputs)
         break_ties(select)
+        decide_extremes(select)
         level = max(self._levels.pop(id(source.node), 0) for source in sources)
         unique = identity.of_select(select, sources, outputs)
         if unique is not None and WINDOW_END in unique and self._is_zoned():
@@ -369,6 +372,7 @@ class WindowPlanner:
             # The rows are results of other windows, emitted when these close.
             event_clock.check_output(select)
         check_rows_of_stage(select, window, sources)
+        decide_inner_extremes(select)
         builder = StageBuilder(select, sources, window)
         check_ranks(select, sources)
         if limit := select.args.get("limit"):

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query.aggregates.aggregates import MERGEABLE
 from dbt.adapters.spark_streaming.query.aggregates.model import AggregateStage
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
@@ -445,3 +446,25 @@ def test_distinct_values_that_are_met_earlier_later_on(spark: Any, storage_root:
     expected = spark.sql(text)
     found = streamed(spark, storage_root, path, plan, expected, delay=7_200_000_000)
     assert differences(found, expected, asked, 3) == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "('')",
+        "(''), ('a'), (null)",
+        "(0D), (-0D), (double('nan'))",
+        "(float('-0'))",
+        "(x'')",
+        "('-0.0'), ('0.0')",
+    ],
+)
+def test_sketches_count_what_spark_counts(spark: Any, values: str) -> None:
+    """A sketch passes over empty texts, and -0.0 isn't the text of 0.0."""
+    sketch = MERGEABLE["approx_count_distinct"]
+    made = sketch.make["value"].format("x", filter="")
+    counted = sketch.finish.format(value=made)
+    found = spark.sql(
+        f"select {counted} as n, approx_count_distinct(x) as m from values {values} as t(x)"
+    ).first()
+    assert found.n == found.m
