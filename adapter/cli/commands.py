@@ -106,9 +106,11 @@ def main() -> None:
 def explain(project: DbtProject, names: Sequence[str], has_several: bool, as_json: bool, sql: bool) -> None:
     """Show the plan of MODEL: its operators and their state. Spark is not started."""
     from .explain import as_json as plan_as_json
-    from .explain import print_plan
+    from .explain import check_relations, print_plan
 
     compiled = [project.compiled_with_known(name) for name in names]
+    for each in compiled:
+        check_relations(*each)
     if as_json:
         found = [plan_as_json(*each) for each in compiled]
         _print_json(found if has_several else found[0])

@@ -17,6 +17,7 @@ from rich.tree import Tree
 from ..project import stream_node, streaming
 from ..project.model_names import label
 from ..project.stream_config import StreamConfig
+from ..query.diagnostics import unknown_relations
 from ..query.errors import QueryError
 from ..query.explain.tree import as_dict, in_order
 from ..query.frontend.streams import Known
@@ -27,6 +28,7 @@ from ..query.plan.operators.window_close import WindowClose
 from ..query.plan.plan import Plan
 from ..query.program import Lookup, Program, Rows, StatePart, Step
 from ..query.sql import intervals
+from ..query.sql.dialect import parse
 from ..query.windows.emission import Emission
 from ..sources.stream_source import as_written
 from ..util.quoting import shown_time
@@ -57,6 +59,20 @@ def _explained(node: Mapping[str, Any], known: Mapping[str, Known]) -> _Explaine
         raise ProjectError(str(problem)) from problem
     config = stream_node.config(node)
     return _Explained(node, plan, program, config, streaming.operator_tree(node, plan, program, config))
+
+
+def check_relations(node: Mapping[str, Any], known: Mapping[str, Known]) -> None:
+    """Raises if a model's query reads a name that the project doesn't know.
+
+    Args:
+        node: the compiled node of the model.
+        known: relations that the project describes, by name.
+    """
+    try:
+        with stream_node.errors_with_model_name(node):
+            unknown_relations.check(node["compiled_code"], known)
+    except QueryError as problem:
+        raise ProjectError(str(problem)) from problem
 
 
 def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, Any]:
@@ -227,6 +243,9 @@ def _sentences(found: _Explained) -> Iterator[str]:
     yield from _results(found)
     if limits := _mini_batch(found):
         yield limits
+    tree = parse(found.node["compiled_code"])
+    if tree.args.get("order") is not None and tree.args.get("limit") is None:
+        yield "The ORDER BY at the end has no effect, since a table has no order: sort where it is read."
     for rewrite, effect in plan.rewrites:
         yield f"{rewrite}: {effect}."
     for lookup in plan.lookups:

@@ -419,6 +419,13 @@ def test_the_authors_words(explained: Any) -> None:
     assert "GroupAggregate by UPPER(channel) WHERE price > 1" in found
 
 
+def test_an_order_at_the_end(explained: Any) -> None:
+    text = f"select * from {BIDS}"
+    sentence = "The ORDER BY at the end has no effect, since a table has no order: sort where it is read."
+    assert sentence in explained(f"{text} order by bidder")
+    assert sentence not in explained(text)
+
+
 def test_the_sql_comes_last(explained: Any) -> None:
     shown = explained(counted(TUMBLE), sql=True)
     assert shown.index("On-time firing") < shown.index("stage_1_rows: rows in")

@@ -9,10 +9,11 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..sql.clauses import relations
-from ..sql.dialect import canonical, function_name, sql, without_items
+from ..sql.dialect import canonical, sql, without_items
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
 from ..windows.expansion import WINDOW_COLUMNS
+from ..windows.sparks_windows import is_window, macro_for
 
 _IS_COLUMN = "is_column"
 """Marks a name in GROUP BY that is an input column, though a select item has the same alias."""
@@ -133,26 +134,21 @@ def check_items(select: exp.Select) -> None:
     keys = grouping(select).keys
     for key in keys:
         known |= {column.name.lower() for column in every(key, exp.Column)}
-    window = next(filter(_is_window, keys), None)
+    window = next(filter(is_window, keys), None)
     for item in select.expressions:
         column = item.unalias()
         if isinstance(column, exp.Column) and not column.is_star:
             said = {column.name.lower(), column.table.lower()}
             if window is not None and "window" in said:
                 raise QueryError(
-                    f"'{sql(column)}' is what Spark calls the key {sql(window)}. Read the stream through a macro, FROM "
-                    "{{ tumble(relation, 'time_column', '5 minutes') }} … GROUP BY window_start, window_end; or have a "
-                    f"query below give it a name, SELECT *, {sql(window)} AS w."
+                    f"'{sql(column)}' is what Spark calls the key {sql(window)}. Read the stream through a macro, "
+                    f"{macro_for(window)}; or have a query below give it a name, SELECT *, {sql(window)} AS w."
                 )
             if not known & said:
                 raise QueryError(
                     f"'{sql(column)}' is neither a key of GROUP BY nor in an aggregate. Add it to GROUP BY, or say which of "
                     f"its values is meant: any_value({sql(column)})."
                 )
-
-
-def _is_window(key: exp.Expr) -> bool:
-    return isinstance(key, exp.Func) and function_name(key) == "window"
 
 
 def find_columns(select: exp.Select, ask: QueryRunner) -> None:

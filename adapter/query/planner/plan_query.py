@@ -11,8 +11,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from ...util.quoting import is_path
+from ..aggregates.grouping import grouping
 from ..aggregates.types import find_ties
-from ..diagnostics import bounded_queries, column_names, flinks_words
+from ..diagnostics import bounded_queries, column_names, flinks_words, left_over_commas
 from ..errors import EVENT_TIME_IN_YAML, NotInStages, QueryError, UnboundedStateError, UnintendedQueryError
 from ..frontend import hints, mini_batch
 from ..frontend.streams import Known, Streams
@@ -42,6 +43,7 @@ from ..sql.nodes import every
 from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows import windows
 from ..windows.emission import FINAL, PASSED_ON, Emission
+from ..windows.sparks_windows import is_window, macro_for
 from ..windows.windows import AS_OF
 from . import lookups
 from .context import PlannerSettings
@@ -98,10 +100,26 @@ def plan(
             raise UnboundedStateError(
                 f"There is no function {called}, as which an aggregate may be misspelt. {problem}"
             ) from problem
+        if (window := _spark_window(text)) is not None:
+            raise UnboundedStateError(
+                f"The groups of {sql(window)} have no end that a stream knows, so their state grows without bound. Read the "
+                f"stream through a macro, {macro_for(window)}, whose windows the watermark closes."
+            ) from problem
         by_time = bounded_queries.propose_time_filter(text, known or {}, fits) or _struct_field_advice(
             text, known or {}
         )
         raise UnboundedStateError(f"{problem}{by_time or '.'}") from problem
+
+
+def _spark_window(text: str) -> exp.Expr | None:
+    """Returns Spark's ``window()`` that a GROUP BY over a stream has as a key. None if there is none."""
+    tree = parse(text)
+    hints.mark_streams(tree)
+    for select in every(tree, exp.Select):
+        if select.args.get("group") is not None and hints.reads_stream(select):
+            if (window := next(filter(is_window, grouping(select).keys), None)) is not None:
+                return window
+    return None
 
 
 def _struct_field_advice(text: str, known: Mapping[str, Known]) -> str | None:
@@ -351,6 +369,7 @@ def _parsed(text: str) -> exp.Query:
     except QueryError:
         flinks_words.check(text, None)
         raise
+    left_over_commas.check(text)
     untimed_rows.number(tree)
     hints.freeze_printed_columns(tree)
     return tree

@@ -147,3 +147,18 @@ def test_where_no_predicate_helps_none_is_shown() -> None:
     assert refusal("select k, collect_list(v) as vs from stream(clicks) group by k").endswith(
         "idle for so long."
     )
+
+
+@pytest.mark.parametrize(
+    ("call", "macro"),
+    [
+        ("window(ts, '10 minutes')", "tumble(relation, 'ts', '10 minutes')"),
+        ("window(ts, '10 minutes', '5 minutes')", "hop(relation, 'ts', '5 minutes', '10 minutes')"),
+    ],
+)
+def test_windows_of_sparks_are_those_of_a_macro(call: str, macro: str) -> None:
+    found = refusal(f"select {call} as w, k, count(*) as n from stream(clicks) group by {call}, k")
+    assert (
+        f"Read the stream through a macro, FROM {{{{ {macro} }}}} … GROUP BY window_start, window_end"
+        in found
+    )

@@ -246,6 +246,10 @@ REFUSED = [
         "The query reads no stream; wrap a relation of its FROM in a windowing table function",
     ),
     ("select a, from where", "The query doesn't parse"),
+    (
+        f"select window_start,\nwindow_end,\ncount(*) as n,\nfrom {TUMBLE} group by 1, 2",
+        "The query doesn't parse at line 3: there is a comma before 'from'. Remove it.",
+    ),
     ("select 1; select 2", "A streaming model is one SELECT; found 2 statements."),
     ("drop table t", "A streaming model is one SELECT; found DROP."),
     (

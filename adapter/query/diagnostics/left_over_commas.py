@@ -1,0 +1,42 @@
+"""Finds a comma after the last item of a list, which sqlglot reads and Spark doesn't."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import sqlglot
+from sqlglot import TokenType
+
+from ..errors import QueryError
+from ..sql.dialect import DIALECT
+
+_ENDS = (
+    TokenType.FROM,
+    TokenType.WHERE,
+    TokenType.GROUP_BY,
+    TokenType.HAVING,
+    TokenType.QUALIFY,
+    TokenType.ORDER_BY,
+    TokenType.R_PAREN,
+)
+
+
+def check(text: str) -> None:
+    """Raises if a comma has nothing after it.
+
+    >>> check("select f(a, b), 'a, from' from t where c in (1, 2)")
+    >>> try:
+    ...     check("select a, from t")
+    ... except QueryError as problem:
+    ...     print(problem)
+    The query doesn't parse at line 1: there is a comma before 'from'. Remove it.
+
+    Args:
+        text: a query that sqlglot parses.
+    """
+    tokens = sqlglot.tokenize(text, read=DIALECT)
+    for token, following in pairwise(tokens):
+        if token.token_type == TokenType.COMMA and following.token_type in _ENDS:
+            raise QueryError(
+                f"The query doesn't parse at line {token.line}: there is a comma before '{following.text}'. Remove it."
+            )
