@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator
-from functools import cache
+from functools import cache, partial
 
 import sqlglot
 from sqlglot import exp
@@ -35,6 +35,9 @@ _SYNTAX = {"case", "try_cast", "timestampadd", "timestampdiff", "struct"}
 _OF_NULLS = {"any_value", "first", "first_value", "last", "last_value"}
 # Clauses that may follow a query in brackets.
 _BEHIND = ("order", "limit", "offset", "fetch", "sort", "cluster", "distribute")
+# Operators on bits, the loosest first.
+_OF_BITS = (TokenType.PIPE, TokenType.CARET, TokenType.AMP)
+_NOTHING = "A value or a name is missing before or behind this"
 # Functions that sqlglot's own classes parse. Any other is kept as written, though another dialect may have a function
 # of that name.
 _READ = {*AGGREGATES, *GENERATORS, *SCALARS, *TABLES, *WINDOWS, *_SYNTAX} - _AS_WRITTEN
@@ -129,6 +132,8 @@ class _Dialect(Spark):
     class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
         """Parses `/*+ SESSION(…) */` as a call, like other hints, and every aggregate of Spark as one."""
 
+        # Spark's `||` has the precedence of `+`.
+        TERM = {**Spark.Parser.TERM, TokenType.DPIPE: partial(exp.DPipe, safe=True)}  # noqa: RUF012
         FUNC_TOKENS = Spark.Parser.FUNC_TOKENS | {TokenType.SESSION}
         NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
             name: made for name, made in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if name != "ANY"
@@ -161,6 +166,32 @@ class _Dialect(Spark):
             made = super()._parse_interval(require_interval, parse_function_unit)
             is_sum = require_interval and isinstance(made, exp.Add)
             return self.expression(exp.Paren(this=made)) if is_sum else made
+
+        def _parse_bitwise(self, operators: tuple[TokenType, ...] = _OF_BITS) -> exp.Expr | None:
+            """Parses operators on bits by Spark's precedence, where sqlglot takes them from left to right."""
+            if not operators:
+                return self._parse_shifts()
+            loosest, *tighter = operators
+            left = self._parse_bitwise((*tighter,))
+            while self._match(loosest):
+                right = self._parse_bitwise((*tighter,))
+                left = self.expression(self.BITWISE[loosest](this=left, expression=right))
+            return left
+
+        def _parse_shifts(self) -> exp.Expr | None:
+            """Parses shifts, ``>>>`` among them, which sqlglot lacks."""
+            left = self._parse_term()
+            while True:
+                if self._match_pair(TokenType.LT, TokenType.LT):
+                    name = "shiftleft"
+                elif self._match_pair(TokenType.GT, TokenType.GT):
+                    name = "shiftrightunsigned" if self._match(TokenType.GT) else "shiftright"
+                else:
+                    return left
+                right = self._parse_term()
+                if left is None or right is None:
+                    self.raise_error(_NOTHING)
+                left = self.expression(exp.func(name, left, right, dialect=DIALECT))
 
         def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
             """Parses GROUP BY. Its first key may be WINDOW(…) or a column of that name."""
@@ -264,7 +295,7 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
         where, near = details[0].get("line"), details[0].get("highlight")
         place = f" at line {where}, near '{near}'" if where and near else ""
         raise QueryError(
-            f"The query doesn't parse{place}: {details[0].get('description') or error}"
+            f"The query doesn't parse{place}: {_in_words(str(details[0].get('description') or error))}"
         ) from error
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         found = (
@@ -279,6 +310,13 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
     for node in tree.walk():
         node._meta = None  # positions of names in the text, which every copy of the tree would copy
     return tree
+
+
+def _in_words(problem: str) -> str:
+    """Returns sqlglot's description of what doesn't parse, without names of its classes."""
+    if problem.startswith("Required keyword:"):
+        return _NOTHING
+    return problem.partition(" but got <Token")[0]
 
 
 def _move_clauses_around(query: exp.Subquery) -> None:

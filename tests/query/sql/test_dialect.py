@@ -39,6 +39,37 @@ def test_any_expression_is_a_key(text: str) -> None:
     assert dialect.sql(dialect.parse(text)) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("a >>> 2", "SHIFTRIGHTUNSIGNED(a, 2)"),
+        ("a & b << 1", "a & SHIFTLEFT(b, 1)"),
+        ("a | b >> 1 ^ c", "a | SHIFTRIGHT(b, 1) ^ c"),
+        ("a + 1 >>> b - 1 >>> 2 & c", "SHIFTRIGHTUNSIGNED(SHIFTRIGHTUNSIGNED(a + 1, b - 1), 2) & c"),
+        ("x || a << b >>> c", "SHIFTRIGHTUNSIGNED(SHIFTLEFT(x || a, b), c)"),
+        ("a >>> 1 > b", "SHIFTRIGHTUNSIGNED(a, 1) > b"),
+        ("CAST(a AS ARRAY<ARRAY<ARRAY<INT>>>)", "CAST(a AS ARRAY<ARRAY<ARRAY<INT>>>)"),
+    ],
+)
+def test_operators_on_bits_have_the_precedence_of_sparks(text: str, printed: str) -> None:
+    """From left to right, ``a & b << 1`` would be ``(a & b) << 1``."""
+    assert sql(parse(f"select {text} from t")) == f"SELECT {printed} FROM t"
+
+
+def test_a_text_of_operators_is_joined_before_it_is_added() -> None:
+    (item,) = parse("select a || b + 1 from t").expressions
+    assert isinstance(item, exp.Add) and isinstance(item.this, exp.DPipe)
+
+
+@pytest.mark.parametrize(
+    "text", ["select a + from t", "select a from t where", "select a >>> from t", "select a from t join"]
+)
+def test_a_missing_value_is_told_without_classes(text: str) -> None:
+    with pytest.raises(QueryError, match=r"doesn't parse at line 1, near '(from|where|join)': ") as problem:
+        parse(text)
+    assert "<" not in str(problem.value) and "sqlglot" not in str(problem.value)
+
+
 def test_an_ordered_aggregate_is_called_by_its_own_name() -> None:
     """`split_distinct` asked what "x within group()" gives for no rows."""
     calls = "percentile_cont(0.5) within group (order by v), listagg(k) within group (order by v)"
