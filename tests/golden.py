@@ -20,20 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.state_signature import to_json
-from tests import evolution
-from tests.differential import planning, regressions, test_composed
+from tests.corpus.entries import CORPUS, Entry
+from tests.differential import planning
 from tests.differential.generate import Generator
-from tests.differential.tree import Case
-from tests.functional.stream.kinds import KINDS
-from tests.oracle.cases import ORACLE, case_names
-from tests.oracle.streams import planned as oracle_planned
 
 RECORDED = Path(__file__).with_suffix(".json")
 RANDOM_QUERIES = 200
-_ORACLE_TABLES = ("auction", "bid", "page_view", "person", "sales")
 
 Parts = Mapping[str, str]
 """What the planner makes of one query: the texts by ``program``, ``signature``, ``batch``; or ``refused``."""
@@ -70,51 +64,22 @@ def _plain(value: Any, indent: str = "") -> str:
 
 
 def corpus() -> Iterator[tuple[str, Callable[[], Parts]]]:
-    """Yields each query's name and a function that plans it."""
-    for name, made in test_composed.CASES.items():
-        yield f"composed: {name}", partial(_composed, made)
-    for group in ("EXAMPLES", "SHORT_LIVED", "IN_TIME", "BECAME_EQUAL"):
-        for name, case in getattr(regressions, group).items():
-            yield f"regressions {group.lower()}: {name}", partial(_differential, case)
-    for operator in evolution.OPERATORS:
-        yield f"evolution: {operator}", partial(_evolution, operator)
-    for name, kind in KINDS.items():
-        yield f"kinds: {name}", partial(lambda kind: parts_of(kind.program), kind)
+    """Yields each query's name and a function that plans it: the corpus, and random queries."""
+    for name, entry in CORPUS.items():
+        yield name, partial(_parts_of_entry, entry)
     for number in range(RANDOM_QUERIES):
         yield f"random: {number}", partial(_random, number)
-    if ORACLE is not None:
-        for name in case_names():
-            yield f"oracle: {name}", partial(_oracle, name)
 
 
-def _composed(made: Callable[[], tuple[str, Program]]) -> Parts:
-    batch, program = made()
-    return parts_of(program, batch)
-
-
-def _differential(case: Case) -> Parts:
-    upstream = None if case.upstream is None else planning.planned(case.upstream)
-    return parts_of(planning.planned(case.model, known=planning.known_of(case, upstream)))
+def _parts_of_entry(entry: Entry) -> Parts:
+    made = entry.planned()
+    return parts_of(made.program, made.batch)
 
 
 def _random(number: int) -> Parts:
-    return _differential(planning.advised(Generator(f"golden {number}").case()))
-
-
-def _evolution(operator: str) -> Parts:
-    for config in ({}, {"state_ttl": "1 day"}):
-        try:
-            plan, program = evolution.planned(evolution.Query(operator).text(), config)
-            return parts_of(program, generate.batch(plan))
-        except QueryError as problem:
-            refusal = problem
-    raise refusal
-
-
-def _oracle(name: str) -> Parts:
-    assert ORACLE is not None
-    found = oracle_planned(ORACLE, name, _ORACLE_TABLES)
-    return parts_of(found.program, generate.batch(found.plan))
+    case = planning.advised(Generator(f"golden {number}").case())
+    upstream = None if case.upstream is None else planning.planned(case.upstream)
+    return parts_of(planning.planned(case.model, known=planning.known_of(case, upstream)))
 
 
 def of(made: Callable[[], Parts]) -> Parts:

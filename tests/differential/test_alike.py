@@ -19,22 +19,22 @@ from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
+from tests.corpus import operators, windows
+from tests.corpus.entries import ONLY_SPARK
+from tests.corpus.unwindowed import DAY, KNOWN
 from tests.differential import duck
 from tests.differential.evolving import Evolving, Unlike
 from tests.differential.outcome import Rows, compare
 from tests.differential.rewordings import changed, parse, reworded, sql
-from tests.differential.test_composed import ONLY_SPARK
 from tests.differential.two_streams import put, rows_of
 from tests.evolution import KEPT, MIGRATED, REFUSED, signed
-from tests.functional.query import test_operators, test_queries
-from tests.functional.query.test_unwindowed import DAY, KNOWN
 from tests.planned import tree_of
 from tests.thorough import mostly_thorough
 
 PIECES, EDIT = 6, 3
 TTL = 300 * DAY
-NAMES = [name for name in test_operators.QUERIES if f"operators: {name}" not in ONLY_SPARK]
-WINDOWS = [name for name in test_queries.QUERIES if f"windows: {name}" not in ONLY_SPARK]
+NAMES = [name for name in operators.QUERIES if f"operators: {name}" not in ONLY_SPARK]
+WINDOWS = [name for name in windows.QUERIES if f"windows: {name}" not in ONLY_SPARK]
 WINDOWS_IN_CI = ["full join of two streams"]
 IN_CI = ["groups of windows", "topn of a join of groups", "windows with groups", "except", "a cte twice"]
 
@@ -58,11 +58,11 @@ class Edited(Evolving):
 
 def _plan(text: str, config: Mapping[str, Any], ask: Any) -> Plan:
     made = plan_query.plan if config.get("alone") else tree_of
-    return made(text, KNOWN, config["ttl"], test_operators.DOMAINS, ask)
+    return made(text, KNOWN, config["ttl"], operators.DOMAINS, ask)
 
 
 def _config(name: str) -> dict[str, Any]:
-    return {"ttl": TTL if name in test_operators.TTL else None}
+    return {"ttl": TTL if name in operators.TTL else None}
 
 
 def _batch(laboratory: duck.Laboratory, plan: Plan) -> Rows:
@@ -97,13 +97,13 @@ to their groups on."""
 
 @pytest.mark.parametrize("name", mostly_thorough(NAMES, IN_CI[3:4]))
 def test_what_is_written_otherwise_goes_on(laboratory: duck.Laboratory, name: str) -> None:
-    refused = _refused(laboratory, test_operators.QUERIES[name], _config(name))
+    refused = _refused(laboratory, operators.QUERIES[name], _config(name))
     assert refused.keys() == {edit for edit, names in REFUSED_STILL.items() if name in names}, refused
 
 
 @pytest.mark.parametrize("name", mostly_thorough(WINDOWS, WINDOWS_IN_CI))
 def test_windows_that_are_written_otherwise_go_on(laboratory: duck.Laboratory, name: str) -> None:
-    refused = _refused(laboratory, test_queries.QUERIES[name], {"ttl": None, "alone": True})
+    refused = _refused(laboratory, windows.QUERIES[name], {"ttl": None, "alone": True})
     assert refused.keys() == {edit for edit, names in WINDOWS_REFUSED_STILL.items() if name in names}, refused
 
 
@@ -132,7 +132,7 @@ def _refused(laboratory: duck.Laboratory, text: str, config: Mapping[str, Any]) 
 
 @pytest.mark.parametrize("name", mostly_thorough(NAMES, IN_CI[3:4]))
 def test_what_goes_on_as_the_same_is_the_same(laboratory: duck.Laboratory, name: str) -> None:
-    text, config = test_operators.QUERIES[name], _config(name)
+    text, config = operators.QUERIES[name], _config(name)
 
     @cache
     def batch(of: str) -> Rows:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.corpus.unwindowed import A, B
 from tests.differential import duck
 from tests.differential.outcome import compare
 from tests.differential.test_no_rows import COUNT, after_each
-from tests.functional.query.test_unwindowed import A, B
 from tests.thorough import mostly_thorough
 
 TOTAL = f"({COUNT})"

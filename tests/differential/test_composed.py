@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from functools import partial
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.over_aggregate import OverAggregate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
+from tests.corpus import lookups, operators
+from tests.corpus.entries import COMPOSED, CORPUS, DUCKDB, tagged
+from tests.corpus.lookups import KINDS_OF_NAMES, NAMES, ROWS_OF_NAMES
+from tests.corpus.unwindowed import DAY, KNOWN, A, B
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row, cuts
 from tests.differential.tree import Column, Model, Written
 from tests.differential.two_streams import ASKS, BIDS, put, rows_of
-from tests.functional.query import test_operators, test_queries, test_unwindowed
-from tests.functional.query.test_operators import FIVE, ITEMS, LAST_ROWS, window
-from tests.functional.query.test_unwindowed import DAY, KNOWN, A, B
-from tests.planned import plan_of, tree_of
+from tests.planned import tree_of
 from tests.thorough import mostly_thorough
-
-ONLY_SPARK = {
-    "streams: topn of rows with maps",
-    "streams: percentiles",
-    "streams: percentiles of first rows",
-    "operators: decimals of groups",
-    "operators: running totals of decimals",
-}
-"""DuckDB can't be told what they say."""
 
 
 @pytest.fixture(scope="module")
@@ -54,79 +44,16 @@ def _made(plan: Plan, ttl: int | None = None) -> tuple[str, Program]:
     return generate.batch(plan), generate.program(plan, ttl=ttl)
 
 
-def _of_windows(name: str) -> tuple[str, Program]:
-    return _made(plan_of(test_queries.QUERIES[name]))
-
-
-def _of_streams(name: str) -> tuple[str, Program]:
-    return _made(test_unwindowed.planned(name), DAY if name in test_unwindowed.TTL else None)
-
-
-def _of_operators(name: str) -> tuple[str, Program]:
-    return _made(test_operators.planned(name), 30 * DAY if name in test_operators.TTL else None)
-
-
-NAMES = (Column("item", "string"), Column("name", "string"), Column("factor", "bigint"))
-ROWS_OF_NAMES: list[Row] = [("a", "x", 1), ("a", "y", 2), ("b", "x", 3), ("zz", "n", 4)]
-KINDS_OF_NAMES: list[Row] = [("x", "good", 1), ("n", "bad", 2)]
-NAMED = f"(select b.ts, b.price, d.name from {LAST_ROWS} as b join names as d on d.item = b.item)"
-LOOKUPS = {
-    "below a group by over groups": f"""select d.name, sum(g.n) as n, count(*) as items from ({ITEMS}) as g
-        left join names as d on d.item = g.item group by d.name""",
-    "beside a join of streams": f"""select b.item, b.ts, a.ts as at, d.name from {B} as b join {A} as a
-        on a.item = b.item and a.price = b.price join names as d on d.item = b.item and d.factor < 3""",
-    "above windows of a left join in time": f"""select w.window_end, d.name, w.n from ({test_operators.NEAR_OF_FIVE}) as w
-        left join names as d on d.item = w.item""",
-    "below windows of groups": f"""select window_end, name, sum(price) as total
-        from {window("tumble", "5 minutes", of=NAMED)} group by window_start, window_end, name""",
-    "a star of one side below windows": f"""select window_end, name, count(*) as n, sum(price) as total
-        from (select w.*, d.name from {window("cumulate", "5 minutes", "20 minutes")} as w
-            join names as d on d.item = w.item)
-        group by window_start, window_end, name""",
-    "stars of both sides below windows": f"""select window_end, name, count(distinct price) as n
-        from (select d.*, w.* except (item) from {window("hop", "5 minutes", "10 minutes")} as w
-            join names as d on d.item = w.item where w.price > 1) group by window_start, window_end, name""",
-    "one after the other, above groups": f"""select k.name as kind, sum(g.n) as n from ({ITEMS}) as g
-        join names as d on d.item = g.item left join kinds as k on k.item = d.name group by k.name""",
-    "beside exists": f"""select b.item, b.ts, d.name from {B} as b left join names as d on d.item = b.item
-        where exists (select 1 from {A} as a where a.item = b.item and a.price > b.price)""",
-    "in what exists": f"""select b.item, b.ts from {B} as b where exists (select 1 from (select a.price, d.name from {A} as a
-        join names as d on d.item = a.item) as n where n.price = b.price and n.name = 'x')""",
-    "within a union": f"""select name, count(*) as n from (select d.name, b.price from {B} as b join names as d
-        on d.item = b.item union select d.name, g.n from ({ITEMS}) as g join names as d on d.item = g.item) group by name""",
-    "windows, and groups of them": f"""select d.name, max(w.n) as most, count(*) as n from ({FIVE}) as w
-        left join names as d on d.item = w.item group by d.name""",
-    "below windows, and groups of them": f"""select name, max(n) as most from (select window_end, d.name, count(*) as n
-        from {window("tumble", "5 minutes")} as w join names as d on d.item = w.item
-        group by window_start, window_end, d.name) group by name""",
-}
-"""Joins with tables outside, of any parts; those that the planners of stages take are in the tests of lookups."""
-
-
-def _of_lookups(name: str) -> tuple[str, Program]:
-    known = {**KNOWN, "names": Known(lookup=True), "kinds": Known(lookup=True)}
-    plan = plan_query.plan(LOOKUPS[name], known, 30 * DAY)
-    assert plan.lookups
-    return _made(plan, 30 * DAY)
-
-
-CASES = {
-    **{f"windows: {name}": partial(_of_windows, name) for name in test_queries.QUERIES},
-    **{f"streams: {name}": partial(_of_streams, name) for name in test_unwindowed.QUERIES},
-    **{f"operators: {name}": partial(_of_operators, name) for name in test_operators.QUERIES},
-    **{f"lookups: {name}": partial(_of_lookups, name) for name in LOOKUPS},
-}
-
-
-_ON_DUCKDB = [name for name in CASES if name not in ONLY_SPARK]
-_RUNNING = [name for name in test_operators.QUERIES if "running" in name]
+_ON_DUCKDB = [*tagged(COMPOSED, DUCKDB)]
+_RUNNING = [name for name in operators.QUERIES if "running" in name]
 
 
 @pytest.mark.parametrize("name", mostly_thorough(_ON_DUCKDB, _ON_DUCKDB[::36]))
 @pytest.mark.parametrize("cuts", [4])
 def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str, cuts: int) -> None:
-    batch, program = CASES[name]()
-    outcome = laboratory.stream(batch, program, cuts, delay=timedelta(hours=1))
+    planned = CORPUS[name].planned()
+    assert planned.batch is not None
+    outcome = laboratory.stream(planned.batch, planned.program, cuts, delay=timedelta(hours=1))
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
 
@@ -135,14 +62,14 @@ def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str, 
 def test_running_totals_of_the_types_that_spark_gives_them(
     laboratory: duck.Laboratory, name: str, cuts: int
 ) -> None:
-    plan = test_operators.planned(name, laboratory.ask)
+    plan = operators.planned(name, laboratory.ask)
     assert any(isinstance(each, OverAggregate) and each.running for each in plan.dataflow.operators)
     outcome = laboratory.stream(*_made(plan), cuts, delay=timedelta(minutes=25))
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
 
 def test_of_running_totals_the_state_has_a_row_for_each_key(laboratory: duck.Laboratory) -> None:
-    plan = test_operators.planned("running totals", laboratory.ask)
+    plan = operators.planned("running totals", laboratory.ask)
     model = Model(
         Written(generate.batch(plan), (*BIDS, *(Column(n, "") for n in "s n given least most mean".split())))
     )
@@ -204,7 +131,7 @@ def test_ties_of_a_limit_go_the_same_way_in_batch(in_operators: bool) -> None:
 
 def test_what_a_table_outside_gave_is_taken_back_as_it_was(laboratory: duck.Laboratory) -> None:
     """Whatever it says by then: each group is in the sum of one name, or of none."""
-    batch, program = CASES["lookups: below a group by over groups"]()
+    batch, program = _made(lookups.planned("below a group by over groups"), 30 * DAY)
 
     def others(cut: int) -> None:
         rows = [(item, f"{name} {cut}", factor) for item, name, factor in ROWS_OF_NAMES[1:]]
@@ -227,7 +154,7 @@ def test_a_row_that_has_met_none_comes_once(laboratory: duck.Laboratory, kind: s
         if "anti" in kind
         else "b.bidder as one, a.price as other"
     )
-    text = f"select {items} from {B} as b {kind} join {A} as a on {test_operators.AROUND}"
+    text = f"select {items} from {B} as b {kind} join {A} as a on {operators.AROUND}"
     put(laboratory, _numbered)
     plan = tree_of(text, KNOWN)
     *steps, last = laboratory.steps(*_made(plan), cuts, timedelta(minutes=1))

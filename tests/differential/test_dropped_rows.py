@@ -11,12 +11,12 @@ import pytest
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
+from tests.corpus.unwindowed import KNOWN, A, B
+from tests.corpus.windows import window
 from tests.differential import duck
 from tests.differential.outcome import Rows, compare
 from tests.differential.tables import Row
 from tests.differential.two_streams import ASKS, BIDS
-from tests.functional.query.test_operators import window
-from tests.functional.query.test_unwindowed import KNOWN, A, B
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 

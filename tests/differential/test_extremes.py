@@ -9,12 +9,12 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from tests.corpus.unwindowed import KNOWN, A, B
+from tests.corpus.windows import BY_ITEM, CUMULATE, SESSION, TUMBLE
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row
 from tests.differential.two_streams import PIECES, put, rows_of
-from tests.functional.query.test_queries import BY_ITEM, CUMULATE, SESSION, TUMBLE
-from tests.functional.query.test_unwindowed import KNOWN, A, B
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 

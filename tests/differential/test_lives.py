@@ -11,9 +11,9 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import EXPIRES_AT
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
+from tests.corpus.regressions import IN_TIME
 from tests.differential import planning, tables
 from tests.differential.duck import Laboratory, Streamed
-from tests.differential.regressions import IN_TIME
 from tests.differential.tables import cuts
 from tests.differential.tree import TIME, Column, Model, Written
 from tests.thorough import mostly_thorough

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 import pytest
 
 from dbt.adapters.spark_streaming.query.generation import generate
+from tests.corpus.operators import FIVE
+from tests.corpus.unwindowed import KNOWN, A, B
 from tests.differential import duck
 from tests.differential.outcome import Rows, compare
 from tests.differential.tables import Row
 from tests.differential.tree import Column, Model, Written
 from tests.differential.two_streams import ASKS, BIDS
-from tests.functional.query.test_operators import FIVE
-from tests.functional.query.test_unwindowed import KNOWN, A, B
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 

@@ -9,10 +9,10 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from tests.corpus.unwindowed import KNOWN, B
 from tests.differential import duck
 from tests.differential.outcome import EQUAL, Outcome
 from tests.differential.two_streams import BIDS, put
-from tests.functional.query.test_unwindowed import KNOWN, B
 from tests.thorough import mostly_thorough
 
 OF_A = f"(select * from {B} where item = 'a')"

@@ -12,10 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.differential import duck, planning, spark, tables
-from tests.differential.generate import Generator
-from tests.differential.outcome import EQUAL, NO_BATCH, REFUSED
-from tests.differential.regressions import (
+from tests.corpus.regressions import (
     BECAME_EQUAL,
     EXAMPLES,
     GROUPS_OF_TWO_STREAMS,
@@ -23,6 +20,9 @@ from tests.differential.regressions import (
     SHORT_LIVED,
     stream,
 )
+from tests.differential import duck, planning, spark, tables
+from tests.differential.generate import Generator
+from tests.differential.outcome import EQUAL, NO_BATCH, REFUSED
 from tests.differential.tree import Call, Model, Written
 from tests.thorough import mostly_thorough
 

@@ -10,11 +10,11 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
+from tests.corpus.unwindowed import KNOWN, B
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row
 from tests.differential.two_streams import PIECES, put, rows_of
-from tests.functional.query.test_unwindowed import KNOWN, B
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 

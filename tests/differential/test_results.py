@@ -12,21 +12,11 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.intervals import MINUTE
 from dbt.adapters.spark_streaming.query.windows import emission, expansion
+from tests.corpus.unwindowed import DAY
+from tests.corpus.windows import BY_ITEM, COALESCED, CUMULATE, DYNAMIC, HOP, SESSION, TUMBLE, joined, window
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.test_composed import laboratory
-from tests.functional.query.test_queries import (
-    BY_ITEM,
-    COALESCED,
-    CUMULATE,
-    DYNAMIC,
-    HOP,
-    SESSION,
-    TUMBLE,
-    joined,
-    window,
-)
-from tests.functional.query.test_unwindowed import DAY
 from tests.planned import plan_of, tree_of
 from tests.thorough import mostly_thorough
 

@@ -9,8 +9,9 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
-from tests.functional.query.test_queries import TUMBLE, folder, model_of, rows
-from tests.functional.query.test_unwindowed import KNOWN, A, B
+from tests.corpus.unwindowed import KNOWN, A, B
+from tests.corpus.windows import TUMBLE
+from tests.functional.query.test_queries import folder, model_of, rows
 from tests.planned import plan_of
 from tests.spark_rows import asks
 from tests.thorough import mostly_thorough

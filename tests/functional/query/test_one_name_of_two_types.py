@@ -10,8 +10,9 @@ import pytest
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
-from tests.functional.query.test_queries import TUMBLE, folder, model_of, rows
-from tests.functional.query.test_unwindowed import KNOWN, B
+from tests.corpus.unwindowed import KNOWN, B
+from tests.corpus.windows import TUMBLE
+from tests.functional.query.test_queries import folder, model_of, rows
 from tests.spark_rows import asks
 from tests.thorough import mostly_thorough
 

@@ -9,9 +9,10 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
-from tests.functional.query.test_operators import FIVE, ITEMS, SAME_COLUMNS, TEN, window
+from tests.corpus.operators import FIVE, ITEMS, SAME_COLUMNS, TEN
+from tests.corpus.unwindowed import DAY, GROUPS, KNOWN, A, B
+from tests.corpus.windows import window
 from tests.functional.query.test_queries import folder, model_of, rows
-from tests.functional.query.test_unwindowed import DAY, GROUPS, KNOWN, A, B
 from tests.functional.quick import many_rows
 from tests.planned import plan_of
 from tests.spark_rows import asks

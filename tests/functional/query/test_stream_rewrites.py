@@ -10,8 +10,7 @@ import pytest
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.rewrites import stream_rewrites
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
-from tests.functional.query import test_queries as windows
-from tests.functional.query import test_unwindowed as unwindowed
+from tests.corpus import unwindowed, windows
 from tests.functional.query.test_queries import folder, model_of, rows
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough

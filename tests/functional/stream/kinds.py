@@ -15,6 +15,7 @@ import pyarrow.parquet
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
@@ -98,16 +99,16 @@ class Kind:
         return replace(self, text=texts[edition % len(texts)], edits=())
 
     @cached_property
-    def program(self) -> Program:
-        """What a micro-batch of it does."""
+    def plan(self) -> Plan:
+        """Its operators."""
         known = {"customers": Known(lookup=True), **self._known()}
         when = emission.read(self.configs)
-        return generate.program(
-            plan_query.plan(self.text, known, self.ttl, self.domains, emission=when),
-            when,
-            self.upsert,
-            self.ttl,
-        )
+        return plan_query.plan(self.text, known, self.ttl, self.domains, emission=when)
+
+    @cached_property
+    def program(self) -> Program:
+        """What a micro-batch of it does."""
+        return generate.program(self.plan, emission.read(self.configs), self.upsert, self.ttl)
 
     @property
     def upstream(self) -> tuple[str, ...]:

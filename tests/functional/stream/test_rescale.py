@@ -12,7 +12,7 @@ import pytest
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.common import session
-from tests.functional.query.test_operators import window
+from tests.corpus.windows import window
 from tests.functional.quick import session_set
 from tests.functional.stream.harness import CUMULATE, TUMBLE, Stream
 from tests.planned import plan_of

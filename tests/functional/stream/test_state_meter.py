@@ -12,7 +12,7 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.progress.metrics_sink import SOURCE
 from dbt.adapters.spark_streaming.stream.progress.report import read_progress
 from dbt.adapters.spark_streaming.stream.state.table import StateTable
-from tests.functional.query.test_operators import window
+from tests.corpus.windows import window
 from tests.functional.stream.harness import CUMULATE, Stream
 from tests.planned import plan_of
 

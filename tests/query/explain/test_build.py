@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -18,20 +17,16 @@ from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.explain import build
 from dbt.adapters.spark_streaming.query.explain.tree import in_order
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
-from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.explanation import Explanation
-from dbt.adapters.spark_streaming.query.plan.plan import Plan
-from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
+from tests.corpus.entries import COMPOSED, tagged
+from tests.corpus.regressions import EXAMPLES
 from tests.differential import planning
 from tests.differential.generate import Generator
-from tests.differential.regressions import EXAMPLES
 from tests.differential.tree import Case
-from tests.functional.query import test_operators, test_queries, test_unwindowed
 from tests.oracle.cases import ORACLE, case_names
 from tests.oracle.project import settings_of
 from tests.oracle.streams import planned as planned_case
-from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 
@@ -521,20 +516,7 @@ def test_what_is_recomputed_is_what_allow_recompute_refuses(name: str) -> None:
         explain.as_json(node(text, allow_recompute=False, **config), KNOWN)
 
 
-def programs() -> Iterator[tuple[str, tuple[Callable[[], Plan], int | None]]]:
-    """Yields queries of all kinds by name: what plans each, and its `state_ttl`."""
-    for name, text in test_queries.QUERIES.items():
-        yield f"windows: {name}", (partial(plan_of, text), None)
-    for name, text in test_unwindowed.QUERIES.items():
-        ttl = test_unwindowed.DAY if name in test_unwindowed.TTL else None
-        plan = partial(plan_query.plan, text, test_unwindowed.KNOWN, ttl, DOMAINS)
-        yield f"streams: {name}", (plan, ttl)
-    for name in test_operators.QUERIES:
-        ttl = 30 * test_unwindowed.DAY if name in test_operators.TTL else None
-        yield f"operators: {name}", (partial(test_operators.planned, name), ttl)
-
-
-PROGRAMS = dict(programs())
+PROGRAMS = tagged(COMPOSED)
 
 
 def check(found: Explanation, parts: list[str]) -> None:
@@ -566,11 +548,9 @@ def check(found: Explanation, parts: list[str]) -> None:
 
 @pytest.mark.parametrize("name", mostly_thorough(PROGRAMS, [*PROGRAMS][::4]))
 def test_each_part_of_the_state_is_in_one_operator(name: str) -> None:
-    plan, ttl = PROGRAMS[name]
-    made = plan()
-    program = generate.program(made, ttl=ttl)
-    parts = [part.name for part in program.parts]
-    check(build.tree(made, program, build.Settings("db.model", ttl=ttl)), parts)
+    made = PROGRAMS[name].planned()
+    parts = [part.name for part in made.program.parts]
+    check(build.tree(made.plan, made.program, build.Settings("db.model", ttl=made.ttl)), parts)
 
 
 def _of_case(case: Case) -> Any:

@@ -10,7 +10,7 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program, Rows, StatePart, Step
 from dbt.adapters.spark_streaming.query.windows.emission import FINAL, Emission
-from tests.functional.query import test_operators, test_queries, test_unwindowed
+from tests.corpus import operators, unwindowed, windows
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
@@ -48,7 +48,7 @@ def _check(program: Program) -> int:
 @pytest.mark.parametrize("emission", mostly_thorough(_EMISSIONS, ["early"]))
 def test_windows(emission: str) -> None:
     found = 0
-    for text in test_queries.QUERIES.values():
+    for text in windows.QUERIES.values():
         plan = plan_of(text)
         try:
             program = generate.program(plan, _EMISSIONS[emission], upsert=emission != "final")
@@ -58,19 +58,19 @@ def test_windows(emission: str) -> None:
     assert found > 50
 
 
-@pytest.mark.parametrize("name", mostly_thorough(test_unwindowed.QUERIES, [*test_unwindowed.QUERIES][::4]))
+@pytest.mark.parametrize("name", mostly_thorough(unwindowed.QUERIES, [*unwindowed.QUERIES][::4]))
 def test_without_windows(name: str) -> None:
-    ttl = _DAY if name in test_unwindowed.TTL else None
-    program = generate.program(test_unwindowed.planned(name), ttl=ttl)
+    ttl = _DAY if name in unwindowed.TTL else None
+    program = generate.program(unwindowed.planned(name), ttl=ttl)
     _check(program)
     if program.remake is not None:
         _check(program.remake(()))
 
 
-@pytest.mark.parametrize("name", mostly_thorough(test_operators.QUERIES, [*test_operators.QUERIES][::4]))
+@pytest.mark.parametrize("name", mostly_thorough(operators.QUERIES, [*operators.QUERIES][::4]))
 def test_trees(name: str) -> None:
-    ttl = 30 * _DAY if name in test_operators.TTL else None
-    plan = test_operators.planned(name)
+    ttl = 30 * _DAY if name in operators.TTL else None
+    plan = operators.planned(name)
     program = generate.program(plan, ttl=ttl)
     found = _check(program)
     assert found

@@ -21,8 +21,7 @@ class Source(Operator):
     view: str
     changelog: bool = False
     versions: bool = False
-    """Whether a temporal join reads its rows as versions. Those of a changelog are its inserts and deletes, with its
-    metadata columns."""
+    """Whether a temporal join reads its rows as versions: of a changelog its inserts and deletes, with its metadata."""
 
     @property
     def depends_on_watermark(self) -> bool:
