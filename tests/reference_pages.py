@@ -208,14 +208,8 @@ def named(option: click.Option) -> str:
     names = ", ".join(sorted(option.opts, key=len))
     if option.is_flag:
         return names
-    kind = {
-        "integer range": "NUMBER",
-        "float": "SECONDS",
-        "directory": "DIR",
-        "choice": "NAME",
-        "datetime": "TIMESTAMP",
-    }
-    return f"{names} {option.metavar or kind.get(option.type.name, option.type.name.upper())}"
+    kind = "NAME" if isinstance(option.type, click.Choice) else option.type.name.upper()
+    return f"{names} {option.metavar or kind}"
 
 
 def command(name: str) -> str:

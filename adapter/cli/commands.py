@@ -149,6 +149,7 @@ def status(project: DbtProject, selection: Selection, by_part: bool, as_json: bo
 @click.option(
     "--max-restarts",
     type=click.IntRange(min=0),
+    metavar="NUMBER",
     help="Give up on a model after so many failures in a row. Default: never.",
 )
 @click.option("--fail-fast", "-x", is_flag=True, help="End all models when the first one fails for good.")
@@ -174,7 +175,14 @@ def run(
 
 
 @main.command()
-@click.option("--timeout", type=float, default=60, show_default=True, help="Seconds to wait for the end.")
+@click.option(
+    "--timeout",
+    type=float,
+    metavar="SECONDS",
+    default=60,
+    show_default=True,
+    help="Seconds to wait for the end.",
+)
 @_takes_models
 def stop(project: DbtProject, names: Sequence[str], has_several: bool, timeout: float) -> None:
     """Stop a run of MODEL in another process. It ends after its current micro-batch."""
@@ -235,13 +243,21 @@ def flush(project: DbtProject, names: Sequence[str], has_several: bool) -> None:
 
 
 @main.command()
-@click.option("--start", type=click.DateTime(), required=True, help="The first instant, in UTC.")
-@click.option("--end", type=click.DateTime(), required=True, help="The instant after the last one, in UTC.")
+@click.option(
+    "--start", type=click.DateTime(), metavar="TIMESTAMP", required=True, help="The first instant, in UTC."
+)
+@click.option(
+    "--end",
+    type=click.DateTime(),
+    metavar="TIMESTAMP",
+    required=True,
+    help="The instant after the last one, in UTC.",
+)
 @_takes_models
 def backfill(
     project: DbtProject, names: Sequence[str], has_several: bool, start: datetime, end: datetime
 ) -> None:
-    """Recompute closed windows of MODEL. They are read from its sources; its state stays as it is."""
+    """Recompute closed windows of MODEL. It reads the sources again; the state stays as it is."""
     from .backfill import backfill_model
 
     for model in names:
@@ -252,7 +268,7 @@ def backfill(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_takes_models
 def verify(project: DbtProject, names: Sequence[str], has_several: bool, as_json: bool) -> None:
-    """Compare the table of MODEL with a batch run. It is of the model's text over the same input; nothing is changed."""
+    """Compare the table of MODEL with a batch run. The batch run has the same query and input; nothing is changed."""
     from .verify import print_verified
     from .verify import verify as verify_model
 
@@ -306,7 +322,9 @@ def state() -> None:
 
 
 @state.command("show")
-@click.option("--sample", type=click.IntRange(min=0), default=0, help="Rows to show of each part.")
+@click.option(
+    "--sample", type=click.IntRange(min=0), metavar="NUMBER", default=0, help="Rows to show of each part."
+)
 @click.option(
     "--key", "keys", multiple=True, help="Only rows with this value: COLUMN=VALUE. May be repeated."
 )

@@ -54,6 +54,8 @@ _OPTIONS: tuple[tuple[str, str, Any, str | None, str], ...] = (
 )
 """Each option, its field of `DbtProject`, its type, its environment variable without dbt's prefix, and its help."""
 _SHORT = {"--target": "-t", "--quiet": "-q"}
+_METAVARS = {"--project-dir": "DIR", "--profiles-dir": "DIR", "--threads": "NUMBER"}
+"""Names of values in a help, for types that click names in its own words."""
 _PREFIXES = ("DBT_ENGINE_", "DBT_")
 
 
@@ -80,6 +82,7 @@ def _options(first: bool) -> Iterator[click.Option]:
             # A name that no option of a command has: `state clone` has a --from-target, too.
             [name, *([_SHORT[name]] if name in _SHORT else []), f"project_{field}"],
             type=kind,
+            metavar=_METAVARS.get(name),
             is_flag=kind is bool,
             envvar=[f"{prefix}{variable}" for prefix in _PREFIXES] if first and variable else None,
             expose_value=False,
