@@ -44,53 +44,7 @@ def described(table: CreateTable, line: int, is_looked_up: bool) -> Described:
     Args:
         is_looked_up: whether models read it as a static or an external table.
     """
-    left = {name: _with_variables(value) for name, value in table.options.items()}
-    made = Described({})
-    connector = left.pop("connector", left.pop("connector.type", ""))
-    if connector == "jdbc":
-        made.meta = {"lookup": _lookup(table, left, made)}
-    else:
-        stream: dict[str, Any] = {}
-        if connector in ("kafka", "upsert-kafka"):
-            _kafka(table, left, stream, made, line)
-        elif connector == "filesystem":
-            _files(table, left, stream, made, line)
-        else:
-            stream |= {"format": "json", "options": {"path": f"data/{table.name}"}}
-            if connector in _GENERATORS:
-                what = f"the connector {connector} makes rows up"
-                left.clear()
-            else:
-                what = f"the connector {connector} has no counterpart" if connector else "it has no connector"
-            made.notes.append(
-                Note(
-                    line,
-                    f"{table.name} is read from JSON files in data/{table.name}, for {what}. Put rows there, or say in "
-                    "sources.yml what it is.",
-                )
-            )
-        if (
-            stream.get("value_format", stream["format"]) in _FORMATS
-            and table.physical
-            and not needs_message(table)
-        ):
-            stream["schema"] = schema_of(table)
-        if table.key and (connector == "upsert-kafka" or is_looked_up):
-            stream["unique_key"] = list(table.key)
-        if made.connection:
-            stream["connection"] = table.name
-        made.meta = {"stream": stream}
-    if made.connection:
-        names = ", ".join(made.connection)
-        made.notes.append(
-            Note(line, f"{names} of {table.name} go into profiles.yml, under connections: {table.name}.")
-        )
-    unread = [name for name in left if not _PASSED_OVER.match(name)]
-    if unread:
-        made.notes.append(
-            Note(line, f"{', '.join(unread)} of {table.name} have no counterpart and are left out.")
-        )
-    return made
+    return _Connector(table, line).described(is_looked_up)
 
 
 def needs_message(table: CreateTable) -> bool:
@@ -107,101 +61,139 @@ def _with_variables(text: str) -> str:
     return re.sub(r"\$\{(\w+)\}", r"{{ env_var('\1') }}", text)
 
 
-def _format(table: CreateTable, left: dict[str, str], made: Described, line: int) -> str:
-    """Returns the format of a table's rows."""
-    found = left.pop("format", left.pop("value.format", left.pop("format.type", "")))
-    left.pop("key.format", None)
-    if found not in _FORMATS:
-        made.notes.append(
-            Note(
-                line,
-                f"{table.name}: the format {found or '(none)'} isn't read. Write its rows as json, or correct sources.yml.",
-            )
+class _Connector:
+    """The connector of a table. Options that it has read are taken out of `_left`."""
+
+    def __init__(self, table: CreateTable, line: int) -> None:
+        self._table, self._line = table, line
+        self._left = {name: _with_variables(value) for name, value in table.options.items()}
+        self._made = Described({})
+
+    def described(self, is_looked_up: bool) -> Described:
+        """Returns what sources.yml says of the table."""
+        table, made = self._table, self._made
+        connector = self._pop("connector", self._pop("connector.type"))
+        if connector == "jdbc":
+            made.meta = {"lookup": self._lookup()}
+        else:
+            stream = self._stream(connector)
+            is_parsed = stream.get("value_format", stream["format"]) in _FORMATS
+            if is_parsed and table.physical and not needs_message(table):
+                stream["schema"] = schema_of(table)
+            if table.key and (connector == "upsert-kafka" or is_looked_up):
+                stream["unique_key"] = list(table.key)
+            if made.connection:
+                stream["connection"] = table.name
+            made.meta = {"stream": stream}
+        if made.connection:
+            names = ", ".join(made.connection)
+            self._note(f"{names} of {table.name} go into profiles.yml, under connections: {table.name}.")
+        unread = [name for name in self._left if not _PASSED_OVER.match(name)]
+        if unread:
+            self._note(f"{', '.join(unread)} of {table.name} have no counterpart and are left out.")
+        return made
+
+    def _pop(self, name: str, default: str = "") -> str:
+        return self._left.pop(name, default)
+
+    def _note(self, text: str) -> None:
+        self._made.notes.append(Note(self._line, text))
+
+    def _stream(self, connector: str) -> dict[str, Any]:
+        if connector in ("kafka", "upsert-kafka"):
+            return self._kafka()
+        if connector == "filesystem":
+            return self._files()
+        if connector in _GENERATORS:
+            what = f"the connector {connector} makes rows up"
+            self._left.clear()
+        else:
+            what = f"the connector {connector} has no counterpart" if connector else "it has no connector"
+        name = self._table.name
+        self._note(
+            f"{name} is read from JSON files in data/{name}, for {what}. Put rows there, or say in sources.yml what it is."
         )
-    return found
+        return {"format": "json", "options": {"path": f"data/{name}"}}
 
+    def _format(self) -> str:
+        """Returns the format of the table's rows."""
+        found = self._pop("format", self._pop("value.format", self._pop("format.type")))
+        self._pop("key.format")
+        if found not in _FORMATS:
+            self._note(
+                f"{self._table.name}: the format {found or '(none)'} isn't read. Write its rows as json, or correct "
+                "sources.yml."
+            )
+        return found
 
-def _errors(left: dict[str, str], format: str) -> dict[str, str]:
-    """Returns on_error: Flink stops at a record that it can't read, unless its format ignores errors."""
-    ignored = left.pop(
-        f"{format}.ignore-parse-errors", left.pop(f"value.{format}.ignore-parse-errors", "false")
-    )
-    for name in ("timestamp-format.standard", "fail-on-missing-field", "encode.decimal-as-plain-number"):
-        left.pop(f"{format}.{name}", None)
-    return {"on_error": "warn" if ignored.lower() == "true" else "fail"} if format in ("json", "csv") else {}
+    def _errors(self, format: str) -> dict[str, str]:
+        """Returns on_error: Flink stops at a record that it can't read, unless its format ignores errors."""
+        ignored = self._pop(
+            f"{format}.ignore-parse-errors", self._pop(f"value.{format}.ignore-parse-errors", "false")
+        )
+        for name in ("timestamp-format.standard", "fail-on-missing-field", "encode.decimal-as-plain-number"):
+            self._pop(f"{format}.{name}")
+        on_error = "warn" if ignored.lower() == "true" else "fail"
+        return {"on_error": on_error} if format in ("json", "csv") else {}
 
-
-def _kafka(
-    table: CreateTable, left: dict[str, str], stream: dict[str, Any], made: Described, line: int
-) -> None:
-    options: dict[str, str] = {}
-    for name in [each for each in left if each.startswith("properties.")]:
-        if name != "properties.group.id":
-            into = made.connection if _SECRET.search(name) else options
-            into[name.replace("properties", "kafka", 1)] = left.pop(name)
-    if pattern := left.pop("topic-pattern", None):
-        options["subscribePattern"] = pattern
-    else:
-        options["subscribe"] = left.pop("topic", table.name).replace(";", ",")
-    mode = left.pop("scan.startup.mode", "group-offsets")
-    if mode in _STARTS:
-        options["startingOffsets"] = _STARTS[mode]
-    elif mode == "timestamp":
-        options["startingTimestamp"] = left.pop("scan.startup.timestamp-millis", "")
-    elif stream.get("format") is None and "upsert" not in table.options["connector"]:
-        made.notes.append(
-            Note(
-                line,
+    def _kafka(self) -> dict[str, Any]:
+        table, options = self._table, dict[str, str]()
+        for name in [each for each in self._left if each.startswith("properties.")]:
+            if name != "properties.group.id":
+                into = self._made.connection if _SECRET.search(name) else options
+                into[name.replace("properties", "kafka", 1)] = self._pop(name)
+        if pattern := self._pop("topic-pattern"):
+            options["subscribePattern"] = pattern
+        else:
+            options["subscribe"] = self._pop("topic", table.name).replace(";", ",")
+        is_upsert = "upsert" in table.options["connector"]
+        mode = self._pop("scan.startup.mode", "group-offsets")
+        if mode in _STARTS:
+            options["startingOffsets"] = _STARTS[mode]
+        elif mode == "timestamp":
+            options["startingTimestamp"] = self._pop("scan.startup.timestamp-millis")
+        elif not is_upsert:
+            self._note(
                 f"{table.name} begins with the oldest messages, not by scan.startup.mode {mode}. Set startingOffsets in "
-                "sources.yml if that is wrong.",
+                "sources.yml if that is wrong."
             )
-        )
-    stream |= {"format": "kafka", "options": options}
-    format = _format(table, left, made, line)
-    if format == "json" and not needs_message(table):
-        stream |= {"value_format": "json", **_errors(left, format)}
-    if "upsert" in table.options["connector"]:
-        made.notes.append(
-            Note(
-                line,
-                f"{table.name}: a message without a value (a tombstone) doesn't delete the row of its key.",
+        stream: dict[str, Any] = {"format": "kafka", "options": options}
+        format = self._format()
+        if format == "json" and not needs_message(table):
+            stream |= {"value_format": "json", **self._errors(format)}
+        if is_upsert:
+            self._note(
+                f"{table.name}: a message without a value (a tombstone) doesn't delete the row of its key."
             )
-        )
+        return stream
 
+    def _files(self) -> dict[str, Any]:
+        format = self._format()
+        options = {"path": self._pop("path", self._pop("connector.path", f"data/{self._table.name}"))}
+        options |= {ours: self._pop(name) for name, ours in _CSV.items() if name in self._left}
+        self._pop("source.monitor-interval")
+        known = format if format in _FORMATS else "json"
+        return {"format": known, "options": options, **self._errors(format)}
 
-def _files(
-    table: CreateTable, left: dict[str, str], stream: dict[str, Any], made: Described, line: int
-) -> None:
-    format = _format(table, left, made, line)
-    options = {"path": left.pop("path", left.pop("connector.path", f"data/{table.name}"))}
-    options |= {ours: left.pop(name) for name, ours in _CSV.items() if name in left}
-    left.pop("source.monitor-interval", None)
-    stream |= {
-        "format": format if format in _FORMATS else "json",
-        "options": options,
-        **_errors(left, format),
-    }
-
-
-def _lookup(table: CreateTable, left: dict[str, str], made: Described) -> dict[str, Any]:
-    found: dict[str, Any] = {"url": left.pop("url", "")}
-    if name := left.pop("table-name", None):
-        found["dbtable"] = name
-    if driver := left.pop("driver", None):
-        found["driver"] = driver
-    for flink, ours in (("username", "user"), ("password", "password")):
-        if flink in left:
-            made.connection[ours] = left.pop(flink)
-    for flink in ("lookup.partial-cache.expire-after-write", "lookup.cache.ttl"):
-        if flink in left:
-            found["cache_ttl"] = _duration(left.pop(flink))
-    if retries := left.pop("lookup.max-retries", None):
-        found["retries"] = int(retries)
-    for flink in ("lookup.cache", "lookup.cache.max-rows", "lookup.partial-cache.max-rows"):
-        left.pop(flink, None)
-    if made.connection:
-        found["connection"] = table.name
-    return found
+    def _lookup(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"url": self._pop("url")}
+        if name := self._pop("table-name"):
+            found["dbtable"] = name
+        if driver := self._pop("driver"):
+            found["driver"] = driver
+        for flink, ours in (("username", "user"), ("password", "password")):
+            if flink in self._left:
+                self._made.connection[ours] = self._pop(flink)
+        for flink in ("lookup.partial-cache.expire-after-write", "lookup.cache.ttl"):
+            if flink in self._left:
+                found["cache_ttl"] = _duration(self._pop(flink))
+        if retries := self._pop("lookup.max-retries"):
+            found["retries"] = int(retries)
+        for flink in ("lookup.cache", "lookup.cache.max-rows", "lookup.partial-cache.max-rows"):
+            self._pop(flink)
+        if self._made.connection:
+            found["connection"] = self._table.name
+        return found
 
 
 def _duration(text: str) -> str:

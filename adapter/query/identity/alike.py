@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..errors import QueryError
 from ..plan.dataflow import Dataflow
-from ..plan.lineage import Lineage
+from ..plan.lineage import Lineage, UnknownLineage, opaque
 from ..plan.operator import Operator
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.top_n import TopN
@@ -22,8 +23,6 @@ from ..plan.state.buffered_rows import BufferedRows
 from ..plan.upserts import state_root
 from ..sql.names import digest
 from ..state_signature import Fingerprints
-from .lineage import lineages
-from .lineage import of as lineage_of
 
 
 def fingerprints(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> Fingerprints:
@@ -99,3 +98,24 @@ def _part_fingerprint(of: BufferedRows | Operator, known: Mapping[str, Lineage],
         where = of.top.where and canonical_text(of.top.where, (of.alias,))
         said += ["top", canonical_text(of.top.place, (of.alias,)), of.top.rows, where]
     return digest("rows", *said)
+
+
+def lineages(flow: Dataflow) -> dict[str, Lineage]:
+    """Returns the lineage of each operator, by its name."""
+    found: dict[str, Lineage] = {}
+    for operator in flow.operators:
+        found[operator.name] = lineage_of(operator, found)
+    return found
+
+
+def lineage_of(operator: Operator, known: Mapping[str, Lineage]) -> Lineage:
+    """Returns the lineage of an operator.
+
+    Args:
+        known: lineages of the operators below, by name.
+    """
+    try:
+        return operator.lineage([known[each.name] for each in operator.inputs])
+    except (UnknownLineage, QueryError):
+        # The name is a digest of the operator's text and everything below it.
+        return opaque("as written", operator.name)

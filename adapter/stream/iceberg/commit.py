@@ -111,35 +111,15 @@ def overwrite(
     model: StreamModel,
     table: IcebergTable,
     rows: DataFrame,
-    properties: Mapping[str, str],
+    properties: Mapping[str, str] | Callable[[], Mapping[str, str] | None],
     parts: Sequence[str] | None = None,
 ) -> None:
     """Replaces rows of a table. Fails if anybody has changed rows meanwhile.
 
     Args:
         rows: the new rows, with the table's columns.
-        parts: the values of the partition column ``part`` whose rows are replaced. Default: all rows.
-
-    Raises:
-        StreamError: somebody has written the table; nothing was changed.
-    """
-    overwrite_if(point=point, model=model, table=table, rows=rows, properties=lambda: properties, parts=parts)
-
-
-def overwrite_if(
-    point: str,
-    model: StreamModel,
-    table: IcebergTable,
-    rows: DataFrame,
-    properties: Callable[[], Mapping[str, str] | None],
-    parts: Sequence[str] | None = None,
-) -> None:
-    """Replaces rows of a table as `overwrite` does, unless `properties` decides against it after the rows are written.
-
-    Args:
-        rows: the new rows, with the table's columns.
-        properties: called after the rows are written. Returns the properties of the snapshot, or None to leave the table
-            unchanged.
+        properties: those of the snapshot, or a function that is called after the rows are written: it returns None to
+            leave the table unchanged.
         parts: the values of the partition column ``part`` whose rows are replaced. Default: all rows.
 
     Raises:
@@ -148,7 +128,7 @@ def overwrite_if(
     with around(point, model.name):
         files = _write_files(rows, table.java)
         reached(f"{point}:written", model.name)
-        notes = properties()
+        notes = properties() if callable(properties) else properties
         if notes is None:
             with suppress(Exception):  # `dbt-stream clean` removes files that are left
                 _delete(table, files)

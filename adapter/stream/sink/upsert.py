@@ -229,7 +229,7 @@ class UpsertSink(Sink):
 
         rows = "\nunion all\n".join(parts)
         made = sql(spark, one_file(rows) if few else rows)
-        commit.overwrite_if("table.overwrite", self.model, self.table, made, notes)
+        commit.overwrite("table.overwrite", self.model, self.table, made, notes)
         return changed
 
     def _affected_rows(self, join: str, rows: str) -> str:

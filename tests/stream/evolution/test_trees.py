@@ -10,7 +10,7 @@ import pytest
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import signature
-from dbt.adapters.spark_streaming.query.identity.lineage import lineages
+from dbt.adapters.spark_streaming.query.identity.alike import lineages
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program, called
 from dbt.adapters.spark_streaming.query.state_signature import Signature

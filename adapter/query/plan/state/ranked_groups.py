@@ -241,19 +241,7 @@ class RankedGroups:
 
     def change(self) -> Step:
         """Returns the step with the change of the result."""
-        after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
-        before = self._first(f"select * from {self.known}")
-        both = f"{after}\nunion all\nselect {ROW}, {PLACE}, -1L as {WEIGHT} from (\n{before}\n)"
-        net = (
-            f"select {ROW}, {PLACE}, sum({WEIGHT}) as {WEIGHT} from (\n{both}\n)\n"
-            f"group by {ROW}, {PLACE} having sum({WEIGHT}) <> 0"
-        )
-        return Step(
-            self.name,
-            output_rows(self.operator, net),
-            persist=True,
-            initial=output_rows(self.operator, after),
-        )
+        return changed_ranks(self.operator, self.now, self._first(f"select * from {self.known}"), self.name)
 
     def emit(self) -> list[Step]:
         """Returns the steps with the changed rankings, after the commit."""
@@ -401,6 +389,23 @@ def with_fallen(front: str, fallen: Step, now: str, anew: str, keys: Sequence[st
             unless_empty=fallen.name,
         ),
     ]
+
+
+def changed_ranks(operator: TopNFields, now: str, before: str, name: str) -> Step:
+    """Returns the step with the change of a ranking's result.
+
+    Args:
+        now: relation with the ranks after the batch.
+        before: SQL of the ranks before it.
+        name: name of the step.
+    """
+    after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {now}"
+    net = (
+        f"select {ROW}, {PLACE}, sum({WEIGHT}) as {WEIGHT} from (\n"
+        f"{after}\nunion all\nselect {ROW}, {PLACE}, -1L as {WEIGHT} from (\n{before}\n)\n)\n"
+        f"group by {ROW}, {PLACE} having sum({WEIGHT}) <> 0"
+    )
+    return Step(name, output_rows(operator, net), persist=True, initial=output_rows(operator, after))
 
 
 def output_rows(operator: TopNFields, rows: str) -> str:

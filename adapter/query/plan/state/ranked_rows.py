@@ -20,7 +20,16 @@ from .key_generations import (
     same,
     touched_in_step,
 )
-from .ranked_groups import PLACE, ROW, current_output_rows, is_behind, last_places, members_part, output_rows
+from .ranked_groups import (
+    PLACE,
+    ROW,
+    changed_ranks,
+    current_output_rows,
+    is_behind,
+    last_places,
+    members_part,
+    output_rows,
+)
 from .row_columns import first_of
 from .top_n_fields import TopNFields
 
@@ -151,21 +160,11 @@ class RankedRows:
 
     def change(self) -> Step:
         """Returns the step with the change of the result."""
-        after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
         if self.replayed:
+            after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
             return Step(self.name, output_rows(self.operator, after), persist=True)
         before = self._first(self.generations.in_current_generation(self._stored_rows()))
-        net = (
-            f"select {ROW}, {PLACE}, sum({WEIGHT}) as {WEIGHT} from (\n"
-            f"{after}\nunion all\nselect {ROW}, {PLACE}, -1L as {WEIGHT} from (\n{before}\n)\n)\n"
-            f"group by {ROW}, {PLACE} having sum({WEIGHT}) <> 0"
-        )
-        return Step(
-            self.name,
-            output_rows(self.operator, net),
-            persist=True,
-            initial=output_rows(self.operator, after),
-        )
+        return changed_ranks(self.operator, self.now, before, self.name)
 
     def emit(self, whole: bool) -> list[Step]:
         """Returns the steps with the changed rankings (or all), after the commit; for final results, the rows that
