@@ -33,7 +33,7 @@ def clean(
     with project_errors():
         age = intervals.parse(older_than, "--older-than:")
     if age <= 0:
-        raise ProjectError(f"--older-than: '{older_than}' must be longer than nothing; write '3 days'.")
+        raise ProjectError(f"--older-than: '{older_than}' must be longer than zero; write '3 days'.")
     before = (time.time_ns() // 1000 - age) // 1000
     nodes = project.streaming_models(selection)
     environment = project.environment()

@@ -73,7 +73,7 @@ def run_models(
     with project_errors():
         interval = intervals.parse(every, "--every:")
     if interval <= 0:
-        raise ProjectError(f"--every: '{every}' must be longer than nothing; write '1 second'.")
+        raise ProjectError(f"--every: '{every}' must be longer than zero; write '1 second'.")
     loading = _Loading(project, selection)
     while not loading.is_done:
         if signals:

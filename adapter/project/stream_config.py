@@ -107,7 +107,7 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         state_ttl=_positive(
             config,
             "state_ttl",
-            "longer than nothing; write after how long without rows a key may be forgotten, as in '7 days'",
+            "longer than zero; write after how long without rows a key may be forgotten, as in '7 days'",
         ),
         constant_domains=tuple(_configured_value(config, "constant_domains", ())),
         output_mode=config.get("output_mode"),
@@ -155,7 +155,7 @@ def _trigger(config: Mapping[str, Any]) -> str | None:
     if found == AVAILABLE_NOW:
         return None
     if intervals.parse(found, "config 'trigger':") <= 0:
-        raise QueryError(f"config 'trigger' '{found}' must be longer than nothing, or 'available_now'.")
+        raise QueryError(f"config 'trigger' '{found}' must be longer than zero, or 'available_now'.")
     return str(found)
 
 
@@ -179,7 +179,7 @@ def _retention(config: Mapping[str, Any]) -> Retention:
     age = _positive(
         config,
         "max_snapshot_age",
-        "longer than nothing; write how long who reads the table may take, as in '1 hour'",
+        "longer than zero; write how long readers of the table may take, as in '1 hour'",
     )
     return Retention(
         max_snapshot_age=defaults.max_snapshot_age if age is None else age,

@@ -44,7 +44,7 @@ def test_how_long_changes_are_kept(config: dict[str, Any], micros: int | None) -
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        ({"max_snapshot_age": "0 seconds"}, "'max_snapshot_age' '0 seconds' must be longer than nothing"),
+        ({"max_snapshot_age": "0 seconds"}, "'max_snapshot_age' '0 seconds' must be longer than zero"),
         ({"max_snapshot_age": "a while"}, "'max_snapshot_age': 'a while' is not an interval"),
         ({"max_snapshots": 0}, "'max_snapshots' is 0"),
         ({"max_snapshots": True}, "'max_snapshots' is True"),

@@ -266,7 +266,7 @@ class StageBuilder:
                 tuple(names[i] for i in members if i in names) for members in found.sets
             )
             if len(set(map(frozenset, self.grouping_sets))) < len(self.grouping_sets):
-                raise NotMergeable("a grouping set stands there twice")
+                raise NotMergeable("a grouping set is listed twice")
         self._find_session_keys(found.keys, names)
         times = [path_of(self.window.time)[0], *self.window.partition_by] if self.window else []
         of_keys = columns_of(*found.keys)

@@ -86,7 +86,7 @@ def _latency(argument: exp.Expr, shown: str) -> int:
     text = argument.name if isinstance(argument, exp.Literal) else sql(argument)
     latency = intervals.parse(text, f"In the hint {shown},")
     if latency <= 0:
-        raise QueryError(f"The hint {shown} has no time in it: '{text}' must be longer than nothing.")
+        raise QueryError(f"The hint {shown} has no time in it: '{text}' must be longer than zero.")
     return latency
 
 

@@ -104,7 +104,7 @@ def read(config: Mapping[str, Any]) -> Emission:
             "first_result_offset: '-10 minutes'."
         )
     if update is not None and update <= 0:
-        raise QueryError(f"config {said('update_rate')} must be longer than nothing.")
+        raise QueryError(f"config {said('update_rate')} must be longer than zero.")
     if late and last is None:
         raise QueryError(
             "config 'late_updates' needs last_result_offset: how long after the window's end rows still update its "

@@ -58,7 +58,7 @@ def make(
     ]
     for name, value, text in zip(names, values, lengths, strict=True):
         if value <= 0:
-            raise QueryError(f"{kind}(): {name} '{text}' must be longer than nothing.")
+            raise QueryError(f"{kind}(): {name} '{text}' must be longer than zero.")
     step, size = values[0], values[-1]
     if kind == "cumulate" and size % step:
         raise QueryError(

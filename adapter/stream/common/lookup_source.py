@@ -181,7 +181,7 @@ def _length(name: str, value: Any) -> int | None:
         raise DbtRuntimeError(str(problem)) from problem
     if length <= 0:
         raise DbtRuntimeError(
-            f"Source {name}: 'cache_ttl' of 'lookup' is '{value}', which must be longer than nothing; leave it out to "
+            f"Source {name}: 'cache_ttl' of 'lookup' is '{value}', which must be longer than zero; leave it out to "
             "ask for every key of each micro-batch."
         )
     return length

@@ -144,7 +144,7 @@ class TestRun:
             (["run", "--select", "tens", "hours", "--exclude", "+hours"], "No streaming model is selected"),
             (["run", "--select", "no_such_model"], "No streaming model is selected"),
             (["run", "--every", "soon"], "--every: 'soon'"),
-            (["run", "--every", "0 seconds"], "must be longer than nothing"),
+            (["run", "--every", "0 seconds"], "must be longer than zero"),
             (["stop", "no_such_model"], "There is no streaming model 'no_such_model'"),
             (["reset", "--yes", "no_such_model"], "There is no streaming model 'no_such_model'"),
         ):

@@ -59,7 +59,7 @@ def test_a_cte_that_is_read_twice_has_one_hint() -> None:
         ("MINI_BATCH('1 s', 5, 6)", "The hint MINI_BATCH('1 s', 5, 6) can't be read."),
         ("MINI_BATCH(5 seconds)", "The hint MINI_BATCH(5 seconds) can't be read."),
         ("MINI_BATCH('10000')", "In the hint MINI_BATCH('10000'), '10000' is not an interval"),
-        ("MINI_BATCH('0 seconds')", "'0 seconds' must be longer than nothing"),
+        ("MINI_BATCH('0 seconds')", "'0 seconds' must be longer than zero"),
         ("MINI_BATCH(0)", "has '0' for the number of rows; it must be a whole number of at least 1"),
         ("MINI_BATCH(-5)", "has '-5' for the number of rows"),
         ("MINI_BATCH(1.5)", "has '1.5' for the number of rows"),

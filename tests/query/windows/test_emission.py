@@ -24,7 +24,7 @@ EARLY = {"first_result_offset": "-5 minutes"}
             "first_result_offset '1 minute' is not before complete_result_offset",
         ),
         ({"update_rate": "1 minute"}, "update_rate '1 minute' without first_result_offset"),
-        ({**EARLY, "update_rate": "0 seconds"}, "update_rate '0 seconds' must be longer than nothing"),
+        ({**EARLY, "update_rate": "0 seconds"}, "update_rate '0 seconds' must be longer than zero"),
         ({"late_updates": True}, "'late_updates' needs last_result_offset"),
         ({"late_updates": "yes"}, "'late_updates' is 'yes'"),
         (

@@ -30,7 +30,7 @@ def test_a_gap_is_as_long_on_any_clock() -> None:
         ),
         (("tumble", "ts", "10 parsecs"), "tumble(): size '10 parsecs' is not an interval"),
         (("tumble", "ts", "1 month"), "a month has no fixed length"),
-        (("tumble", "ts", "0 seconds"), "size '0 seconds' must be longer than nothing"),
+        (("tumble", "ts", "0 seconds"), "size '0 seconds' must be longer than zero"),
         (("hop", "ts", "1 hour", "10 minutes"), "slide '1 hour' is longer than size '10 minutes'"),
         (("tumble", "", "1 hour"), "time_col is empty"),
     ],

@@ -58,7 +58,7 @@ def test_all_that_can_be_said() -> None:
         ({"url": URL, "options": {"Driver": "x"}}, "'Driver' doesn't belong under 'options' of 'lookup'"),
         ({"url": URL, "options": {"query": "x"}}, "write 'dbtable', which may be (select …) as t next to it"),
         ({"url": URL, "cache_ttl": "soon"}, "'cache_ttl' of 'lookup' 'soon' is not an interval"),
-        ({"url": URL, "cache_ttl": "0 s"}, "'0 s', which must be longer than nothing"),
+        ({"url": URL, "cache_ttl": "0 s"}, "'0 s', which must be longer than zero"),
         ({"url": URL, "chunk_size": 0}, "'chunk_size' of 'lookup' is 0; write a whole number of at least 1."),
         ({"url": URL, "retries": -1}, "'retries' of 'lookup' is -1; write a whole number of at least 0."),
         ({"url": URL, "retries": True}, "'retries' of 'lookup' is True"),
