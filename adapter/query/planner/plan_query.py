@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from functools import cache, partial
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from ...sources.messages import without_internal_names
 from ...util.quoting import is_path
 from ..aggregates.grouping import grouping
 from ..aggregates.types import find_ties
@@ -52,6 +54,8 @@ from .upsert_keys import replacing
 from .window_planner import WindowPlanner
 from .windows import unless_left
 
+_UNKNOWN_COLUMN = re.compile(r"\[(?:UNRESOLVED_COLUMN|FIELD_NOT_FOUND)\b.*?SQLSTATE: \w+", re.DOTALL)
+
 
 def plan(
     text: str,
@@ -76,7 +80,7 @@ def plan(
 
     Raises:
         QueryError: the text doesn't parse, reads no stream, isn't supported over streams, or its state is
-            unbounded (`UnboundedStateError`).
+            unbounded (`UnboundedStateError`). A column that isn't there is reported first.
     """
     made = partial(_planned, settings=PlannerSettings(ttl, emission, may_grow))
 
@@ -89,6 +93,8 @@ def plan(
     try:
         return _plan_with_separate_names(text, known or {}, domains, ask, made)
     except UnboundedStateError as problem:
+        if ask is not None and (unknown := _unknown_column(text, ask)):
+            raise QueryError(unknown) from problem
         if misspelt := column_names.unknown(domains, text, known or {}):
             rest = [name for name in domains if name not in misspelt]
             _without(
@@ -109,6 +115,12 @@ def plan(
             text, known or {}
         )
         raise UnboundedStateError(f"{problem}{by_time or '.'}") from problem
+
+
+def _unknown_column(text: str, ask: QueryRunner) -> str | None:
+    """Returns Spark's message on a column or field that isn't there; None if it finds all."""
+    found = _UNKNOWN_COLUMN.search(str(ask(f"explain extended {sql(parse(text))}")[0]))
+    return without_internal_names(found[0]) if found else None
 
 
 def _spark_window(text: str) -> exp.Expr | None:

@@ -445,3 +445,22 @@ def test_a_misspelt_aggregate_is_told() -> None:
         match=r"^There is no function summ\(\), as which an aggregate may be misspelt\. The ",
     ):
         plan_query.plan(text, {"raw.bid": Known("ts")}, domains=["item"], ask=Session())
+
+
+def test_a_misspelt_column_is_told_before_what_bounds_its_groups() -> None:
+    """A misspelt column isn't the event time, the end of a window or one of the constant domains either."""
+    unknown = (
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `itm` cannot be resolved. Did you mean one of the "
+        "following? [`item`]. SQLSTATE: 42703"
+    )
+    error = f"== Analyzed Logical Plan ==\norg.apache.spark.ExtendedAnalysisException: {unknown}; line 1 pos 7;\n'Project"
+
+    def ask(query: str) -> Sequence[object]:
+        return [error] if query.startswith("explain extended") and "itm" in query else Session()(query)
+
+    known = {"raw.bid": Known("ts")}
+    with pytest.raises(QueryError) as problem:
+        plan_query.plan(f"select itm, sum(price) as n from {S} group by itm", known, ask=ask)
+    assert str(problem.value) == unknown
+    with pytest.raises(UnboundedStateError, match="grows without bound"):
+        plan_query.plan(f"select item, sum(price) as n from {S} group by item", known, ask=ask)
