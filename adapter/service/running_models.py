@@ -15,7 +15,7 @@ from ..stream.common.model import StreamModel
 from ..stream.common.stop_requests import StopRequest, stop_requests
 from ..stream.progress.report import latest_progress, read_progress
 from ..stream.run.runner import RunningStream
-from ..stream.sources.source_schemas import SchemaChanged
+from ..stream.sources.source_schemas import Restarts, SchemaChanged
 from .health import CATCHING_UP, RUNNING
 from .preparation import PreparationError, Prepared, Preparer, SkippedError
 from .supervisor import Attempt, NotReady
@@ -88,11 +88,12 @@ class RunningModels:
             NotReady: a table that it reads doesn't exist yet.
             Exception: it can't start or continue.
         """
-        stream = self._streams[name]
+        stream, restarts = self._streams[name], Restarts()
         while (prepared := self._prepare(stream, attempt)) is not None:
             try:
                 self._run(stream, prepared, attempt)
             except SchemaChanged as problem:
+                restarts.check(problem)
                 # The next preparation reads the new columns.
                 logger.info(problem.restarts)
             else:

@@ -53,7 +53,7 @@ from ..sources.initial_offset import (
     whole_tables,
 )
 from ..sources.readers import as_a_whole, read_streams
-from ..sources.source_schemas import ReadTables, SchemaChanged, check_fields, note_schemas
+from ..sources.source_schemas import ReadTables, Restarts, SchemaChanged, check_fields, note_schemas
 from ..sources.static_tables import StaticTables
 from ..sources.topics import check_topics, note_topics
 from ..sources.upstream import (
@@ -106,6 +106,7 @@ def run_stream(
             entirely or not at all.
     """
     before: StreamResult | None = None
+    restarts = Restarts()
     while True:
         try:
             with RunningStream(spark, model, program) as stream:
@@ -114,6 +115,7 @@ def run_stream(
         except SchemaChanged as problem:
             if replan is None:
                 raise
+            restarts.check(problem)
             logger.info(problem.restarts)
             if problem.result is not None:
                 before = before.followed_by(problem.result) if before else problem.result

@@ -46,15 +46,42 @@ class SchemaChanged(TransientError):
     """Result of the query up to then."""
 
     def __init__(self, model: str, source: str, columns: Sequence[str]) -> None:
-        self._found = as_written(
+        self.found = as_written(
             f"Model {model}: columns of {source} changed while it ran ({', '.join(columns)})."
         )
-        super().__init__(f"{self._found} Nothing of this micro-batch was ingested: run it again.")
+        super().__init__(f"{self.found} Nothing of this micro-batch was ingested: run it again.")
 
     @property
     def restarts(self) -> str:
         """Message for an automatic restart of the query."""
-        return f"{self._found} It starts again with the columns as they are now."
+        return f"{self.found} It starts again with the columns as they are now."
+
+
+_SAME = 3
+"""How often a query restarts for one change of columns without a micro-batch in between."""
+
+
+class Restarts:
+    """The restarts of a query for other columns."""
+
+    def __init__(self) -> None:
+        self._last, self._same = "", 0
+
+    def check(self, problem: SchemaChanged) -> None:
+        """Raises if restarting the query doesn't help: it stopped for the same columns each time.
+
+        Raises:
+            StreamError: it has restarted `_SAME` times, and ingested nothing.
+        """
+        has_ingested = problem.result is not None and problem.result.batches > 0
+        self._same = 0 if has_ingested or problem.restarts != self._last else self._same + 1
+        self._last = problem.restarts
+        if self._same == _SAME:
+            raise StreamError(
+                f"{problem.found} It has started again {_SAME} times, and each time found the columns from before. Name "
+                "the columns that it reads, instead of *, and declare the 'schema' of sources that are files, with the "
+                "columns of folder names such as day=2025-01-01."
+            ) from problem
 
 
 class ReadTables:

@@ -41,6 +41,7 @@ class StaticTables:
         tables: the tables, as SQL names them.
 
     Raises:
+        SchemaChanged: files have other columns than when the query was planned.
         TransientError: a table doesn't exist.
     """
 
@@ -52,6 +53,10 @@ class StaticTables:
         self._in_files: Mapping[str, Columns] = {}
         self._due = 0.0
         self._look()
+        for table, found in self._in_files.items():
+            # The entry has the columns from when the query was planned, and one for raw records if they are kept.
+            if had := self._began[table]:
+                self._compare(table, {path: kind for path, kind in had.items() if path in found}, found)
 
     def _look(self) -> None:
         """Finds the columns in files, and sets when to look again."""

@@ -131,7 +131,7 @@ def test_columns_in_files_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyP
     stream_source.forget_all()
     stream_source.register(declared)
     stream_source.start_at("/")
-    in_files = {"a": INT}
+    in_files: dict[str, DataType] = {"a": INT}
 
     class Files:
         """A session that reads files."""
@@ -147,6 +147,14 @@ def test_columns_in_files_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyP
             return SimpleNamespace(schema=StructType([StructField("a", INT)]))
 
     session: Any = Files()
+    in_files["b"] = LONG
+    with pytest.raises(SchemaChanged, match=r"\(b\)"):
+        StaticTables(session, model(), ["d"])  # they came after the query was planned
+    in_files["a"] = LONG
+    del in_files["b"]
+    with pytest.raises(SchemaChanged, match=r"\(a\)"):
+        StaticTables(session, model(), ["d"])
+    in_files["a"] = INT
     found = StaticTables(session, model(), ["d"])
     in_files["b"] = INT
     found.check()
