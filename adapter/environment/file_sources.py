@@ -35,6 +35,7 @@ _MISSING = re.compile(
 )
 
 _JDBC = "jdbc"
+_LINES = f"{LINE} string"
 _CATALOG = "spark.sql.catalogImplementation"
 """Spark's setting of the kind of its built-in catalog: in memory, or a Hive metastore, which stores options of tables."""
 
@@ -107,17 +108,26 @@ def _create(session: Any, source: DeclaredSource) -> None:
         return
     raw = replace(source, relation=f"{source.relation.removesuffix('`')}__records`")
     if source.format != KAFKA:
-        raw = replace(raw, options=records.reading, schema=records.schema)
-    if records.are_texts and source.format != KAFKA:
-        found = session.read.format("text").options(**records.reading).load().schema.fields[1:]
-        declared = dict(records.fields)
-        folders = {field.name: declared.get(field.name, type_text(field.dataType)) for field in found}
-        columns = ", ".join(f"{quote(name)} {kind}" for name, kind in {LINE: "string", **folders}.items())
-        raw = replace(raw, format="text", schema=columns)
-        more = [(name, kind) for name, kind in folders.items() if name not in declared]
+        format = "text" if records.are_texts else source.format
+        folders = _folders(session, format, records)
+        more = [(name, kind) for name, kind in folders.items() if name not in dict(records.fields)]
         records = replace(records, fields=[*records.fields, *more], folders=[*folders])
+        own = _LINES if records.are_texts else records.schema
+        columns = ", ".join([own, *(f"{quote(name)} {kind}" for name, kind in folders.items())])
+        raw = replace(raw, format=format, options=records.reading, schema=columns)
     _create_entry(session, raw)
     _create_unless_same(session, source, "view", partial(create_view, source, raw.relation, records))
+
+
+def _folders(session: Any, format: str, records: Records) -> dict[str, str]:
+    """Returns the columns from folder names with their types, which are the declared ones if there are any."""
+    own, last = (_LINES, LINE) if records.are_texts else (records.schema, records.raw)
+    found = session.read.format(format).options(**records.reading).schema(own).load().schema
+    declared = dict(records.fields)
+    return {
+        field.name: declared.get(field.name, type_text(field.dataType))
+        for field in found.fields[found.names.index(last) + 1 :]
+    }
 
 
 def _create_entry(session: Any, source: DeclaredSource) -> None:

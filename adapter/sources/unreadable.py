@@ -20,7 +20,7 @@ from functools import cached_property
 
 from ..util.quoting import literal
 from ..util.quoting import quote as quoted
-from . import json_texts
+from . import csv_quotes, json_texts
 from .exact_values import RAW as _RAW
 from .exact_values import ExactValues
 from .misread_values import DOUBLE, FLOAT, KINDS, TINYINT, cast_text, guessed, is_misread
@@ -49,6 +49,7 @@ _OPTION = "columnnameofcorruptrecord"
 _SPARKS = "_corrupt_record"
 _OWN_OPTIONS = frozenset({"mode", _OPTION, "path"})
 _OF_A_MESSAGE = "concat('partition ', partition, ' of topic ', topic, ', offset ', offset)"
+_PROBING = frozenset(map(str.lower, csv_quotes.PROBING))
 _TEXT = re.compile(r"(string|char|varchar|variant)\b")
 _REFUSED = re.compile(
     r"\[USER_RAISED_EXCEPTION\] (Source .*? can't be read\b.*?\.) SQLSTATE: P0001", re.DOTALL
@@ -142,7 +143,21 @@ class Records:
     @property
     def schema(self) -> str:
         """The columns to read with, as DDL. Spark adds the columns of folder names at the end."""
-        return _ddl({**self._types, **dict.fromkeys(self._cast, "string"), self.raw: "string"})
+        return _ddl(self._read | dict.fromkeys(self._probes, csv_quotes.PROBE))
+
+    @property
+    def _read(self) -> dict[str, str]:
+        """The columns that Spark's parser gives, with their types."""
+        return {**self._types, **dict.fromkeys(self._cast, "string"), self.raw: "string"}
+
+    @property
+    def _probes(self) -> list[str]:
+        """The columns that are only read in order to get the text of each record: the first and the last of CSV whose
+        quotes may run on. The text is missing where both are NULL."""
+        if self.format != "csv" or not csv_quotes.may_run_on(self.options):
+            return []
+        names = [*self._types]
+        return list(dict.fromkeys([names[0], names[-1]]))
 
     @cached_property
     def _cast(self) -> dict[str, str]:
@@ -192,6 +207,9 @@ class Records:
             return {**found, "wholetext": whole}
         # With column pruning, Spark doesn't report a record with too many or too few fields.
         pruning = {"columnPruning": "false"} if self.format == "csv" else {}
+        if self._probes:
+            others = {name: value for name, value in found.items() if name.lower() not in _PROBING}
+            found = {**others, **csv_quotes.PROBING}
         return {**found, **pruning, "columnNameOfCorruptRecord": self.raw}
 
     @property
@@ -287,7 +305,8 @@ class Records:
             for name, kind in self._types.items()
             if not _TEXT.match(kind)
         ]
-        unlike = literal(f" can't be read as {self.format.upper()} with its columns (")
+        run_on = ", or a quote in it is never closed" if self._probes else ""
+        unlike = literal(f" can't be read as {self.format.upper()} with its columns{run_on} (")
         whole = f"concat('the record ', {value(WHOLE)}, {unlike})"
         what = f"case {' '.join(cases)} else {whole} end" if cases else whole
         return (
@@ -361,9 +380,37 @@ class Records:
         the columns of `schema` with their own types, those of folders, and those for `found`."""
         if self.are_texts:
             return self._parsing_json()
-        return self._casting() if self.format == "csv" else []
+        return [*self._reparsing(), *self._casting()] if self.format == "csv" else []
 
-    # CSV, whose values are cast.
+    # CSV, whose records are parsed again where a quote may run on, and whose values are cast.
+
+    def _reparsing(self) -> list[list[str]]:
+        """Returns the SELECT lists for CSV that is read with probes."""
+        if not self._probes:
+            return []
+        raw, folders = quoted(self.raw), [*map(quoted, self.folders)]
+        parsed = f"from_csv({raw}, {literal(_ddl(self._read))}, {self._map(self.raw)})"
+        probes = " and ".join(f"{quoted(name)} is null" for name in self._probes)
+        # The probes are named so that Spark reads them whatever the query reads.
+        text = f"case when {probes} then {raw} end"
+        values = [
+            (
+                f"__parsed.{quoted(name)}"
+                if name in self._probes
+                else f"if({raw} is null, {quoted(name)}, __parsed.{quoted(name)})"
+            )
+            for name in self._types
+        ]
+        runs_on = csv_quotes.runs_on(raw, self.options)
+        return [
+            [*map(quoted, self._types), f"{text} as {raw}", *folders],
+            ["*", f"{parsed} as __parsed"],
+            [
+                *(f"{value} as {quoted(name)}" for name, value in zip(self._types, values, strict=True)),
+                f"if({runs_on}, {raw}, __parsed.{raw}) as {raw}",
+                *folders,
+            ],
+        ]
 
     def _casting(self) -> list[list[str]]:
         """Returns the SELECT lists for CSV. A record with a misread value is unreadable, as one that Spark can't read."""

@@ -223,6 +223,87 @@ class TestMisreadValues:
             )
 
 
+OPEN_QUOTES = {
+    "last": 'id,shop,note\n1,a,"two\n""lines"""\n2,b,"never closed\n3,c,d\n4,e,f\n',
+    "inner": 'id,shop,note\n5,"g,h\n6,"i",j\n7,"k\n8,"l",\n9,m,"n, o\r\np"\n',
+    "good": 'id,shop,note\n10,"q\n",\n,,\n,"r ""s""\n\t",\n"11","t",\n',
+}
+
+
+class TestOpenQuotes:
+    """A quote that is never closed, where values may have line breaks: it makes one value of the lines behind it."""
+
+    @pytest.fixture(scope="class")
+    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        folder = tmp_path_factory.mktemp("quotes")
+        for name, text in OPEN_QUOTES.items():
+            (folder / "day=2025-01-02").mkdir(exist_ok=True)
+            (folder / "day=2025-01-02" / f"{name}.csv").write_bytes(text.encode())
+        return folder
+
+    @pytest.fixture(scope="class")
+    def models(self, folder: Path) -> dict[str, str]:
+        options = """, header: true, multiLine: true, escape: '"'"""
+        columns, texts = "id bigint, shop string, note string", "id string, shop string, note string"
+        declared = [
+            source("warned", folder, "csv", columns, "", options),
+            source("failed", folder, "csv", columns, "on_error: fail", options),
+            source("dropped", folder, "csv", texts, "on_error: drop", options),
+            source("kept", folder, "csv", columns, "on_error: keep_raw", options),
+        ]
+        stream = (
+            "{{ config(materialized='streaming_table') }} select * from {{ stream(source('raw', 'NAME')) }}"
+        )
+        names = ("warned", "failed", "dropped", "kept")
+        models = {f"{name}_s.sql": stream.replace("NAME", name) for name in names}
+        models["some_s.sql"] = stream.replace("NAME", "warned").replace("*", "shop")
+        table = "{{ config(materialized='table') }} select * from {{ source('raw', 'NAME') }}"
+        models |= {f"{name}_t.sql": table.replace("NAME", name) for name in names}
+        models["counts_t.sql"] = "select count(*) as n from {{ source('raw', 'kept') }}"
+        return {**models, "sources.yml": "sources:\n  - name: raw\n    tables:" + "".join(declared)}
+
+    def test_they_are_counted(self, project: Any) -> None:
+        results = {result.node.name: result for result in run_dbt(["run"], expect_pass=False)}
+
+        def rows(name: str, columns: str) -> list[tuple[Any, ...]]:
+            found = project.run_sql(f"select {columns} from {project.test_schema}.{name}", fetch="all")
+            return sorted(map(tuple, found), key=str)
+
+        for name, source in {
+            "warned": "warned",
+            "some": "warned",
+            "dropped": "dropped",
+            "kept": "kept",
+        }.items():
+            found = results[f"{name}_s"].adapter_response["unreadable"]
+            assert found == {f"raw.{source}": {"rows": 3, "columns": {WHOLE: 3}}}, name
+            if name != "some":
+                assert rows(f"{name}_s", "string(struct(*))") == rows(f"{name}_t", "string(struct(*))")
+        good = [
+            ("1", "a", 'two\n"lines"'),
+            ("10", "q\n", None),
+            ("11", "t", None),
+            ("9", "m", "n, o\r\np"),
+            (None, 'r "s"\n\t', None),
+            (None, None, None),
+        ]
+        assert rows("dropped_s", "id, shop, note") == good
+        assert rows("kept_s", "string(id), shop, note, string(day)") == sorted(
+            [
+                *((*row, "2025-01-02") for row in good),
+                ("2", "b", "never closed\n3,c,d\n4,e,f", "2025-01-02"),
+                ("5", '"g,h\n6,"i"', "j", "2025-01-02"),
+                ("7", '"k\n8,"l"', None, "2025-01-02"),
+            ],
+            key=str,
+        )
+        assert dict(rows("kept_s", "id, _raw_record"))[2] == '2,b,"never closed\n3,c,d\n4,e,f'
+        assert rows("counts_t", "n") == [(9,)]
+        for kind in ("s", "t"):
+            message = results[f"failed_{kind}"].message
+            assert "can't be read as CSV with its columns, or a quote in it is never closed (file " in message
+
+
 class TestUnreadable:
     @pytest.fixture(scope="class")
     def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:

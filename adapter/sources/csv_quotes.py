@@ -1,0 +1,78 @@
+"""SQL for records of CSV that a quote which is never closed has run together with the lines behind it.
+
+Where values may have line breaks (`multiLine`), Spark reads such a quote to the next one, or to the end of the file,
+and reports nothing. Only the text of the record shows it, and Spark gives that only for a record that it can't read:
+`PROBE` is a type that it can't read any text as.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ..util.quoting import literal
+
+PROBE = "timestamp_ntz"
+"""The type of columns that are read in order to get the text of each record."""
+PROBING: Mapping[str, str] = {"timestampNTZFormat": "'not a time that a record has'"}
+"""Options with which no text is a `PROBE`."""
+_UNQUOTED = ("", "\0")
+_END = r"(?![\s\S])"
+_ESCAPES, _ESCAPED = (
+    re.compile(r"\\([\\tbrf\"'])"),
+    {"t": "\t", "b": "\b", "r": "\r", "f": "\f", **{c: c for c in "\\\"'"}},
+)
+
+
+def may_run_on(options: Mapping[str, str]) -> bool:
+    """Returns whether an open quote of CSV goes on behind the end of its line.
+
+    >>> may_run_on({"MultiLine": "true"}), may_run_on({"multiLine": "true", "quote": ""}), may_run_on({})
+    (True, False, False)
+    """
+    said = _lower(options)
+    return said.get("multiline", "false").lower() == "true" and said.get("quote", '"') not in _UNQUOTED
+
+
+def runs_on(text: str, options: Mapping[str, str]) -> str:
+    """Returns SQL for whether a record has a line break, and not each of its quotes is closed before a delimiter.
+
+    Args:
+        text: SQL for the text of the record.
+        options: the options of the source.
+    """
+    return rf"{text} rlike '[\\n\\r]' and not {text} rlike {literal(record(options))}"
+
+
+def record(options: Mapping[str, str]) -> str:
+    r"""Returns a regular expression for a record in which each quote is closed.
+
+    >>> found = re.compile(record({"escape": '"'}))
+    >>> [found.search(text) is not None for text in ('1,"a\n ""b"" ",x"y', ',"a\n2,b', '"a\n2,"b",3', '"a\n" ,')]
+    [True, False, False, True]
+    >>> re.search(record({"sep": r"\t"}), '1\t"a\nb"') is not None
+    True
+    >>> re.search(record({"sep": "||", "quote": "'"}), "'it\\'s\n||'||1|2||'x'") is not None
+    True
+    """
+    said = _lower(options)
+    quote, escape = said.get("quote", '"'), said.get("escape", "\\")
+    sep = said.get("sep", said.get("delimiter", ","))
+    end = re.escape(_ESCAPES.sub(lambda found: _ESCAPED[found[1]], sep))
+    if escape in (quote, *_UNQUOTED):
+        inner = rf"[^{_in_set(quote)}]*+"
+        inner = inner if escape in _UNQUOTED else rf"{inner}(?:{re.escape(quote * 2)}{inner})*+"
+    else:
+        inner = rf"[^{_in_set(quote + escape)}]*+"
+        inner = rf"{inner}(?:{re.escape(escape)}.{inner})*+"
+    q = re.escape(quote)
+    value = rf"(?>[ \t]*+{q}{inner}{q}[ \t]*+(?={end}|{_END})|(?!{q})(?:(?!{end})[^\n])*+)"
+    return rf"(?s)^{value}(?:{end}{value})*+{_END}"
+
+
+def _in_set(letters: str) -> str:
+    return "".join(re.escape(letter) for letter in letters)
+
+
+def _lower(options: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): str(value) for name, value in options.items()}
