@@ -73,6 +73,7 @@ def model(
         on_schema_change=_on_schema_change(node),
         upstream=_upstream(node, graph),
         seeds=frozenset(_upstream(node, graph, of="seed") or ()),
+        selector=_selector(node, graph),
         # `dbt run` reads the available input and ends, whatever the trigger; `dbt-stream run` keeps running.
         trigger=None,
     )
@@ -99,14 +100,14 @@ def _catalog(target: str, environment: Environment) -> dict[str, str] | None:
 
 
 def _upstream(node: Mapping[str, Any], graph: Any, of: str | None = None) -> dict[str, str] | None:
-    """Returns lower-case table name → name of the nodes that a model reads; None if the node doesn't say.
+    """Returns relation in lower case → name for ``--select`` of the nodes that a model reads; None if the node doesn't say.
 
     Args:
         of: the resource type of the nodes; None for all but sources.
 
-    >>> graph = {"nodes": {"model.shop.pages.v2": {"name": "pages", "version": 2, "alias": "pages_v2"}}}
+    >>> graph = {"nodes": {"model.shop.pages.v2": {"name": "pages", "version": 2, "relation_name": "`web`.`Pages`"}}}
     >>> _upstream({"depends_on": {"nodes": ["model.shop.pages.v2", "seed.shop.hosts", "source.shop.raw.x"]}}, graph)
-    {'pages_v2': 'pages.v2', 'hosts': 'hosts'}
+    {'`web`.`pages`': 'pages.v2', 'hosts': 'hosts'}
     """
     if "depends_on" not in node:
         return None
@@ -116,8 +117,22 @@ def _upstream(node: Mapping[str, Any], graph: Any, of: str | None = None) -> dic
         kind, _, own = name.split(".", 2)
         if kind != "source" and of in (None, kind):
             there = known.get(name, {})
-            found[str(there.get("alias") or own).lower()] = label(there) if "name" in there else own
+            relation = there.get("relation_name") or there.get("alias") or own
+            found[str(relation).lower()] = _selector(there, graph) if "name" in there else own
     return found
+
+
+def _selector(node: Mapping[str, Any], graph: Any) -> str:
+    """Returns a name of a node that selects no other model; one with its package if another package has a model of its name.
+
+    >>> graph = {"nodes": {f"model.{each}.m": {"name": "m", "package_name": each} for each in ("shop", "lake")}}
+    >>> _selector(graph["nodes"]["model.shop.m"], graph), _selector({"name": "m"}, None)
+    ('shop.m', 'm')
+    """
+    name = label(node)
+    nodes: Mapping[str, Mapping[str, Any]] = (graph or {}).get("nodes", {})
+    alike = [other for id, other in nodes.items() if id.startswith("model.") and label(other) == name]
+    return f"{node['package_name']}.{name}" if len(alike) > 1 else name
 
 
 def is_read_downstream(node: Mapping[str, Any], graph: Any) -> bool:

@@ -179,12 +179,14 @@ class StreamModel:
     changelog_retention: int | None = CHANGELOG_RETENTION
     """Microseconds for which `changes` keeps each change; older changes are compacted to their net effect. None if never."""
     upstream: Mapping[str, str] | None = None
-    """Names for dbt's `--select` of the nodes that the model reads, by table name in lower case; None if unknown."""
+    """Names for dbt's `--select` of the nodes that the model reads, by relation in lower case; None if unknown."""
     seeds: frozenset[str] = frozenset()
     """Keys of `upstream` whose nodes are seeds."""
     catalog: Mapping[str, str] | None = field(default=None, compare=False)
     """The target's settings of the catalog of its table, from `owner.catalog_of`; None if unknown, before there is a
     session."""
+    selector: str = ""
+    """Name for dbt's `--select` that no other model has; empty if it is `name`."""
     trigger: str | None = None
     """Interval between micro-batches, as in '10 seconds': the stream runs until it is stopped. None to ingest all
     available rows and stop."""
@@ -192,15 +194,28 @@ class StreamModel:
     def make_anew(self, table: str) -> str:
         """Returns the dbt command that rebuilds a table and all nodes downstream of it. For a table that dbt doesn't
         write, returns the command for this model and says that the table has to be rebuilt before."""
-        name = last(table).removesuffix(CHANGES)
-        if self.upstream is None or name.lower() in self.upstream:
-            command = "build" if self.is_seed(table) else "run"
-            return f"`dbt {command} --full-refresh --select {(self.upstream or {}).get(name.lower(), name)}+`"
-        return f"`dbt run --full-refresh --select {self.name}+`, once who writes that table has made it from scratch"
+        relation = self._upstream_relation(table)
+        if self.upstream is None or relation is not None:
+            command = "build" if relation in self.seeds else "run"
+            name = (self.upstream or {}).get(relation or "", last(table).removesuffix(CHANGES))
+            return f"`dbt {command} --full-refresh --select {name}+`"
+        return f"`dbt run --full-refresh --select {self.unique_name}+`, once who writes that table has made it from scratch"
 
     def is_seed(self, table: str) -> bool:
         """Returns whether a table that the model reads is a seed."""
-        return last(table).lower() in self.seeds
+        return self._upstream_relation(table) in self.seeds
+
+    def _upstream_relation(self, table: str) -> str | None:
+        """Returns the key of `upstream` for a table or its changelog; None if it isn't one of them."""
+        path = [part.lower() for part in parts(table)]
+        path[-1] = path[-1].removesuffix(CHANGES)
+        named = {relation: [part.lower() for part in parts(relation)] for relation in self.upstream or ()}
+        return next((each for each, given in named.items() if path[-len(given) :] == given), None)
+
+    @property
+    def unique_name(self) -> str:
+        """The model's name that no other model of the project has."""
+        return self.selector or self.name
 
     def at_once(self) -> StreamModel:
         """Returns the model without limits on its sources: all of their rows are one micro-batch."""
@@ -269,7 +284,7 @@ class StreamModel:
         """The command that continues with a state that was built from other rows."""
         if self.is_beside:
             return f"`dbt-stream --vars '{{keep_state: true}}' deploy await {self.name}`"
-        return f"`dbt run --select {self.name} --vars '{{keep_state: true}}'`"
+        return f"`dbt run --select {self.unique_name} --vars '{{keep_state: true}}'`"
 
     @property
     def attempt(self) -> str:
@@ -281,7 +296,7 @@ class StreamModel:
         """The command that rebuilds table and state."""
         if self.is_beside:
             return f"`dbt-stream deploy init --full-refresh {self.name}`"
-        return f"`dbt run --full-refresh --select {self.name}`"
+        return f"`dbt run --full-refresh --select {self.unique_name}`"
 
     @property
     def build_anew(self) -> str:

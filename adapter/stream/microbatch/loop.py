@@ -276,7 +276,7 @@ class Batches:
             "unreadable_rows": rows_of(metrics.unreadable),
         }
         sizes = {f"state.{name}": size for name, size in (self._size() or {}).items()}
-        publish(spark, self.context.model.name, counts, sizes, () if meter is None else meter.last)
+        publish(spark, self.context.model.unique_name, counts, sizes, () if meter is None else meter.last)
 
 
 def open_until(spark: SparkSession, context: RunContext, position: Position) -> int | None:

@@ -42,6 +42,15 @@ def test_advice_on_a_seed() -> None:
     )
 
 
+def test_of_two_tables_with_one_alias_the_right_one_is_named() -> None:
+    upstream = {"`eu`.`orders`": "shop_eu.orders", "`us`.`orders`": "orders_us"}
+    model = replace(MODEL, upstream=upstream, seeds=frozenset({"`us`.`orders`"}), selector="shop.m")
+    assert model.make_anew("lake.us.orders") == "`dbt build --full-refresh --select orders_us+`"
+    assert model.make_anew("lake.`EU`.orders__changes") == "`dbt run --full-refresh --select shop_eu.orders+`"
+    assert not model.is_seed("lake.eu.orders") and model.is_seed("lake.us.orders")
+    assert "--select shop.m+`, once who writes" in model.make_anew("lake.asia.orders")
+
+
 def test_readers_are_named_by_their_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of a model of an odd name have another one."""
     storage = Storage(str(tmp_path), lambda: None)
