@@ -412,7 +412,7 @@ def clone_state(
 @_takes_model()
 def bootstrap(project: DbtProject, model: str, table: str, yes: bool) -> None:
     """Rebuild MODEL from the rows of a table. It continues at the current offset of its source."""
-    from .bootstrap import bootstrap as bootstrap_model
+    from .state import bootstrap as bootstrap_model
 
     if not yes:
         target = project.table_of(model)
@@ -437,7 +437,7 @@ def bootstrap(project: DbtProject, model: str, table: str, yes: bool) -> None:
 @_takes_model()
 def edit_state(project: DbtProject, model: str, statement: str | None, source: str | None, dry: bool) -> None:
     """Change rows of the state of MODEL. It is one commit, which `state undo` reverts."""
-    from .state_edit import edit
+    from .state import edit
 
     click.echo(edit(project, model, statement, source, dry))
 

@@ -1,10 +1,11 @@
-"""``dbt-stream state show`` and ``diff``: print a model's state, and how an edited query would migrate it."""
+"""``dbt-stream state`` ``show``, ``diff``, ``edit`` and ``bootstrap``: a model's state, and what changes it."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -12,8 +13,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from ..project import stream_node
+from ..project.model_names import label
+from ..query import state_edit
+from ..stream.lifecycle import editing
 from ..stream.progress.watermark import to_text
 from ..stream.run.evolve import Verdict, verdict
+from ..stream.run.lock import check_free
 from ..stream.state.inspect import Inspected, inspect
 from ..util.text import counted
 from .planned import planned
@@ -195,3 +200,47 @@ def _tables(found: Mapping[str, Any]) -> list[RenderableType]:
             table.add_row(*(str(row.get(name, "")) for name in names))
         made.append(table)
     return made
+
+
+def bootstrap(project: DbtProject, name: str, table: str) -> str:
+    """Rebuilds a model from the rows of a table; later runs continue at its source's current offset.
+
+    Raises:
+        ProjectError: there is no such model or table, or the model can't be bootstrapped.
+    """
+    model = label(project.streaming_model(name))
+    variables = {**project.parsed_variables(), "bootstrap": {model: table}}
+    replace(project, variables=json.dumps(variables)).run([name], "--full-refresh")
+    return f"{name}: begun with the rows of {table}; it continues from where its source is."
+
+
+def edit(project: DbtProject, name: str, statement: str | None, source: str | None, dry: bool) -> str:
+    """Changes rows of a model's state, and returns sentences with the result.
+
+    Args:
+        statement: the change in SQL. Default: add the rows of `source`.
+        source: a file or a relation that the statement can read as ``new_rows``.
+        dry: whether to only report what would change.
+    """
+    if statement is None and source is None:
+        raise ProjectError(
+            'Say what to change: --sql "DELETE FROM state WHERE …", or --from with a file or a relation of rows to add.'
+        )
+    with project_errors():
+        change = state_edit.edit(statement or f"INSERT INTO state SELECT * FROM {editing.ROWS}")
+    session, model, program = planned(project, name)
+    with project_errors():
+        check_free(model)
+        if source is not None:
+            editing.show_rows(session, model, source)
+        done = editing.edit(session, model, program, change.rows, change.more, dry)
+    if not done.removed and not done.added:
+        return f"{name}: this changes no row of its state; nothing was written."
+    told = [f"{name}: rows of its state that {'would be' if dry else 'were'} removed and added:"]
+    for part in sorted({*done.removed, *done.added}):
+        told.append(f"  {part}: {done.removed.get(part, 0)} removed, {done.added.get(part, 0)} added")
+    if done.kept_as is not None:
+        told.append(
+            f"What was there is savepoint '{done.kept_as}'; `dbt-stream state undo {name}` goes back to it."
+        )
+    return "\n".join(told)

@@ -136,12 +136,7 @@ def _create_entry(session: Any, source: DeclaredSource) -> None:
     if not (is_stored and has_secrets(source.options)):
         _create_unless_same(session, source, "table", partial(create_table, source))
         return
-    is_kafka = source.format == KAFKA
-    options = in_batch(source.options) if is_kafka else source.options
-    reader = session.read.format(source.format).options(**options)
-    if source.schema and not is_kafka:
-        reader = reader.schema(source.schema)
-    columns = {field.name: type_text(field.dataType) for field in reader.load().schema.fields}
+    columns = {field.name: type_text(field.dataType) for field in _schema_of(session, source).fields}
     _create_unless_same(session, source, "view", partial(create_columns, source, columns))
 
 
@@ -194,9 +189,16 @@ def _has_other_columns(session: Any, source: DeclaredSource) -> bool:
     created."""
     if source.schema is not None or not (source.is_files or source.format == _JDBC):
         return False
-    options = {key: value for key, value in source.options.items() if key != "path"}
-    now = session.read.format(source.format).options(**options).load(source.options.get("path")).schema
-    return bool(now.simpleString() != session.table(source.relation).schema.simpleString())
+    now, then = _schema_of(session, source), session.table(source.relation).schema
+    return bool(now.simpleString() != then.simpleString())
+
+
+def _schema_of(session: Any, source: DeclaredSource) -> Any:
+    """Returns the schema of a source as Spark reads it: the declared columns, or those that Spark finds."""
+    is_kafka = source.format == KAFKA
+    reader = session.read.format(source.format)
+    reader = reader.options(**(in_batch(source.options) if is_kafka else source.options))
+    return (reader.schema(source.schema) if source.schema and not is_kafka else reader).load().schema
 
 
 def create_table(source: DeclaredSource, made_by: str) -> str:
@@ -256,7 +258,7 @@ def records_of(session: Any, source: DeclaredSource) -> Records | None:
     if source.schema is not None:
         schema = session.createDataFrame([], source.schema).schema
     else:
-        schema = session.read.format(source.format).options(**source.options).load().schema
+        schema = _schema_of(session, source)
     fields = [(field.name, type_text(field.dataType)) for field in schema.fields]
     return Records.of(source.name, source.format, fields, source.on_error, source.options)
 

@@ -10,15 +10,18 @@ import os
 import posixpath
 import re
 import shutil
+import threading
 import uuid
+import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dbt_common.exceptions import DbtRuntimeError
 
 from ..util.redaction import cause_of, without_secrets
 
+_T = TypeVar("_T")
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 _WHOLE = "fs.capability.outputstream.abortable"
 """Hadoop's capability of a file system in which a file isn't visible until it is closed."""
@@ -240,6 +243,20 @@ class Storage:
                 "If classes are missing, name the Java packages of its file system under 'packages' in the profile: s3 for "
                 f"s3a, Maven coordinates for others, in the version of Spark's Hadoop ({version})."
             ) from cause_of(problem)
+
+
+def once_per_storage(make: Callable[[Storage], _T]) -> Callable[[Storage], _T]:
+    """Returns a function that makes one object for each storage root of this process."""
+    lock = threading.Lock()
+    made: weakref.WeakKeyDictionary[Storage, _T] = weakref.WeakKeyDictionary()
+
+    def get(storage: Storage) -> _T:
+        with lock:
+            if storage not in made:
+                made[storage] = make(storage)
+            return made[storage]
+
+    return get
 
 
 def _write(files: Any, path: Any, text: str) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ..environment.storage import Storage
+from ..environment.storage import Storage, once_per_storage
 from ..stream.common.errors import StreamError
 from ..stream.common.model import StreamModel
 from ..stream.iceberg import owner
@@ -184,16 +184,8 @@ class Publisher:
                 self._changed.notify_all()
 
 
-_lock = threading.Lock()
-_by_storage: weakref.WeakKeyDictionary[Storage, Publisher] = weakref.WeakKeyDictionary()
-
-
-def publisher(storage: Storage) -> Publisher:
-    """Returns this process's publisher for a storage root."""
-    with _lock:
-        if storage not in _by_storage:
-            _by_storage[storage] = Publisher(storage)
-        return _by_storage[storage]
+publisher = once_per_storage(Publisher)
+"""Returns this process's publisher for a storage root."""
 
 
 def write_health(storage: Storage, path: str, health: Health, beat: float) -> None:

@@ -8,7 +8,7 @@ import time
 import weakref
 from dataclasses import dataclass
 
-from ...environment.storage import Storage
+from ...environment.storage import Storage, once_per_storage
 from .model import StreamModel
 
 _HERE, _AWAY = 0.5, 10.0
@@ -78,13 +78,5 @@ class StopRequests:
             return set()  # unavailable; the next check tries again
 
 
-_lock = threading.Lock()
-_by_storage: weakref.WeakKeyDictionary[Storage, StopRequests] = weakref.WeakKeyDictionary()
-
-
-def stop_requests(storage: Storage) -> StopRequests:
-    """Returns the process's watcher of the stop requests of a storage root."""
-    with _lock:
-        if storage not in _by_storage:
-            _by_storage[storage] = StopRequests(storage)
-        return _by_storage[storage]
+stop_requests = once_per_storage(StopRequests)
+"""Returns this process's watcher of the stop requests of a storage root."""

@@ -25,6 +25,7 @@ from ..common.errors import StreamError, TransientError, cause
 from ..common.failpoints import around
 from ..common.lookup_source import LookupSource
 from ..common.model import StreamModel
+from ..common.periodic import Periodic
 from ..progress.report import BatchMetrics
 from ..sources.rows import BatchCache, scan_cached
 from ..sources.source_schemas import SchemaChanged
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
 
 _PAUSE, _LONGEST = 0.5, 30.0
 """Pause before the first retry, which doubles with each retry, and its maximum, in seconds."""
-
-_CHECK_AFTER = 60.0
-"""Seconds between two comparisons of a table's columns with those at the start of the run."""
 
 wait, now = time.sleep, time.monotonic
 
@@ -103,9 +101,10 @@ class _LookupTable:
         self._key = lookup.key
         self._cache: dict[Key, tuple[float, list[tuple[Any, ...]]]] = {}
         self._reads_all = lookup.columns is None
-        self._checked = now()
+        self._checks = Periodic()
         wanted = None if lookup.columns is None else [*lookup.columns, *lookup.key]
-        self.table: Table = self._with_retries(lambda: Table(spark, source.options, wanted))
+        with self._checks.running():
+            self.table: Table = self._with_retries(lambda: Table(spark, source.options, wanted))
         fields = {field.name.lower(): field.dataType for field in self.table.schema.fields}
         for name in lookup.key:
             if name not in fields:
@@ -124,10 +123,10 @@ class _LookupTable:
 
     def check_columns(self, spark: SparkSession) -> None:
         """Raises if a query with `*` lacks columns that the table has by now. Asks the database now and then."""
-        if not self._reads_all or now() < self._checked + _CHECK_AFTER:
+        if not self._reads_all or not self._checks.is_due:
             return
-        self._checked = now()
-        found = self._with_retries(lambda: Table(spark, self.source.options, None)).schema
+        with self._checks.running():
+            found = self._with_retries(lambda: Table(spark, self.source.options, None)).schema
         if found != self.table.schema:
             had, has = (
                 {(each.name, each.dataType) for each in of.fields} for of in (self.table.schema, found)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -20,6 +19,7 @@ from ...sources.file_options import is_pattern
 from ...util.text import agreeing, counted
 from ..common.errors import StreamError
 from ..common.model import plain_path
+from ..common.periodic import Periodic
 from ..storage.checkpoint import file_entries, place_in_log, read_by_place, read_offsets
 from ..storage.source_order import in_first_order
 from .cleaned_files import cleaning
@@ -37,8 +37,6 @@ FILES = "files.json"
 """File of a checkpoint: place of a source → path → current modification time, for files that were changed before they
 were read, and for accepted changes."""
 _STATUS = re.compile(r"path=(.+?); isDirectory=false; length=\d+;.*?modification_time=(\d+)")
-_PAUSE, _SHARE = 60.0, 50
-"""A running query checks its files after this many seconds, or this many times the duration of the last check."""
 
 
 class ReadFiles:
@@ -51,18 +49,16 @@ class ReadFiles:
     def __init__(self, spark: SparkSession, model: StreamModel) -> None:
         self._spark, self._model = spark, model
         self._places = [place for place, source in enumerate(model.sources) if source.is_files]
-        self._due = 0.0
+        self._looks = Periodic()
         self._changed: dict[int, dict[str, tuple[int, int]]] = {}
         """Place of a source → path of a rewritten file → its offset in the log and its current modification time."""
         self._look()
 
     def _look(self) -> None:
-        began = time.monotonic()
-        noted = _recorded_times(self._model)
-        for place in self._places:
-            self._changed[place] = self._find_changed(place, noted.get(place, {}))
-        took = time.monotonic() - began
-        self._due = began + max(_PAUSE, _SHARE * took)
+        with self._looks.running():
+            noted = _recorded_times(self._model)
+            for place in self._places:
+                self._changed[place] = self._find_changed(place, noted.get(place, {}))
 
     def _find_changed(self, place: int, noted: Mapping[str, int]) -> dict[str, tuple[int, int]]:
         source = self._model.sources[place]
@@ -96,7 +92,7 @@ class ReadFiles:
 
     def check_now_and_then(self, batch: int) -> None:
         """Runs `check` again if the last check is long enough ago."""
-        if self._places and time.monotonic() >= self._due:
+        if self._places and self._looks.is_due:
             self._look()
             self.check(batch)
 

@@ -8,7 +8,6 @@ records the columns in ``static.json``: one that came later is NULL in all rows 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from ...sources.stream_source import DeclaredSource, at_project, project_root, s
 from ..common.errors import TransientError
 from ..common.identifiers import parts
 from ..common.model import StreamModel
+from ..common.periodic import Periodic
 from ..common.session import sql
 from ..iceberg.table import stored_types
 from .file_columns import field_types
@@ -30,8 +30,6 @@ Columns = Mapping[str, str]
 
 STATIC = "static.json"
 """File of a checkpoint: static table → its `Columns`."""
-_PAUSE, _SHARE = 60.0, 50
-"""Files are looked at after this many seconds, or this many times the duration of the last look."""
 
 
 class StaticTables:
@@ -51,7 +49,7 @@ class StaticTables:
         self._files = {table: source for table in tables if (source := _of_files(table)) is not None}
         """Table → source whose columns Spark finds in files, which its entry in the catalog had at the start."""
         self._in_files: Mapping[str, Columns] = {}
-        self._due = 0.0
+        self._looks = Periodic()
         self._look()
         for table, found in self._in_files.items():
             # The entry has the columns from when the query was planned, and one for raw records if they are kept.
@@ -59,10 +57,9 @@ class StaticTables:
                 self._compare(table, {path: kind for path, kind in had.items() if path in found}, found)
 
     def _look(self) -> None:
-        """Finds the columns in files, and sets when to look again."""
-        began = time.monotonic()
-        self._in_files = {table: self._found(source) for table, source in self._files.items()}
-        self._due = began + max(_PAUSE, _SHARE * (time.monotonic() - began))
+        """Finds the columns in files."""
+        with self._looks.running():
+            self._in_files = {table: self._found(source) for table, source in self._files.items()}
 
     def check(self) -> None:
         """Raises unless the tables have the columns and types from when the query started.
@@ -73,7 +70,7 @@ class StaticTables:
         """
         for table, had in self._began.items():
             self._compare(table, had, _columns(self._spark, self._model, table))
-        if self._files and time.monotonic() >= self._due:
+        if self._files and self._looks.is_due:
             before = self._in_files
             self._look()
             for table, found in self._in_files.items():

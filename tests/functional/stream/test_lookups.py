@@ -16,6 +16,7 @@ from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
+from dbt.adapters.spark_streaming.stream.common import periodic
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
@@ -366,7 +367,7 @@ def test_what_cannot_be_compared_is_said(
 def test_a_column_that_comes_while_it_runs(
     spark: Any, storage_root: Path, shop: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookups, "_CHECK_AFTER", -1.0)
+    monkeypatch.setattr(periodic.Periodic, "is_due", True)
     text = f"select e.k, c.* from {EVENTS} as e left join crm.customers as c on c.id = e.v"
     model = stream(spark, storage_root, shop, text, "k string, id int, name string, region string")
     model.add((0, "a", 1))

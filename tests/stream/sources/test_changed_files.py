@@ -13,6 +13,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import StreamInput
+from dbt.adapters.spark_streaming.stream.common import periodic
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.sources import changed_files
@@ -161,8 +162,8 @@ def test_a_running_query_looks_now_and_then(folder: Folder, monkeypatch: pytest.
     files = ReadFiles(NO_SPARK, folder.model)
     folder.put("a.json", EARLIER + 1)
     files.check_now_and_then(0)
-    now = changed_files.time.monotonic()
-    monkeypatch.setattr(changed_files.time, "monotonic", lambda: now + 3600)
+    now = periodic.time.monotonic()
+    monkeypatch.setattr(periodic.time, "monotonic", lambda: now + 3600)
     with pytest.raises(StreamError):
         files.check_now_and_then(0)
 

@@ -12,6 +12,7 @@ from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, Struct
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.sources import stream_source
+from dbt.adapters.spark_streaming.stream.common import periodic
 from dbt.adapters.spark_streaming.stream.common.errors import TransientError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.sources import static_tables
@@ -158,7 +159,7 @@ def test_columns_in_files_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyP
     found = StaticTables(session, model(), ["d"])
     in_files["b"] = INT
     found.check()
-    monkeypatch.setattr(static_tables.time, "monotonic", lambda: 1e12)
+    monkeypatch.setattr(periodic.time, "monotonic", lambda: 1e12)
     with pytest.raises(SchemaChanged, match=r"\(b\)"):
         found.check()
     stream_source.forget_all()
