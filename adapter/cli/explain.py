@@ -279,7 +279,7 @@ def _results(found: _Explained) -> Iterator[str]:
         for lasts in sorted(waits):
             at = _at(found.settings.emission.complete + lasts)
             yield (
-                f"On-time firing: when the watermark is at {at}; no row of the window can arrive after that, so its result "
+                f"On-time firing: when the watermark reaches {at}; no row of the window can arrive after that, so its result "
                 "never changes."
             )
         if any(each.lasts is None for each in closes):
@@ -300,8 +300,8 @@ def _on_time(emission: Emission) -> Iterator[str]:
     """Yields sentences on the early and the on-time firing of a window."""
     if emission.first is not None:
         again = f", then every {intervals.format(emission.update)}" if emission.update else ""
-        yield f"Early firing: when the watermark is at {_at(emission.first)}{again}, for windows that have rows."
-    yield f"On-time firing: when the watermark is at {_at(emission.complete)}."
+        yield f"Early firing: when the watermark reaches {_at(emission.first)}{again}, for windows that have rows."
+    yield f"On-time firing: when the watermark reaches {_at(emission.complete)}."
 
 
 def _at(offset: int) -> str:

@@ -75,13 +75,13 @@ def test_a_tree_on_the_terminal(capsys: pytest.CaptureFixture[str], monkeypatch:
 
 Sink  shop.bids
 upsert(bidder)
-What changes is merged, in one commit per micro-batch.
+Changes are merged, in one commit per micro-batch.
 └── Project  WHERE rn <= 3
     upsert(bidder)
     └── UpdatableTopN  first 3 by n DESC, bidder
         upsert(bidder)
-        state top_9d862b1bf7_members: a member that came, changed or went;
-        clears: when it is no member any more
+        state top_9d862b1bf7_members: a member that came, changed or left;
+        clears: when it has left the ranking
         A group's place only gets better, so the members and the groups that
         changed are all that is ranked.
         └── Project  bidder, COUNT(*) AS n, SUM(price) AS total
@@ -141,7 +141,7 @@ def test_what_the_json_has() -> None:
         }
     ]
     assert {"channel", "ts", "url"} <= {*found["streams"][0]["columns"]}
-    assert found["results"][0] == "On-time firing: when the watermark is at window_end."
+    assert found["results"][0] == "On-time firing: when the watermark reaches window_end."
     assert found["sql"][0]["step"] == "stage_1_rows: rows in"
     aggregate = found["tree"]["inputs"][0]
     assert aggregate["metrics"][1] == {
@@ -221,8 +221,8 @@ def test_when_windows_fire(explained: Any) -> None:
         changelog=True,
     )
     assert (
-        "Early firing: when the watermark is at window_end − 5 minutes, then every 1 minute, for windows that have rows. "
-        "On-time firing: when the watermark is at window_end + 2 minutes. "
+        "Early firing: when the watermark reaches window_end − 5 minutes, then every 1 minute, for windows that have rows. "
+        "On-time firing: when the watermark reaches window_end + 2 minutes. "
         "Late firing: each late row updates its result until window_end + 1 hour, the end of allowed lateness; then the "
         "state is cleared and later rows are dropped and counted."
     ) in found
@@ -238,7 +238,7 @@ def test_how_long_windows_below_other_operators_are_kept(explained: Any) -> None
     assert (
         "SetOperation (channel, window_end) UNION (channel, window_end)" in late and "WindowChanges" in late
     )
-    assert "event time window_end, final when the watermark is there + 1 hour" in late
+    assert "event time window_end, final when the watermark reaches it + 1 hour" in late
     assert "clears: window end + 1 hour (allowed lateness)" in late
     small = f"select window_time as ts, count(*) as n from {TUMBLE} group by window_start, window_end, window_time, channel"
     above = (
@@ -246,7 +246,7 @@ def test_how_long_windows_below_other_operators_are_kept(explained: Any) -> None
         f"from {window('tumble', '1 hour', relation='small')} group by window_start, window_end"
     )
     found = explained(above, first_result_offset="-5 minutes", complete_result_offset="2 minutes")
-    assert "WindowClose when the watermark is at window_end" in found
+    assert "WindowClose when the watermark reaches window_end" in found
     assert "+ 2 minutes (complete_result_offset), and at early firing" in found
 
 
@@ -257,8 +257,8 @@ def test_when_windows_over_a_join_fire(explained: Any) -> None:
         text, state_ttl="1 day", first_result_offset="-5 minutes", complete_result_offset="2 minutes"
     )
     assert (
-        "Early firing: when the watermark is at window_end − 5 minutes, for windows that have rows. "
-        "On-time firing: when the watermark is at window_end + 2 minutes. "
+        "Early firing: when the watermark reaches window_end − 5 minutes, for windows that have rows. "
+        "On-time firing: when the watermark reaches window_end + 2 minutes. "
         "After that a window's result changes in the micro-batch in which its input changes."
     ) in found
     assert "No windows" not in found
@@ -355,7 +355,7 @@ def test_a_key_that_the_author_says(explained: Any) -> None:
     groups = f"select bidder, channel, count(*) as n from {BIDS} group by bidder, channel"
     domains = ["bidder", "channel"]
     ours = explained(groups, constant_domains=domains)
-    assert "Sink shop.bids upsert(bidder, channel) What changes" in ours
+    assert "Sink shop.bids upsert(bidder, channel) Changes are merged" in ours
     assert "GroupAggregate by bidder, channel upsert(bidder, channel)" in ours
     # Rows of a group are found by its own keys.
     found = explained(groups, constant_domains=domains, unique_key=["bidder"])

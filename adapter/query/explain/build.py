@@ -155,7 +155,7 @@ def _sink(root: Explanation, program: Program, settings: Settings) -> Explanatio
     upsert = program.upsert
     notes = ["Rows are added and never change."]
     if upsert is not None:
-        told = "Rows are matched by all of their columns" if upsert.key is None else "What changes is merged"
+        told = "Rows are matched by all of their columns" if upsert.key is None else "Changes are merged"
         notes = [f"{told}, in one commit per micro-batch."]
     if settings.changelog:
         notes.append(f"Every change is also appended to {relation(settings.table)}__changes.")

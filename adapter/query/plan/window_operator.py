@@ -60,7 +60,7 @@ class WindowOperator(Operator):
         emission = context.emission
         last = emission.last if emission.late_updates else emission.complete
         final = (
-            f"window_end, final when the watermark is there{f' + {intervals.format(last)}' if last else ''}"
+            f"window_end, final when the watermark reaches it{f' + {intervals.format(last)}' if last else ''}"
         )
         more = {"event_time": final, "reads": tables(parse(self.stage.written), self._read), **more}
         more["notes"] = (*more.get("notes", ()), *window_bounds(self.stage.window))

@@ -119,7 +119,7 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
             "Project upsert(n)",
             "GroupAggregate upsert(n): nothing: its input is bounded",
             "Project retract",
-            "UpdatableTopN retract: when it is no member any more",
+            "UpdatableTopN retract: when it has left the ranking",
             "Project retract",
             "GroupAggregate retract: nothing: its keys are constant_domains, or have few values",
             "Source append",
@@ -246,7 +246,7 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         [
             "Sink upsert(bidder)",
             "Project upsert(bidder)",
-            "UpdatableTopN upsert(bidder): when it is no member any more",
+            "UpdatableTopN upsert(bidder): when it has left the ranking",
             "Project retract",
             "GroupAggregate retract: nothing: its keys are constant_domains, or have few values",
             "Source append",
@@ -258,7 +258,7 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         [
             "Sink upsert(bidder)",
             "Project upsert(bidder)",
-            "RetractableTopN upsert(bidder): when it is no member any more",
+            "RetractableTopN upsert(bidder): when it has left the ranking",
             "Project retract",
             "GroupAggregate retract: nothing: its keys are constant_domains, or have few values",
             "Source append",

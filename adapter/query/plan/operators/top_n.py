@@ -84,7 +84,7 @@ class TopN(TopNFields):
         notes = []
         if of_groups:
             name = "UpdatableTopN" if self.improves else "RetractableTopN"
-            rows, clears = "a member that came, changed or went", "when it is no member any more"
+            rows, clears = "a member that came, changed or left", "when it has left the ranking"
             notes.append(_UPDATABLE if self.improves else _RETRACTABLE)
         else:
             rows, clears = "a row that is, or was, among the first", "when others take its place"

@@ -56,7 +56,7 @@ class WindowClose(Operator):
         if self.lasts:
             later = f" + {intervals.format(self.lasts)}"
         early = ", and at early firing" if emission.first is not None else ""
-        when = f"when the watermark is at {self.window_end}{later}{early}"
+        when = f"when the watermark reaches {self.window_end}{later}{early}"
         state = context.states({}, ("a change of an open window", f"window end{later}"))
         return self.explanation(context, when, state=state)
 

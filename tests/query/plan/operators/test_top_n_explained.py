@@ -22,8 +22,8 @@ def shown(text: str, **config: Any) -> dict[str, Any]:
     ("text", "name", "row"),
     [
         (ranked("price desc", BIDS, "bidder"), "AppendOnlyTopN", "a row that is, or was, among the first"),
-        (ranked("n desc", GROUPS), "UpdatableTopN", "a member that came, changed or went"),
-        (ranked("n", GROUPS), "RetractableTopN", "a member that came, changed or went"),
+        (ranked("n desc", GROUPS), "UpdatableTopN", "a member that came, changed or left"),
+        (ranked("n", GROUPS), "RetractableTopN", "a member that came, changed or left"),
         (ranked("ts", BIDS, "bidder", "rn = 1"), "Deduplicate", "the first row of a key"),
         (ranked("ts desc", BIDS, "bidder", "rn = 1"), "Deduplicate", "the last row of a key"),
     ],
