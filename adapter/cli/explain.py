@@ -279,8 +279,8 @@ def _results(found: _Explained) -> Iterator[str]:
         for lasts in sorted(waits):
             at = _at(found.settings.emission.complete + lasts)
             yield (
-                f"On-time firing: when the watermark reaches {at}; no row of the window can arrive after that, so its result "
-                "never changes."
+                f"On-time firing: when the watermark reaches {at}; no row of the window can arrive after that, so its "
+                "result never changes."
             )
         if any(each.lasts is None for each in closes):
             yield from _on_time(found.settings.emission)

@@ -359,7 +359,7 @@ def test_a_key_that_the_author_says(explained: Any) -> None:
     assert "GroupAggregate by bidder, channel upsert(bidder, channel)" in ours
     # Rows of a group are found by its own keys.
     found = explained(groups, constant_domains=domains, unique_key=["bidder"])
-    assert "Sink shop.bids upsert(bidder) What changes" in found
+    assert "Sink shop.bids upsert(bidder) Changes are merged" in found
     assert "GroupAggregate by bidder, channel upsert(bidder, channel)" in found
 
 
