@@ -29,7 +29,7 @@ NO_MESSAGES = (
 RAISED, WRITTEN = 5, 7
 """Words that a message has at least, besides what is filled in: one that is raised, and another."""
 FILLED_IN = re.compile(r"(?<!{){\w*}(?!})")
-FRAGMENT = re.compile(r"[a-z ]+$")
+FRAGMENT = re.compile(r"[a-z_ ]+$")
 SENTENCE = re.compile(r".*\w.*[.!]$")
 CODE = re.compile(
     r"\(?(…|select|alter|merge|left|when|from)\W*(select|as|from|union|join|table|into)\b"
@@ -50,7 +50,7 @@ def text_of(node: ast.AST) -> str | None:
         return FILLED_IN.sub("…", node.value) if isinstance(node.value, str) else None
     if isinstance(node, ast.JoinedStr):
         parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
-        return "".join(map(str, parts))
+        return FILLED_IN.sub("…", "".join(map(str, parts)))
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         left, right = text_of(node.left), text_of(node.right)
         return None if left is right is None else f"{left or '…'}{right or '…'}"

@@ -57,13 +57,13 @@ def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
     if allowed and file_format not in allowed:
         raise QueryError(
             f"incremental_strategy '{strategy}' changes rows in place, which file_format '{file_format}' can't; use "
-            f"{' or '.join(allowed[:2])}, or the strategy 'append' or 'insert_overwrite'."
+            "iceberg, or the strategy 'append' or 'insert_overwrite'."
         )
     if strategy == MICROBATCH and file_format not in ("iceberg", "delta"):
         if not node["config"].get("partition_by"):
             raise QueryError(
                 f"incremental_strategy 'microbatch' with file_format '{file_format}' overwrites partitions: set "
-                "partition_by to what has one value per batch, or use iceberg or delta."
+                "partition_by to what has one value per batch, or use iceberg."
             )
     if strategy != WINDOW_OVERWRITE:
         return
@@ -308,7 +308,8 @@ def _incremental(
 ) -> Incremental:
     for name in rewrite_configs.requested_rewrites(node["config"]):
         raise QueryError(
-            f"config '{name}' is for a text that is computed as written, and ranges of windows are planned; leave it out."
+            f"config '{name}' rewrites a query that is computed as a whole, and this one is computed by ranges of windows; "
+            "leave it out."
         )
     found = overwriting.overwrite(ends)
     iceberg = table is not None and node["config"].get("file_format", "iceberg") == "iceberg"

@@ -328,7 +328,7 @@ def _check_configs(found: Plan, settings: stream_config.StreamConfig) -> None:
                 raise QueryError(
                     f"config '{name}' is for queries without windows that keep state; this one "
                     + (
-                        "has windows, whose state goes with them."
+                        "has windows, and their state is cleared when they close."
                         if not flow.is_stateless
                         else "has no state."
                     )

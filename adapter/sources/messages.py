@@ -116,12 +116,12 @@ def options_problem(options: Mapping[str, str], value_format: str | None, schema
         if schema is not None:
             return (
                 "'schema' says what is in a message, but not how it is written; say 'value_format: json' too, or leave "
-                "both out and take the column value apart in a model."
+                "both out and parse the column value in a model."
             )
     elif value_format not in VALUE_FORMATS:
         return (
-            f"'value_format' is {value_format!r}; write 'json', or leave it and 'schema' out and take the column value "
-            "apart in a model."
+            f"'value_format' is {value_format!r}; write 'json', or leave it and 'schema' out and parse the column value "
+            "in a model."
         )
     elif schema is None:
         return "'value_format: json' needs a 'schema': the columns of a message."

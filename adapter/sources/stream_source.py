@@ -295,7 +295,9 @@ def _unknown_format(format: str) -> str:
     known = f"Formats are {', '.join(formats)}."
     like = did_you_mean(format, formats)
     if (tables := _TABLES.get(format.lower())) is None:
-        return f"its 'format' is {without_secrets(repr(format))}, which no stream is read in{like} {known}"
+        return (
+            f"its 'format' is {without_secrets(repr(format))}, which can't be read as a stream{like} {known}"
+        )
     return (
         f"its 'format' is {format}, and {tables} tables aren't read as streams. Leave 'stream' out to read the table in "
         "batch; for a stream, have an incremental model copy the rows that come to an Iceberg table, and read that. "

@@ -57,8 +57,8 @@ def test_a_strategy_that_doesnt_exist() -> None:
 @pytest.mark.parametrize("strategy", ["merge", "delete+insert", "window_overwrite"])
 def test_formats_whose_rows_dont_change(strategy: str) -> None:
     assert sentence(lambda: batch.check(node(), strategy, "parquet")) == (
-        f"incremental_strategy '{strategy}' changes rows in place, which file_format 'parquet' can't; use iceberg or "
-        "delta, or the strategy 'append' or 'insert_overwrite'."
+        f"incremental_strategy '{strategy}' changes rows in place, which file_format 'parquet' can't; use "
+        "iceberg, or the strategy 'append' or 'insert_overwrite'."
     )
 
 
@@ -105,7 +105,7 @@ def test_lists_of_columns_and_conditions(config: str, values: list[Any]) -> None
 
 def test_rewrites_are_for_a_text_as_it_stands() -> None:
     found = sentence(lambda: batch.overwrite(node(split_distinct=8), SQL, None, None, Answers()))
-    assert found.startswith("config 'split_distinct' is for a text that is computed as written")
+    assert found.startswith("config 'split_distinct' rewrites a query that is computed as a whole")
 
 
 # -- ranges ---------------------------------------------------------------------------------------

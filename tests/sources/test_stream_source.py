@@ -63,7 +63,7 @@ def test_ddl_stays_as_it_is() -> None:
         ),
         (
             {"format": "rate"},
-            "Source raw.bid: its 'format' is 'rate', which no stream is read in. Formats are iceberg, kafka, parquet, json,",
+            "Source raw.bid: its 'format' is 'rate', which can't be read as a stream. Formats are iceberg, kafka, parquet,",
         ),
         ({"format": "csv"}, "Source raw.bid: the format csv needs a 'path' under 'options'"),
         (

@@ -120,7 +120,9 @@ def reading(text: str, instead: Mapping[str, str]) -> str:
         table.set("catalog", None)
     left = {names: relation for names, relation in left.items() if not names[-1].endswith(CHANGES)}
     if left:
-        raise QueryError(f"Its text in batch doesn't name {', '.join(left.values())}, which it is to read.")
+        raise QueryError(
+            f"Its query in batch doesn't read {', '.join(left.values())}, so it can't be compared."
+        )
     return sql(tree)
 
 

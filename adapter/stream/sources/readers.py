@@ -253,7 +253,7 @@ def schema_of_files(spark: SparkSession, model: StreamModel, source: StreamSourc
     except AnalysisException as problem:
         raise StreamError(
             f"Model {model.name}: the columns of its stream {source.relation} can't be found from the files "
-            f"in {source.location} ({_first_line(problem)}). Say them as 'schema' in the source's "
+            f"in {source.location} ({_first_line(problem)}). Declare them as 'schema' in the source's "
             "config.meta.stream."
         ) from problem
 

@@ -126,8 +126,8 @@ def _columns(spark: SparkSession, model: StreamModel, table: str) -> Columns:
         if problem.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
             return {}  # it can only be read with another relation
         raise TransientError(
-            f"Model {model.name}: the table {table} that it is joined with isn't there now; it may be being built "
-            "again. Nothing of this micro-batch was ingested, and the next run continues."
+            f"Model {model.name}: the table {table} that it is joined with isn't there now; it may be in the middle of a "
+            "rebuild. Nothing of this micro-batch was ingested, and the next run continues."
         ) from problem
     return field_types(schema)
 

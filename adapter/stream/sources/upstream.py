@@ -308,7 +308,8 @@ def restored_message(model: StreamModel, place: int, table: IcebergTable) -> str
         remedy = "Rebuild this model too: "
     return (
         f"Model {model.name}: the table {table.name} that it streams from was put back (by `dbt-stream state restore`, or a "
-        "rollback of Iceberg's) to before what this model has read last, so it has rows in that the table hasn't any more. "
+        "rollback of Iceberg's) to before what this model has read last, so it has ingested rows that the table no "
+        "longer has. "
         f"{remedy}{model.rebuild}."
     )
 

@@ -111,7 +111,7 @@ def read(storage: Storage, table: str) -> Deployment | None:
         _parse,
         what=f"the deployment of {table}",
         made=f"The deployment of {table} was begun",
-        to_do="Put the file back, or delete it and drop the tables that it was about.",
+        to_do="Put the file back, or delete it and drop the tables that it describes.",
     )
 
 

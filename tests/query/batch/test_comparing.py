@@ -45,7 +45,7 @@ def test_a_view_in_the_place_of_a_table(text: str, reads: str) -> None:
 
 
 def test_a_table_that_isnt_read() -> None:
-    with pytest.raises(QueryError, match="doesn't name `lake`"):
+    with pytest.raises(QueryError, match="doesn't read `lake`"):
         comparing.reading("select * from `lake`.`db`.`events`", {"`lake`.`db`.`others`": "seen"})
 
 
