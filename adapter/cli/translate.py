@@ -45,4 +45,7 @@ def translate_file(file: Path, folder: Path | None, force: bool) -> Iterator[str
         yield "Not translated, or to check:"
         yield from (f"  {file.name}, {note}" for note in made.notes)
         yield ""
-    yield f"Run it: cd {folder} && dbt build"
+    if disabled and disabled == len(models):
+        yield "There is nothing to run yet: each model's file says what to change. Then remove its enabled=false."
+    else:
+        yield f"Run it: cd {folder} && dbt build"

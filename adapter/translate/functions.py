@@ -12,6 +12,7 @@ from ..query.sql.dialect import DIALECT
 from ..query.sql.nodes import every
 from ..query.sql.spark_functions import AGGREGATES, GENERATORS, SCALARS, TABLES, WINDOWS
 from .errors import Note, Untranslatable, line_of
+from .similar_to import regular_expression
 
 Args = list[exp.Expr]
 PROCESSING_TIME = (
@@ -217,6 +218,12 @@ class Functions:
                 "expression or a macro of dbt's.",
                 node,
             )
+        if name == "current_watermark" and node.find_ancestor(exp.Where, exp.Join, exp.Having):
+            raise Untranslatable(
+                "A filter by CURRENT_WATERMARK(): windows drop late rows themselves, and `dbt-stream status` counts them. "
+                "Leave it out. Late rows aren't to be had as rows.",
+                node,
+            )
         if (made := RENAMED.get(name.upper())) is not None:
             if name == "collect":
                 self._note(node, "COLLECT() gives a MULTISET, and here collect_list() an ARRAY.")
@@ -302,4 +309,8 @@ def _local_time(node: exp.Column) -> exp.Expr:
 
 
 def _similar(node: exp.SimilarTo) -> exp.Expr:
-    raise Untranslatable("SIMILAR TO isn't Spark's; write RLIKE with a regular expression.", node)
+    pattern = node.expression
+    made = regular_expression(pattern.name) if pattern.is_string else None
+    if made is None:
+        raise Untranslatable("SIMILAR TO with this pattern: write RLIKE with a regular expression.", node)
+    return exp.RegexpLike(this=node.this, expression=exp.Literal.string(made))

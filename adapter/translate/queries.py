@@ -264,6 +264,8 @@ def _without_group_windows(query: exp.Query) -> exp.Query:
             raise Untranslatable(
                 "A SESSION's rows are grouped by something computed. Name that in a view below.", call
             )
+        if kind == "session":
+            _filter_below(select)
         made = WindowCall(
             kind,
             _single(select, query),
@@ -272,9 +274,9 @@ def _without_group_windows(query: exp.Query) -> exp.Query:
             keys if kind == "session" else (),
         )
         from_items(select)[0].meta[WINDOW] = made
-        _rename_calls(select)
+        read = _rename_calls(select)
         at = group.expressions.index(call)
-        columns = [exp.column(_WINDOW_COLUMNS[name]) for name in ("START", "END")]
+        columns = [exp.column(_WINDOW_COLUMNS[name]) for name in dict.fromkeys(["START", "END", *read])]
         group.set("expressions", [*group.expressions[:at], *columns, *group.expressions[at + 1 :]])
     return query
 
@@ -283,6 +285,19 @@ def _kind_of(node: exp.Expr) -> str:
     """Returns which group window a call is; an empty text if it is none."""
     name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
     return name if name in KINDS and name in _MACRO else ""
+
+
+def _filter_below(select: exp.Select) -> None:
+    """Moves a WHERE into a query in FROM. In Flink, only the rows that it lets through make a SESSION in GROUP BY."""
+    items, where = from_items(select), select.args.get("where")
+    if where is None or len(items) != 1:
+        return
+    relation = items[0]
+    rows = exp.select("*").from_(relation.copy(), copy=False)
+    rows.set("where", where.pop())
+    relation.replace(
+        exp.Subquery(this=rows, alias=exp.TableAlias(this=exp.to_identifier(relation.alias_or_name)))
+    )
 
 
 def _single(select: exp.Select, query: exp.Query) -> exp.Table:
@@ -297,7 +312,7 @@ def _single(select: exp.Select, query: exp.Query) -> exp.Table:
     if isinstance(relation, exp.Table):
         return exp.Table(**{name: relation.args.get(name) for name in ("this", "db", "catalog")})
     alias = relation.alias or "windowed"
-    taken = set(ctes_of(query))
+    taken = {*ctes_of(query), *(table.name for table in every(relation.this, exp.Table))}
     while alias in taken:
         alias += "_2"
     name = exp.to_identifier(alias, quoted=True)
@@ -311,8 +326,9 @@ def _single(select: exp.Select, query: exp.Query) -> exp.Table:
     return exp.Table(this=name.copy())
 
 
-def _rename_calls(select: exp.Select) -> None:
-    """Writes TUMBLE_START(…) and its like as columns of the window."""
+def _rename_calls(select: exp.Select) -> list[str]:
+    """Writes TUMBLE_START(…) and its like as columns of the window. Returns the ends of their names."""
+    found = []
     for call in list(every(select, exp.Anonymous)):
         kind, _, end = call.name.upper().rpartition("_")
         if kind.lower() not in _MACRO or call.find_ancestor(exp.Select) is not select:
@@ -321,6 +337,8 @@ def _rename_calls(select: exp.Select) -> None:
             raise Untranslatable(PROCESSING_TIME.format(call.name.upper() + "()"), call)
         if end in _WINDOW_COLUMNS:
             call.replace(exp.column(_WINDOW_COLUMNS[end]))
+            found.append(end)
+    return found
 
 
 def _keys(query: exp.Query) -> list[str]:

@@ -41,6 +41,8 @@ WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'x', 'format'
             "GET(SPLIT(GET(REGEXP_EXTRACT_ALL(s, 'x', 1), 0), '\\\\Q/\\\\E'), 0)",
         ),
         ("TIMESTAMPDIFF(SECOND, ts, ts)", "TIMESTAMPDIFF(SECOND, ts, ts)"),
+        ("s SIMILAR TO '5[0-9]_.%'", "s RLIKE '(?s)^(?:5[0-9].[.].*)$'"),
+        ("s NOT SIMILAR TO 'a|b'", "NOT s RLIKE '(?s)^(?:a|b)$'"),
         ("'a\\b'", "'a\\\\b'"),
     ],
 )

@@ -200,6 +200,23 @@ def test_shapes_of_tutorials(query: str, has: str) -> None:
     assert has in body(found)
 
 
+def test_only_rows_that_where_lets_through_make_a_session() -> None:
+    made = translate(
+        f"{ORDERS} SELECT o.user_id, COUNT(*) AS n FROM orders AS o WHERE o.price > 3 AND user_id = 1 "
+        "GROUP BY o.user_id, SESSION(o.ts, INTERVAL '5' MINUTE);",
+        "shop",
+    )
+    inner, outer = model(made, "query_1").split("{{ session(")
+    assert "WHERE" in inner and "WHERE" not in outer
+    assert outer.startswith("'o', 'ts', '5 minutes', partition_by=['user_id']) }}")
+
+
+def test_a_filtered_table_keeps_its_name_below_a_session() -> None:
+    text = "SELECT COUNT(*) AS n FROM orders WHERE price > 3 GROUP BY SESSION(ts, INTERVAL '5' MINUTE);"
+    found = model(translate(f"{ORDERS} {text}", "shop"), "query_1")
+    assert "WITH `orders_2` AS (" in found and "stream(source('flink', 'orders'))" in found
+
+
 def test_versions_of_a_table_that_the_script_fills_after_the_query() -> None:
     made = translate(
         f"""{ORDERS}
@@ -251,6 +268,8 @@ SELECT o.id, r.rate FROM orders AS o JOIN last_rates FOR SYSTEM_TIME AS OF o.ts 
         ("SELECT frobnicate(id) FROM orders", "FROBNICATE() is no function of Spark's"),
         ("SELECT JSON_VALUE(id, '$.a' DEFAULT 0 ON EMPTY) FROM orders", "get_json_object"),
         ("SELECT FROM WHERE", "can't be read near 'WHERE'"),
+        ("SELECT id FROM orders WHERE ts > CURRENT_WATERMARK(ts)", "windows drop late rows themselves"),
+        ("SELECT id FROM orders WHERE id SIMILAR TO '[%]'", "SIMILAR TO with this pattern"),
         (
             "SELECT o.id FROM orders o JOIN orders FOR SYSTEM_TIME AS OF o.ts AS r ON r.id = o.id",
             "needs a PRIMARY KEY",
@@ -374,6 +393,18 @@ def test_a_project_has_a_name_that_dbt_takes(tmp_path: Path, monkeypatch: pytest
     assert [*translate_file(script, None, False)]
     project = (tmp_path / "flink_03_group_by" / "dbt_project.yml").read_text()
     assert "name: flink_03_group_by\n" in project
+
+
+def test_a_script_of_which_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.sql").write_text(
+        "CREATE TABLE t (a INT) WITH ('connector' = 'datagen'); SELECT own(a) AS a FROM t;"
+    )
+    last = [*translate_file(Path("s.sql"), None, False)][-1]
+    assert (
+        last
+        == "There is nothing to run yet: each model's file says what to change. Then remove its enabled=false."
+    )
 
 
 def test_files_are_not_overwritten(tmp_path: Path) -> None:

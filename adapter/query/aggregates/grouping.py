@@ -8,6 +8,7 @@ from itertools import combinations, product
 from sqlglot import exp
 
 from ..errors import QueryError
+from ..frontend import hints
 from ..sql.clauses import relations
 from ..sql.dialect import canonical, sql, without_items
 from ..sql.functions import QueryRunner
@@ -107,7 +108,7 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
         for item in select.expressions:
             if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
                 made: exp.Expr = item.this
-                if node.meta_get(_IS_COLUMN):
+                if node.meta_get(_IS_COLUMN) or _lists(node.name, select):
                     return node
                 names = {column.name.lower() for column in every(made, exp.Column)}
                 if not names and not _aggregates(made):
@@ -126,9 +127,8 @@ def check_items(select: exp.Select) -> None:
     group = select.args.get("group")
     if group is None or group.args.get("all"):
         return
-    # A window's time columns determine each other; any of them may be a key.
     known = {
-        *WINDOW_COLUMNS,
+        *_columns_of_windows(select),
         *(item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)),
     }
     keys = grouping(select).keys
@@ -142,13 +142,23 @@ def check_items(select: exp.Select) -> None:
             if window is not None and "window" in said:
                 raise QueryError(
                     f"'{sql(column)}' is what Spark calls the key {sql(window)}. Read the stream through a macro, "
-                    f"{macro_for(window)}; or have a query below give it a name, SELECT *, {sql(window)} AS w."
+                    f"FROM {{{{ {macro_for(window)} }}}} … GROUP BY window_start, window_end; or have a "
+                    f"query below give it a name, SELECT *, {sql(window)} AS w."
                 )
             if not known & said:
                 raise QueryError(
                     f"'{sql(column)}' is neither a key of GROUP BY nor in an aggregate. Add it to GROUP BY, or say which of "
                     f"its values is meant: any_value({sql(column)})."
                 )
+
+
+def _columns_of_windows(select: exp.Select) -> tuple[str, ...]:
+    """Returns the time columns of windows. They determine each other, so any of them may be a key; Spark knows nothing of
+    the window_time of a session."""
+    queries = (node.unnest() for node in relations(select))
+    windows = (hints.window_of(each) for each in queries if isinstance(each, exp.Select))
+    is_session = any(window is not None and window.kind == "session" for window in windows)
+    return WINDOW_COLUMNS[:2] if is_session else WINDOW_COLUMNS
 
 
 def find_columns(select: exp.Select, ask: QueryRunner) -> None:
@@ -173,16 +183,25 @@ def find_columns(select: exp.Select, ask: QueryRunner) -> None:
             node.meta[_IS_COLUMN] = True
 
 
+def _lists(name: str, select: exp.Select) -> bool:
+    """Whether a query in FROM lists a column with this name."""
+    queries = (node.unnest() for node in relations(select))
+    return any(
+        isinstance(each, exp.Select) and name.lower() in map(str.lower, each.named_selects)
+        for each in queries
+    )
+
+
 def _hides_column(item: exp.Alias, select: exp.Select) -> bool:
     """Whether an input column has the alias of this item; Spark would prefer the column.
 
     Raises:
         QueryError: the input columns aren't known.
     """
+    if _lists(item.alias, select):
+        return True
     for node in relations(select):
         inner = node.unnest()
-        if isinstance(inner, exp.Select) and item.alias.lower() in map(str.lower, inner.named_selects):
-            return True
         if not isinstance(inner, exp.Select) or inner.is_star or select.args.get("laterals"):
             raise QueryError(
                 f"'{item.alias}' in GROUP BY may be a column or the value {sql(item.this)}, which the select list "

@@ -109,7 +109,8 @@ def plan(
         if (window := _spark_window(text)) is not None:
             raise UnboundedStateError(
                 f"The groups of {sql(window)} have no end that a stream knows, so their state grows without bound. Read the "
-                f"stream through a macro, {macro_for(window)}, whose windows the watermark closes."
+                f"stream through a macro, FROM {{{{ {macro_for(window)} }}}} … GROUP BY window_start, window_end, whose "
+                "windows the watermark closes."
             ) from problem
         by_time = bounded_queries.propose_time_filter(text, known or {}, fits) or _struct_field_advice(
             text, known or {}

@@ -13,24 +13,20 @@ def is_window(key: exp.Expr) -> bool:
 
 
 def macro_for(call: exp.Expr) -> str:
-    """Returns a FROM and a GROUP BY that are the same windows as ``window()``.
+    """Returns the call of a macro that gives the windows of ``window()``.
 
     >>> from ..sql.dialect import parse
     >>> def shown(text):
     ...     return macro_for(parse(f"select {text}").expressions[0])
-    >>> shown("window(ts, '10 minutes')")
-    "FROM {{ tumble(relation, 'ts', '10 minutes') }} … GROUP BY window_start, window_end"
-    >>> shown("window(o.ts, '10 minutes', '5 minutes')")
-    "FROM {{ hop(relation, 'ts', '5 minutes', '10 minutes') }} … GROUP BY window_start, window_end"
-    >>> shown("window(ts, '1 day', '1 day', '6 hours')")
-    "FROM {{ tumble(relation, 'ts', '1 day', offset='6 hours') }} … GROUP BY window_start, window_end"
-    >>> shown("window(cast(v as timestamp), '1 day')")
-    "FROM {{ tumble(relation, 'time_column', '1 day') }} … GROUP BY window_start, window_end"
+    >>> shown("window(ts, '10 minutes')"), shown("window(o.ts, '10 minutes', '5 minutes')")
+    ("tumble(relation, 'ts', '10 minutes')", "hop(relation, 'ts', '5 minutes', '10 minutes')")
+    >>> shown("window(ts, '1 day', '1 day', '6 hours')"), shown("window(date(ts), '1 day')")
+    ("tumble(relation, 'ts', '1 day', offset='6 hours')", "tumble(relation, 'time_column', '1 day')")
     """
     time, *lengths = call.expressions
     size, slide, offset = [*map(sql, lengths), "", "", ""][:3]
     column = time.name if isinstance(time, exp.Column) else "time_column"
-    of_windows = f"'{column}', {slide}, {size}" if slide not in ("", size) else f"'{column}', {size}"
-    kind = "hop" if slide not in ("", size) else "tumble"
     more = f", offset={offset}" if offset else ""
-    return f"FROM {{{{ {kind}(relation, {of_windows}{more}) }}}} … GROUP BY window_start, window_end"
+    if slide not in ("", size):
+        return f"hop(relation, '{column}', {slide}, {size}{more})"
+    return f"tumble(relation, '{column}', {size}{more})"

@@ -24,6 +24,7 @@ def window(kind: str, relation: str, *lengths: str, time: str = "ts", **options:
 
 TUMBLE = window("tumble", "raw.bid", "10 minutes")
 CUMULATE = window("cumulate", "raw.view", "1 hour", "1 day")
+SESSION = window("session", "raw.bid", "5 minutes")
 HOP = window("hop", "raw.bid", "5 minutes", "15 minutes")
 
 
@@ -231,10 +232,19 @@ def test_keys_behind_a_star_of_group_by_all_are_columns() -> None:
         plan_of(f"select *, count(*) as n from (select x, y from {STREAM}) group by 1, 2")
 
 
+def test_a_key_is_the_column_of_the_window_and_not_an_alias_of_its_name() -> None:
+    text = f"select window_start, window_time as window_end, count(*) as n from {TUMBLE} group by window_start, window_end"
+    assert plan_of(text).dataflow.windows is not None
+
+
 REFUSED = [
     (
         f"select x, y, count(*) as n from {STREAM} group by x",
         "'y' is neither a key of GROUP BY nor in an aggregate. Add it to GROUP BY, or say which of its values is meant",
+    ),
+    (
+        f"select window_time, count(*) as n from {SESSION} group by window_start, window_end",
+        "'window_time' is neither a key of GROUP BY nor in an aggregate. Add it to GROUP BY",
     ),
     (f"select x, count(*) as X from {STREAM} group by x", "The query has two columns called 'X'"),
     (
