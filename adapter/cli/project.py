@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..project import model_names
 from ..stream.common.identifiers import last, with_last
+from ..util.redaction import cause_of
 
 # Slow imports are local to functions, so that `--help` is fast.
 if TYPE_CHECKING:
@@ -395,15 +396,18 @@ def _graph(manifest: Any) -> dict[str, dict[str, Any]]:
 
 @contextmanager
 def project_errors() -> Iterator[None]:
-    """Raises errors in queries, of dbt and of streams as `ProjectError`."""
+    """Raises errors in queries, of dbt, of streams and of Spark as `ProjectError`."""
     from dbt_common.exceptions import DbtBaseException
 
+    from ..environment.spark_errors import readable, spark_exceptions
     from ..query.errors import QueryError
 
     try:
         yield
     except (QueryError, DbtBaseException) as problem:
         raise ProjectError(str(problem)) from problem
+    except spark_exceptions() as problem:
+        raise ProjectError(readable(problem)) from cause_of(problem)
 
 
 def owned_model(project: DbtProject, name: str) -> tuple[StreamModel, Environment]:

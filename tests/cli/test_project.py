@@ -5,7 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-from dbt.adapters.spark_streaming.cli.project import DbtProject, Selection, has_failed
+import pytest
+from pyspark.errors import PySparkException
+
+from dbt.adapters.spark_streaming.cli.project import (
+    DbtProject,
+    ProjectError,
+    Selection,
+    has_failed,
+    project_errors,
+)
+
+
+def test_an_error_of_sparks_is_a_sentence() -> None:
+    """A catalog that is away ended `dbt-stream reset` with a trace."""
+    with pytest.raises(ProjectError, match=r"^Failed to connect: jdbc:sqlite:/lake\.db$"), project_errors():
+        raise PySparkException("Failed to connect: jdbc:sqlite:/lake.db")
 
 
 def test_what_went_well_is_not_told_as_an_error() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...util.nested_types import fields_of
+from ...util.text import listed
 from .effect import Evolution
 from .output_schema import Widening, Wider, fits, is_promotion, widening
 
@@ -96,6 +97,8 @@ def migration(
     >>> migration(found, {"part": "string", "a": "int", "b": "int"}, {"part": "string", "a": "bigint", "c": "int"})[0]
     Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), leftovers={}, widen={}, narrow={}, \
 promote={'a': 'bigint'}, new_parts=())
+    >>> migration(Evolution(), {"r": "struct<a:int,b:int>"}, {"r": "struct<b:int>"})[1]
+    ['its state has whole rows, and the query reads a of them no more; it continues once it is there again']
     """
     problems = []
     begun = set(wants) - {*kept} if found.drops_other_parts else set().union(*found.new_columns.values())
@@ -124,8 +127,15 @@ promote={'a': 'bigint'}, new_parts=())
             continue
         if more := _wider(name, there[name], kind, later or {}):
             wider |= more
-        elif name in found.buffered_columns and (gone := _without(there[name], kind)):
-            narrow[name] = gone
+        elif gone := _without(there[name], kind):
+            if name in found.buffered_columns:
+                narrow[name] = gone
+            else:
+                # A row without them may be equal to another one, which it was compared, counted or ranked apart from.
+                problems.append(
+                    f"its state has whole rows, and the query reads {listed(gone)} of them no more; it continues once "
+                    f"{'it is' if len(gone) == 1 else 'they are'} there again"
+                )
         else:
             problems.append(f"{name} of its state is a {there[name].upper()} and would be a {kind.upper()}")
     left = {stage: columns & stays for stage, columns in found.dropped_columns.items() if columns & stays}
