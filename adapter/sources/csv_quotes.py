@@ -25,7 +25,7 @@ _ESCAPES, _ESCAPED = (
 
 
 def may_run_on(options: Mapping[str, str]) -> bool:
-    """Returns whether an open quote of CSV goes on behind the end of its line.
+    """Returns whether an open quote of CSV may extend over the end of its line.
 
     >>> may_run_on({"MultiLine": "true"}), may_run_on({"multiLine": "true", "quote": ""}), may_run_on({})
     (True, False, False)
