@@ -352,7 +352,7 @@ def _statements(program: Program) -> Iterator[tuple[str, str]]:
             if item.whole is not None:
                 yield f"{item.name}, where {item.whole.part} is small or written as a whole", item.whole.sql
     made = {step.name for step in program.of(Step)}
-    for step in program.again:
+    for step in program.output_steps:
         if step.name not in made:
             yield f"{step.name}: results", step.sql
     yield from _keys(program.lookups)

@@ -9,7 +9,7 @@ The texts read these views, which `stream/` registers before each step:
     one row (read with `now`): ``batch_id`` BIGINT, ``watermark_before`` and ``watermark_after`` TIMESTAMP. Both are
     NULL while there is no watermark; ``watermark_after`` is NULL until the input has been read. Texts have no
     literals for changing values: Spark would compile each new text again. ``step`` BIGINT numbers micro-batches and
-    flushes. ``now_before`` and ``now_after`` are the watermarks before `Program.kept_for` is subtracted. For each
+    flushes. ``now_before`` and ``now_after`` are the watermarks before `Program.allowed_lateness` is subtracted. For each
     time zone of a window there is another column for each of these, as local time (`clock_column`).
 `StreamInput.view`
     the rows of that stream in this micro-batch.
@@ -137,7 +137,7 @@ class Step:
     """Cheaper text with the same result for an empty state. If one step or state table of a program uses
     `initial`, all others do."""
     fresh: str | None = None
-    """For steps of `Program.again`: text with the same result that reads the steps before the commit, used if
+    """For steps of `Program.output_steps`: text with the same result that reads the steps before the commit, used if
     those were computed in this run. After a crash only the state is available."""
     reads: tuple[str, ...] = ()
     """All state tables that its texts may read. They decide which column a name refers to."""
@@ -360,12 +360,12 @@ class Program:
 
     ::
 
-        arrival      against the watermark before the micro-batch; then the watermark advances
-        ingest       what the input changes in the state
-        cascade      results of windows that close, and what they change in the state above them
+        arrival        against the watermark before the micro-batch; then the watermark advances
+        ingest         what the input changes in the state
+        cascade        results of windows that close, and what they change in the state above them
         COMMIT of the state
-        again        from the state after the commit
-        output       COMMIT of the table
+        output_steps   from the state after the commit
+        output         COMMIT of the table
 
     A micro-batch without input that flushes windows from the state skips `arrival` and `ingest`. One that crosses
     none of the `boundaries` ends after `ingest` and its commit.
@@ -382,7 +382,7 @@ class Program:
     """Look-ups that `output` reads."""
     upsert: Upsert | None = None
     """None if rows are only inserted."""
-    kept_for: int = 0
+    allowed_lateness: int = 0
     """Allowed lateness in microseconds, for which state is kept after its window's end: ``watermark_before``
     and ``watermark_after`` are that much behind ``now_before`` and ``now_after``."""
     behind: int = 0
@@ -393,10 +393,10 @@ class Program:
     """Static tables, which are read again in each micro-batch."""
     mini_batch: MiniBatch | None = None
     """Limits of a micro-batch; None if the sources and the trigger decide."""
-    again: tuple[Step, ...] = ()
+    output_steps: tuple[Step, ...] = ()
     """Steps that `output` reads, computed from the state after its commit unless they were computed before
     it."""
-    only_with: str | None = None
+    skip_if_empty: str | None = None
     """A cached, counted step: if it has no rows, nothing is emitted. None if `output` decides."""
     flushes_from_state: bool = False
     """Whether a micro-batch without input reads only the state: all state belongs to windows, and the
@@ -404,9 +404,9 @@ class Program:
     reads_clock: bool = False
     """Whether `output` reads the watermark without having state, so that the table's commits have to store
     the watermark."""
-    puts_out_all: bool = False
+    is_full_output: bool = False
     """Whether `output` is the full result, so that the table is empty if it has no rows."""
-    has_rows_of_nothing: bool = False
+    has_rows_without_input: bool = False
     """Whether the output may have rows before the streams have any: a global aggregate has one, over 0 rows."""
     signature: Signature = field(default_factory=Signature)
     """Everything that the state depends on. Stored with the state and compared in the next run."""
@@ -461,7 +461,7 @@ def needs_time(program: Program) -> bool:
         or program.reads_clock
         or any(each.timed or each.expires or each.forgets or each.by_clock for each in program.of(Rows))
         # Everything else that depends on it reads a column of ``clock``.
-        or any(name in f"{program.items}{program.output}{program.again}" for name in _OF_THE_CLOCK)
+        or any(name in f"{program.items}{program.output}{program.output_steps}" for name in _OF_THE_CLOCK)
     )
 
 

@@ -584,7 +584,7 @@ class Streamed:
         def instant(micros: int | None) -> str:
             return "cast(null as timestamp)" if micros is None else f"make_timestamp({micros}::bigint)"
 
-        kept = self.program.kept_for
+        kept = self.program.allowed_lateness
         clock = self.clock
         times = {"now_before": clock.before, "now_after": clock.after}
         times["watermark_before"] = None if clock.before is None else clock.before - kept
@@ -684,12 +684,12 @@ class Streamed:
         self._show_state()
         if not closes:
             return
-        for step in self.program.again:
+        for step in self.program.output_steps:
             known = self._rows_in(step.name) if step.name in there else None
             self._step_of(step, False)
             if known is not None and self._rows_in(step.name) != known:
                 raise Wrong(f"{step.name} is another after a crash")
-        self._look_at_fresh(self.program.again)
+        self._look_at_fresh(self.program.output_steps)
         self._emit_rows()
         self._fold()
 
@@ -859,9 +859,9 @@ class Streamed:
                     rows[key] -= 1
                     self.changes.append((row, kind, batch))
 
-    def begin_with_nothing(self) -> None:
+    def begin_without_input(self) -> None:
         """Puts out what there is before the first micro-batch."""
-        if self.steps or not self.program.has_rows_of_nothing:
+        if self.steps or not self.program.has_rows_without_input:
             return
         self._begin()
         for stream in self.program.inputs:
@@ -873,7 +873,7 @@ class Streamed:
 
     def flush(self) -> None:
         """Closes all windows."""
-        self.begin_with_nothing()
+        self.begin_without_input()
         zones = [
             (self.parts[part.name], part.closes, part.time_zone)
             for part in self.program.parts
@@ -887,7 +887,7 @@ class Streamed:
             last = max((utc(time, zone) for time, zone in times if time is not None), default=None)
             if last is None:
                 return
-            closing = last + self.program.kept_for
+            closing = last + self.program.allowed_lateness
             clock = self.clock
             if clock.after is not None and closing <= clock.after:
                 return

@@ -102,17 +102,17 @@ def _stateful(
         output=result.output,
         boundaries=result.boundaries,
         upsert=result.upsert,
-        puts_out_all=replayed is not None,
-        has_rows_of_nothing=any(each.has_rows_of_nothing for each in flow.operators),
+        is_full_output=replayed is not None,
+        has_rows_without_input=any(each.has_rows_without_input for each in flow.operators),
         signature=signed,
         alike=None if are_result else cache(partial(fingerprints, flow, made.keeps)),
-        again=result.again,
-        only_with=None if replayed is not None else result.only_with,
+        output_steps=result.output_steps,
+        skip_if_empty=None if replayed is not None else result.skip_if_empty,
         flushes_from_state=are_result,
         lookups=result.lookups,
         # Results of windows whose state has been dropped can't be emitted again.
         remake=rebuilt if can_be_remade(flow) and not emission.changes else None,
-        kept_for=emission.last,
+        allowed_lateness=emission.last,
     )
 
 

@@ -53,14 +53,14 @@ class Result:
 
     output: str
     upsert: Upsert | None
-    again: tuple[Step, ...]
+    output_steps: tuple[Step, ...]
     steps: tuple[Step, ...] = ()
     """Steps before the commit, after all others."""
     parts: tuple[StatePart, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     """Look-ups that the output reads."""
-    only_with: str | None = None
-    """See `Program.only_with`."""
+    skip_if_empty: str | None = None
+    """See `Program.skip_if_empty`."""
     boundaries: tuple[Boundaries, ...] | None = None
     """See `Program.boundaries`."""
 
@@ -94,7 +94,7 @@ def kept_result(flow: Dataflow) -> Result:
         (again,),
         (Step(RESULT, net if changes else f"select * from {flow.root.name}", persist=True),),
         (put_out,),
-        only_with=RESULT,
+        skip_if_empty=RESULT,
     )
 
 
@@ -132,7 +132,7 @@ def replaced_result(made: Generator) -> Result:
         root.upsert(steps.touched, steps.columns),
         reading(steps.steps, [made.parts[part] for part in made.parts_of[root.operator.name]]),
         lookups=root.lookups(steps.rows, made.tables),
-        only_with=steps.steps[-1].name,
+        skip_if_empty=steps.steps[-1].name,
     )
 
 

@@ -89,7 +89,7 @@ class Operator(ABC):
         return False
 
     @property
-    def has_rows_of_nothing(self) -> bool:
+    def has_rows_without_input(self) -> bool:
         """Whether it may return rows for empty inputs."""
         return False
 

@@ -47,7 +47,7 @@ def check_columns(
                 )
     if program.upsert is None:
         return
-    if program.again and not program.flushes_from_state:
+    if program.output_steps and not program.flushes_from_state:
         check_kept(model, gives.values())
     for name, kind in gives.items():
         if _NOT_COMPARED.search(kind):

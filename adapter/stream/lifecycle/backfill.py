@@ -65,7 +65,7 @@ def backfill(
             raise StreamError(f"Model {model.name} has no closed windows yet: it has no watermark.")
         # Unlike a micro-batch, a backfill may read many rows.
         session.conf.set("spark.sql.adaptive.enabled", "true")
-        windows = find(session, position.after - program.kept_for)
+        windows = find(session, position.after - program.allowed_lateness)
         types = column_types(session.table(model.target).schema)
         for name, value in windows.notes.items():
             session.conf.set(f"spark.sql.iceberg.snapshot-property.backfill.{name}", value)

@@ -153,11 +153,11 @@ class Batches:
         return state.widen(spark, layout.schema)
 
     @property
-    def lacks_rows_of_nothing(self) -> bool:
+    def has_to_emit_first(self) -> bool:
         """Whether no micro-batch has run yet and one without input may emit rows."""
-        return self.position.step == (-1, 0) and self.context.program.has_rows_of_nothing
+        return self.position.step == (-1, 0) and self.context.program.has_rows_without_input
 
-    def begin_with_nothing(self, spark: SparkSession, nothing: DataFrame) -> None:
+    def begin_without_input(self, spark: SparkSession, nothing: DataFrame) -> None:
         """Emits the rows that exist before the first micro-batch, such as a total of no rows.
 
         Args:
@@ -287,5 +287,5 @@ def open_until(spark: SparkSession, context: RunContext, position: Position) -> 
     last = context.state.last_expiry(spark, zones)
     if last is None:
         return None
-    closing = last + context.program.kept_for
+    closing = last + context.program.allowed_lateness
     return None if position.after is not None and closing <= position.after else closing

@@ -160,7 +160,7 @@ class MicroBatch:
 
     def emit(self) -> None:
         """Emits from cached rows, or from the state after a crash, and makes the last commit. Does nothing if no
-        window closes, or if the step `only_with` has no rows."""
+        window closes, or if the step `skip_if_empty` has no rows."""
         program = self._context.program
         windows = self._closing()
         if windows == 0:
@@ -168,12 +168,12 @@ class MicroBatch:
         if windows is not None:
             self._set_shuffle_partitions(self._came, windows)
         made = self._made or ()
-        if left := [step for step in program.again if step.name not in made]:
+        if left := [step for step in program.output_steps if step.name not in made]:
             self._show_clock()
             with self.metrics.timed("emission"):
                 for step in left:
                     self._show(self._freshest(step))
-        if program.only_with is not None and not self._rows_of.get(program.only_with, 1):
+        if program.skip_if_empty is not None and not self._rows_of.get(program.skip_if_empty, 1):
             return
         self._look_up(program.lookups)
         with self.metrics.timed("emission"):
@@ -301,7 +301,7 @@ class MicroBatch:
         position, program = self.position, self._context.program
         times = {"now_before": position.before, "now_after": position.after}
         for name, now in (("watermark_before", position.before), ("watermark_after", position.after)):
-            times[name] = None if now is None else now - program.kept_for
+            times[name] = None if now is None else now - program.allowed_lateness
         values = {"batch_id": f"{position.batch}L", "step": f"{position.number}L"}
         for zone in (None, *program.time_zones):
             values |= {clock_column(name, zone): instant(shown(at, zone)) for name, at in times.items()}
@@ -402,7 +402,7 @@ class MicroBatch:
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         """Registers the rows of a step. Rows that other steps read are persisted lazily, without a job."""
         rows = self._rows_of_step(step, state_is_empty)
-        if step.materialize or (step.persist and step.name == self._context.program.only_with):
+        if step.materialize or (step.persist and step.name == self._context.program.skip_if_empty):
             self._rows_of[step.name] = self._cache.persist(rows)
             rows = truncate_lineage(rows)
         elif step.persist and not self._has_no_input(step):
@@ -474,7 +474,7 @@ class MicroBatch:
         self._show_clock()
         # Streams without windows have no late-row filter, so no filtered rows.
         rows = max(sum(each.live_rows for each in filtered or ()), self.metrics.rows_in)
-        if program.puts_out_all:
+        if program.is_full_output:
             rows += state.rows  # the output is computed from all of the state
         self._set_shuffle_partitions(rows)
         self._prepare()
@@ -621,7 +621,7 @@ class MicroBatch:
         schemas = {name: rows.schema for name, rows in parts.items()}
         kept = [type_text(each.dataType) for schema in schemas.values() for each in schema.fields]
         check_collations(self._context.model, kept)
-        readers: list[Step | StatePart] = [*program.of(Step), *program.parts, *program.again]
+        readers: list[Step | StatePart] = [*program.of(Step), *program.parts, *program.output_steps]
         return layout_of(schemas, dict.fromkeys(each.reads for each in readers), stored, known)
 
 

@@ -320,9 +320,11 @@ class RunningStream:
 
     def _emit_empty_result(self) -> None:
         """Emits the result of an empty input, if the query has one and no row has arrived."""
-        if self._batches.lacks_rows_of_nothing:
+        if self._batches.has_to_emit_first:
             streams = read_streams(self._session, self._ordered, self._inputs)
-            self._batches.begin_with_nothing(self._session, self._session.createDataFrame([], streams.schema))
+            self._batches.begin_without_input(
+                self._session, self._session.createDataFrame([], streams.schema)
+            )
 
     def follow(self, trigger: str) -> None:
         """Continues with new rows, after the stream has ingested the available ones.

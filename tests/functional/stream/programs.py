@@ -62,7 +62,7 @@ def tumble(size: int, relation: str = "events") -> Program:
     return Program(
         inputs=(StreamInput(relation, "stream", ("ts", "k", "v"), "ts"),),
         items=(Rows("rows_0", rows, ("stream",)), StatePart("slices", partials, fold)),
-        again=(Step("closed", closed),),
+        output_steps=(Step("closed", closed),),
         flushes_from_state=True,
         output="select window_start, window_end, k, c, s from closed",
         boundaries=(Boundaries(size, 0),),
@@ -188,7 +188,7 @@ def cumulate(step: int, max_size: int, relation: str = "events") -> Program:
                 fold_distinct,
             ),
         ),
-        again=(Step("opened", opened), Step("curves", curves)),
+        output_steps=(Step("opened", opened), Step("curves", curves)),
         flushes_from_state=True,
         output="select window_start, window_end, k, c, s, d from curves",
         boundaries=(Boundaries(step, 0),),

@@ -31,7 +31,7 @@ def _texts(made: Step | StatePart) -> list[str]:
 
 def _check(program: Program) -> int:
     found = 0
-    made: list[Step | StatePart] = [*program.again, *program.of(Step), *program.parts]
+    made: list[Step | StatePart] = [*program.output_steps, *program.of(Step), *program.parts]
     assert not any(_STATE.search(rows.sql) for rows in program.of(Rows))
     for each in made:
         for text in _texts(each):

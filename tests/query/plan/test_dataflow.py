@@ -36,4 +36,4 @@ def test_a_query_row_by_row_has_no_state() -> None:
     found = auction_plan(f"select x + 1 as y from {B} where x > 3")
     assert found.dataflow.is_stateless
     program = generate.program(found)
-    assert (program.items, program.again) == ((), ())
+    assert (program.items, program.output_steps) == ((), ())

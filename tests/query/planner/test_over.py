@@ -94,7 +94,7 @@ def test_first_rows_that_are_the_result_come_once() -> None:
     assert (found.final, found.relation.changes) == (True, False)
     program = generate.program(auction_plan(FIRST))
     assert program.upsert is None
-    assert "due <= (select struct(*) from clock).watermark_after" in program.again[-1].sql
+    assert "due <= (select struct(*) from clock).watermark_after" in program.output_steps[-1].sql
     (part,) = program.parts
     assert part.closes == "due"
 

@@ -109,7 +109,7 @@ def test_rankings_are_taken_in_buckets() -> None:
         ("split_topn", f"{top.name} ranks the rows of 16 buckets, and the first of these"),
     )
     program = generate.program(plan)
-    steps = [*program.of(Step), *program.again]
+    steps = [*program.of(Step), *program.output_steps]
     assert any("pmod(hash(__ranked), 16)" in step.sql for step in steps)
     # What is ranked in buckets is the same state.
     assert signature(plan) == signature(plan_of(ranked, KNOWN))

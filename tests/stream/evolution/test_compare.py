@@ -926,4 +926,4 @@ def test_what_its_author_calls_like_a_stage_stays_what_it_is() -> None:
     assert part == "stage_x_1_slices"
     # As an earlier version called it.
     made = called(program, {"stage_x_1": "stage_1"})
-    assert "'stage_2' AS `stage_1_slices`" in made.again[-1].sql
+    assert "'stage_2' AS `stage_1_slices`" in made.output_steps[-1].sql

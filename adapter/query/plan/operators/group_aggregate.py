@@ -44,7 +44,7 @@ class GroupAggregate(ExpiringOperator):
         return not self.stage.keys
 
     @property
-    def has_rows_of_nothing(self) -> bool:
+    def has_rows_without_input(self) -> bool:
         """Whether it has no keys: it then has one row over no rows."""
         return not self.stage.keys
 

@@ -72,7 +72,7 @@ class Recompute(ExpiringOperator):
         return not any(self.keys)
 
     @property
-    def has_rows_of_nothing(self) -> bool:
+    def has_rows_without_input(self) -> bool:
         """Whether everything is recomputed: the query may be a global aggregate, which has a row over no rows."""
         return self.is_whole
 

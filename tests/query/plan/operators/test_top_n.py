@@ -121,6 +121,6 @@ def test_rows_of_a_ranking_are_not_compared(rank: str) -> None:
     """One may hold a MAP, and Spark can't."""
     found = generate.program(auction_plan(top("s desc", rank=rank)))
     texts = [step.sql for step in found.of(Step) if step.name.startswith("top_")]
-    texts += [step.sql for step in found.again if step.name.startswith("top_")]
+    texts += [step.sql for step in found.output_steps if step.name.startswith("top_")]
     assert any("__ranked" in text for text in texts)
     assert not any(re.search(r"(_row|__ranked)`? <=> ", text) for text in texts)

@@ -27,9 +27,9 @@ def test_rows_that_are_only_added_up_are_not_kept() -> None:
 def test_results_are_made_without_a_look_at_the_state_where_it_was_just_written() -> None:
     groups = f"select x, z, sum(y) as s from {B} group by x, z"
     ranked = f"select * from (select *, row_number() over (partition by x order by s) as n from ({groups})) where n < 4"
-    again = generate.program(auction_plan(ranked)).again
+    again = generate.program(auction_plan(ranked)).output_steps
     assert len(again) == 2
     assert all(step.fresh and "state" not in step.fresh for step in again)
-    again = generate.program(auction_plan(groups)).again
+    again = generate.program(auction_plan(groups)).output_steps
     changed = again[0].name.replace("_touched", "_changed")
     assert [step.fresh for step in again] == [f"select `x`, `z` from {changed}", None, None]
