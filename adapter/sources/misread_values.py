@@ -100,7 +100,7 @@ def cast_text(kind: str, text: str, options: Mapping[str, str]) -> str:
 
 
 def may_be_misread(kind: str, value: str, is_many: bool) -> str:
-    """Returns SQL for whether a parsed value looks misread; `in_text` finds others.
+    """Returns SQL for whether a parsed value looks misread. Others are only found in the record's text (`dates_in_json`).
 
     Args:
         is_many: whether it is an array of values.

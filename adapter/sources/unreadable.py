@@ -258,7 +258,7 @@ class Records:
             wanted: the columns that are read; None for all.
         """
         return [
-            self._shown(unreadable) if name == self.raw else quoted(name)
+            self._raw_item(unreadable) if name == self.raw else quoted(name)
             for name in (self.names if wanted is None else wanted)
         ]
 
@@ -283,7 +283,7 @@ class Records:
         where = f" where {condition}" if condition else ""
         return f"select {columns} from (select *, {self.found()} as {UNREADABLE} from {records}){where}"
 
-    def _shown(self, unreadable: str) -> str:
+    def _raw_item(self, unreadable: str) -> str:
         raw = quoted(self.raw)
         if not self._is_own:
             return f"case when {unreadable} is not null then {raw} end as {raw}"

@@ -126,7 +126,7 @@ def statements(text: str) -> Iterator[Statement]:
 
 
 def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Yields the tokens of each statement. A statement set is its statements."""
+    """Yields the tokens of each statement; those of a statement set one by one."""
     found: list[Token] = []
     for token in tokens:
         if token.token_type != TokenType.SEMICOLON:

@@ -268,7 +268,7 @@ def _copy(
     made = StateTable(spark, model)
     # A killed clone may have left an empty state.
     made.drop(spark)
-    copied = _as_in(spark, model, original.rows(spark, TABLE))
+    copied = _in_columns_of(spark, model, original.rows(spark, TABLE))
     rows = copied.count()
     if state is not None:
         position = replace(state, model=model.name, query_id=query_id)
@@ -295,7 +295,7 @@ def _copy(
     return Cloned(last.batch, to_text(last.after), size["rows"] if size is not None else None, rows, next_run)
 
 
-def _as_in(spark: SparkSession, model: StreamModel, rows: DataFrame) -> DataFrame:
+def _in_columns_of(spark: SparkSession, model: StreamModel, rows: DataFrame) -> DataFrame:
     """Returns rows with the columns of the model's table, whose types may be wider.
 
     Raises:
