@@ -21,6 +21,7 @@ DATE, TIMESTAMP, TIMESTAMP_NTZ, DOUBLE, FLOAT, TINYINT = (
     "tinyint",
 )
 KINDS = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ, DOUBLE, FLOAT, TINYINT})
+_INTEGERS = frozenset({TINYINT, "smallint", "int", "bigint"})
 _FORMATS = {DATE: "dateformat", TIMESTAMP: "timestampformat"}
 _FALLBACK = "enabledatetimeparsingfallback"
 _LAST = {
@@ -97,6 +98,35 @@ def cast_text(kind: str, text: str, options: Mapping[str, str]) -> str:
         zone = f"map('timeZone', {literal(said['timezone'])})"
         found = f"from_json(to_json(named_struct('x', {text})), 'x timestamp', {zone}).x"
     return f"case when {text} = {empty} then null else {found} end"
+
+
+def is_element(kind: str, options: Mapping[str, str]) -> bool:
+    """Returns whether `cast_element` has the values of a type.
+
+    >>> [is_element(kind, {}) for kind in ("bigint", "decimal(9,2)", "date", "string", "array<int>")]
+    [True, True, True, False, False]
+    """
+    has_locale = "locale" in map(str.lower, options)
+    return kind in _INTEGERS | KINDS | {"boolean"} or (kind.startswith("decimal") and not has_locale)
+
+
+def cast_element(kind: str, text: str, options: Mapping[str, str], map_of_options: str) -> str:
+    """Returns SQL for the value that Spark's reader of XML parses from a text; NULL if it can't.
+
+    Args:
+        kind: its type, for which `is_element` is true.
+        text: SQL for the text.
+        options: the options of the source.
+        map_of_options: SQL for the map of them.
+    """
+    if kind in {DOUBLE, FLOAT} | guessed(options):
+        return cast_text(kind, text, options)
+    if kind in KINDS - {TINYINT}:
+        return f"from_json(to_json(named_struct('x', {text})), 'x {kind}', {map_of_options}).x"
+    if kind == "boolean":
+        return f"case when lower({text}) in ('true', '1') then true when lower({text}) in ('false', '0') then false end"
+    number = f"replace({text}, ',', '')" if kind.startswith("decimal") else text
+    return f"try_cast({number} as {kind})"
 
 
 def may_be_misread(kind: str, value: str, is_many: bool) -> str:

@@ -23,7 +23,17 @@ from ..util.quoting import quote as quoted
 from . import csv_quotes, json_texts
 from .exact_values import RAW as _RAW
 from .exact_values import ExactValues
-from .misread_values import DOUBLE, FLOAT, KINDS, TINYINT, cast_text, guessed, is_misread
+from .misread_values import (
+    DOUBLE,
+    FLOAT,
+    KINDS,
+    TINYINT,
+    cast_element,
+    cast_text,
+    guessed,
+    is_element,
+    is_misread,
+)
 
 WARN, FAIL, DROP, KEEP_RAW = "warn", "fail", "drop", "keep_raw"
 ON_ERROR = (WARN, FAIL, DROP, KEEP_RAW)
@@ -161,7 +171,13 @@ class Records:
 
     @cached_property
     def _cast(self) -> dict[str, str]:
-        """The columns of CSV that are read as STRING and cast here, where their texts can be compared."""
+        """The columns of CSV and XML that are read as STRING and cast here, where their texts can be compared.
+
+        Of XML these are all columns that aren't nested: behind a value that it can't read, Spark reads no other one of
+        the record.
+        """
+        if self.format == "xml":
+            return {name: kind for name, kind in self._types.items() if is_element(kind, self.options)}
         wanted = {*guessed(self.options), DOUBLE, FLOAT} if self.format == "csv" else ()
         return {name: kind for name, kind in self._types.items() if kind in wanted}
 
@@ -354,6 +370,7 @@ class Records:
             exact = None if _NESTED.match(kind) else self._exact.text(name, "__e.exact")
             text = text if exact is None else f"coalesce({exact}, {text})"
         if not _NESTED.match(kind):
+            text = f"nullif({text}, '')" if self.format == "xml" else text
             return f"if({quoted(name)} is null, {text}, null)"
         # In a nested value, the unreadable part is NULL and other parts aren't.
         read = {_RAW: "string"}
@@ -380,9 +397,9 @@ class Records:
         the columns of `schema` with their own types, those of folders, and those for `found`."""
         if self.are_texts:
             return self._parsing_json()
-        return [*self._reparsing(), *self._casting()] if self.format == "csv" else []
+        return [*self._reparsing(), *self._casting()]
 
-    # CSV, whose records are parsed again where a quote may run on, and whose values are cast.
+    # CSV, whose records are parsed again where a quote may run on. Values of CSV and XML are cast.
 
     def _reparsing(self) -> list[list[str]]:
         """Returns the SELECT lists for CSV that is read with probes."""
@@ -413,22 +430,30 @@ class Records:
         ]
 
     def _casting(self) -> list[list[str]]:
-        """Returns the SELECT lists for CSV. A record with a misread value is unreadable, as one that Spark can't read."""
-        compared = {name: kind for name, kind in self._types.items() if kind in KINDS and kind != TINYINT}
-        if not compared:
+        """Returns the SELECT lists that cast values. A record with a misread value is unreadable, as one that Spark can't
+        read."""
+        compared = {
+            name: kind
+            for name, kind in self._types.items()
+            if name in self._cast or (kind in KINDS and kind != TINYINT)
+        }
+        if self.are_texts or not compared:
             return []
         raw, others = quoted(self.raw), [*map(quoted, (name for name in self._types if name not in compared))]
         texts, folders = [*map(quoted, self._types)], [*map(quoted, self.folders)]
         values = {
-            name: cast_text(kind, quoted(name), self.options) if name in self._cast else quoted(name)
+            name: self._value(name, kind) if name in self._cast else quoted(name)
             for name, kind in compared.items()
         }
         known = guessed(self.options)
         misread = {
             name: is_misread(kind, _typed(name), quoted(name) if name in self._cast else "''", known)
             for name, kind in compared.items()
+            if kind in KINDS
         }
-        empty = literal(next((v for n, v in self.options.items() if n.lower() == "nullvalue"), ""))
+        # Spark has read the `nullValue` of XML as NULL.
+        nulls = [value for name, value in self.options.items() if name.lower() == "nullvalue"]
+        empty = literal(nulls[0] if nulls and self.format == "csv" else "")
         unread = [
             f"{quoted(name)} <> {empty} and {_right(name)} is null"
             if name in self._cast
@@ -436,10 +461,16 @@ class Records:
             for name in compared
         ]
         # Spark gives the text of a record only where it can't read it itself.
-        written = f"to_csv(struct({', '.join(texts)}), {self._map()})"
+        written = f"to_{self.format}(struct({', '.join(texts)}), {self._map()})"
         return [
             ["*", *(f"{value} as {_typed(name)}" for name, value in values.items())],
-            ["*", *(f"if({misread[name]}, null, {_typed(name)}) as {_right(name)}" for name in compared)],
+            [
+                "*",
+                *(
+                    f"if({misread.get(name, 'false')}, null, {_typed(name)}) as {_right(name)}"
+                    for name in compared
+                ),
+            ],
             [
                 *others,
                 *(f"{_right(name)} as {quoted(name)}" for name in compared),
@@ -447,6 +478,12 @@ class Records:
                 *folders,
             ],
         ]
+
+    def _value(self, name: str, kind: str) -> str:
+        """SQL for a value that is cast."""
+        if self.format == "xml":
+            return cast_element(kind, quoted(name), self.options, self._map())
+        return cast_text(kind, quoted(name), self.options)
 
     # JSON, from texts.
 

@@ -143,13 +143,23 @@ MISREAD_CSV = """
 OF_MISREAD = "id bigint, t timestamp, d date, x double, f float, s string"
 
 
+MISREAD_XML = """<all>
+<row no="1"><id>1</id><n>10.5</n><t>10:15:00</t><d>2024-05-06</d><x>1.5</x><b>true</b><m>7.25</m></row>
+<row no="2"><id>2</id><n>a lot</n><t>2024-05-06 10:15:00</t><d>2024-05-06T25:99</d><x>1e999</x><b>yes</b></row>
+<row no="3"><id>3</id><n>+3</n><t>2024-05-06T10:15:00Z</t><d>2024-5-6</d><x></x><b>0</b><m>1,000.5</m></row>
+<row no="x"><id>4</id><n/><t>T10:15</t><d>20000</d><x>1</x><m>12345678901</m></row>
+<row><id>5</id></row>
+</all>"""
+OF_XML = "id bigint, _no int, n bigint, t timestamp, d date, x double, b boolean, m decimal(9,2)"
+
+
 class TestMisreadValues:
     """Values that Spark's parsers accept with another meaning than the text has."""
 
     @pytest.fixture(scope="class")
     def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = tmp_path_factory.mktemp("misread")
-        for name, text in {"json": MISREAD_JSON, "csv": MISREAD_CSV}.items():
+        for name, text in {"json": MISREAD_JSON, "csv": MISREAD_CSV, "xml": MISREAD_XML}.items():
             (folder / name).mkdir()
             (folder / name / f"part.{name}").write_text(text.lstrip())
         return folder
@@ -164,9 +174,10 @@ class TestMisreadValues:
             source("as_csv", folder / "csv", "csv", OF_MISREAD),
             source("csv_dropped", folder / "csv", "csv", OF_MISREAD, "on_error: drop"),
             source("csv_kept", folder / "csv", "csv", OF_MISREAD, "on_error: keep_raw"),
+            source("xml_kept", folder / "xml", "xml", OF_XML, "on_error: keep_raw", ", rowTag: row"),
         ]
         models = {}
-        for name in ("as_json", "json_failed", "json_kept", "as_csv", "csv_dropped", "csv_kept"):
+        for name in ("as_json", "json_failed", "json_kept", "as_csv", "csv_dropped", "csv_kept", "xml_kept"):
             models[f"{name}_s.sql"] = (
                 "{{ config(materialized='streaming_table') }} "
                 f"select * from {{{{ stream(source('raw', '{name}')) }}}}"
@@ -189,6 +200,7 @@ class TestMisreadValues:
             ("as_csv", 4, {"t": 3, "d": 2, "x": 2, "f": 1}),
             ("csv_dropped", 4, {"t": 3, "d": 2, "x": 2, "f": 1}),
             ("csv_kept", 4, {"t": 3, "d": 2, "x": 2, "f": 1}),
+            ("xml_kept", 3, {"_no": 1, "n": 2, "t": 2, "d": 2, "x": 1, "b": 1, "m": 1}),
         ):
             found = results[f"{name}_s"].adapter_response["unreadable"]
             assert found == {f"raw.{name}": {"rows": count, "columns": columns}}, name
@@ -215,6 +227,16 @@ class TestMisreadValues:
         kept = dict(rows("csv_kept_s", "id, _raw_record"))
         assert kept[4] == '4,T10:15,20000,1,1,"a,b"'
         assert kept[3] is None and dict(rows("json_kept_s", "id, _raw_record"))[3] is None
+        # Behind a value that it can't read, Spark's reader of XML reads nothing of a record.
+        assert rows("xml_kept_s", "id, _no, n, string(t), string(d), x, b, double(m)") == [
+            (1, 1, None, None, "2024-05-06", 1.5, True, 7.25),
+            (2, 2, None, "2024-05-06 10:15:00", None, None, None, None),
+            (3, 3, 3, "2024-05-06 10:15:00", "2024-05-06", None, False, 1000.5),
+            (4, None, None, None, None, 1.0, None, None),
+            (5, None, None, None, None, None, None, None),
+        ]
+        kept = dict(rows("xml_kept_s", "id, _raw_record"))
+        assert "<n>a lot</n>" in kept[2] and "<id>1</id>" not in kept[2] and kept[3] is kept[5] is None
         for kind in ("s", "t"):
             message = results[f"json_failed_{kind}"].message
             assert (
