@@ -15,6 +15,7 @@ from dbt.task.init import InitTask
 
 from dbt.adapters.spark_streaming.__version__ import version
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
+from dbt.adapters.spark_streaming.environment.storage import is_local
 from dbt.adapters.spark_streaming.util.lazy_import import LazyModule
 
 ROOT = Path(__file__).parents[1]
@@ -111,6 +112,13 @@ def test_dbt_init_makes_a_profile_that_is_valid(choice: int, monkeypatch: pytest
     assert (made.schema, made.method) == ("analytics", "connect" if choice == 4 else "session")
 
 
+def test_dbt_init_names_the_variables_that_a_profile_reads() -> None:
+    template = yaml.safe_load((ROOT / "adapter/include/profile_template.yml").read_text())
+    for choice, asked in template["prompts"]["_choose_where_Spark_runs"].items():
+        read = re.findall(r"env_var\('(\w+)'\)", str(asked))
+        assert all(name in choice for name in read), choice
+
+
 def test_the_sample_profiles_are_valid() -> None:
     """dbt renames the first line's profile, so that has to be the only one."""
     samples = yaml.safe_load((ROOT / "adapter/include/sample_profiles.yml").read_text())
@@ -119,4 +127,7 @@ def test_the_sample_profiles_are_valid() -> None:
         assert target.pop("type") == "spark_streaming"
         assert target.pop("threads") == 2
         SparkStreamingCredentials.validate(target)
-        SparkStreamingCredentials.from_dict(target)
+        made = SparkStreamingCredentials.from_dict(target)
+        assert is_local(made.storage_root) or made.catalog_options, (
+            "The embedded catalog is a file on this machine."
+        )

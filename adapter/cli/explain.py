@@ -227,12 +227,10 @@ def _streams(found: _Explained) -> Table:
         table.add_column(heading, header_style="dim", overflow="fold")
     for name, stream in zip(names, found.plan.streams, strict=True):
         columns = "all" if stream.columns is None else "those the query names"
-        table.add_row(
-            name,
-            columns,
-            shown_time(stream.event_time or "computed"),
-            _watermark(found),
-        )
+        if stream.event_time is None and not found.plan.dataflow.windowed:
+            table.add_row(name, columns, "none", "none")
+        else:
+            table.add_row(name, columns, shown_time(stream.event_time or "computed"), _watermark(found))
     return table
 
 

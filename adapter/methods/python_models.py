@@ -7,6 +7,7 @@ import linecache
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -31,7 +32,10 @@ def _pandas_api_problem() -> ImportError | None:
     Later imports then fail at once. A second attempt in another thread would let the first continue with half a module.
     """
     try:
-        importlib.import_module(_PANDAS_API)
+        with warnings.catch_warnings():
+            # It asks for a variable of the environment, which it then sets itself.
+            warnings.filterwarnings("ignore", message="'PYARROW_IGNORE_TIMEZONE'")
+            importlib.import_module(_PANDAS_API)
     except ImportError as problem:
         sys.modules[_PANDAS_API] = None  # type: ignore[assignment]
         return problem

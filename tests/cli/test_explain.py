@@ -419,6 +419,11 @@ def test_the_authors_words(explained: Any) -> None:
     assert "GroupAggregate by UPPER(channel) WHERE price > 1" in found
 
 
+def test_a_stream_without_an_event_time(explained: Any) -> None:
+    found = explained("select * from (select /*+ STREAM */ * from raw.untimed)")
+    assert "raw.untimed all none none" in found
+
+
 def test_an_order_at_the_end(explained: Any) -> None:
     text = f"select * from {BIDS}"
     sentence = "The ORDER BY at the end has no effect, since a table has no order: sort where it is read."

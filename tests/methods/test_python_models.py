@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -49,3 +50,15 @@ def test_a_model_that_imports_it_gets_the_reason(unfit_pandas: list[str]) -> Non
     for code in ("import pyspark.pandas as ps", "from pyspark.pandas.frame import DataFrame"):
         with pytest.raises(DbtRuntimeError, match=r"pandas that is installed: .*DateOffset"):
             python_models.run_python_model("m", code, cast(Any, None))
+
+
+def test_the_pandas_api_says_nothing_of_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn(name: str) -> None:
+        warnings.warn("'PYARROW_IGNORE_TIMEZONE' environment variable was not set.", stacklevel=2)
+
+    monkeypatch.setattr(importlib, "import_module", warn)
+    python_models._pandas_api_problem.cache_clear()
+    with warnings.catch_warnings(record=True) as said:
+        assert python_models._pandas_api_problem() is None
+    python_models._pandas_api_problem.cache_clear()
+    assert not said

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _KNOWN = {
-    "part": "the kind of fact",
-    "expires_at": "until when the row counts",
-    "step": "the step that it came in",
-    "since": "the step in which the life of its key began",
+    "part": "which part of the state the row is in",
+    "expires_at": "until when the row is kept",
+    "step": "the micro-batch that it arrived in",
+    "since": "the micro-batch in which its key was first there, or there again after its state_ttl",
     "slice_end": "the end of its slice",
     "window_start": "the start of its window",
     "session_start": "the first row of its session",

@@ -6,8 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+from click.testing import CliRunner
 from dbt.tests.util import run_dbt
 
+from dbt.adapters.spark_streaming.cli.commands import main
 from tests.functional.models.commands import Commands
 from tests.shown import table, text_of
 
@@ -17,11 +20,10 @@ FIGURES = re.compile(r"\[STREAM \((.*?)\)")
 
 
 class TestTutorial(Commands):
-    group, about = "flush", ("orders_per_shop",)
-
-    def test_it_gives_what_it_shows(self, project: Any) -> None:
+    def test_it_gives_what_it_shows(self, project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "200")
         root = Path(project.project_root)
-        said, tables = "", 0
+        said, printed, tables = "", "", 0
         for language, title, text in BLOCK.findall(PAGE.read_text()):
             if title.startswith(("data/", "models/")):
                 (root / title).parent.mkdir(parents=True, exist_ok=True)
@@ -33,12 +35,21 @@ class TestTutorial(Commands):
                 tables += 1
             elif language == "bash" and "dbt run" in text:
                 said = str(run_dbt(["run"])[0].message)
-            elif language == "bash" and "flush" in text:
-                self.done(project)
+            elif text.startswith("dbt-stream") and "dbt-stream run" not in text:
+                printed = CliRunner().invoke(main, [*self.options(project), *text.split()[1:]]).output
+            elif language == "" and printed:
+                shown_text = re.escape(plain(text)).replace("…", ".*?")
+                assert re.search(shown_text, plain(printed)), printed
+                printed = ""
             elif shown := FIGURES.search(text):
                 assert all(figure in said for figure in shown[1].split(", ")), said
         assert tables == 3
         assert {str(result.status) for result in run_dbt(["build"])} == {"pass", "success"}
+
+
+def plain(text: str) -> str:
+    """A text without what depends on the width of the terminal."""
+    return " ".join(re.sub("─+", "─", text).split())
 
 
 def rows(text: str) -> list[list[str]]:
