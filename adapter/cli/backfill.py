@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def backfill_model(project: DbtProject, name: str, start: datetime, end: datetime) -> str:
-    """Recomputes the closed windows of a time range and returns a sentence with the result.
-
-    Raises:
-        ProjectError: the range is wrong or can't be computed.
-    """
+    """Recomputes the closed windows of a time range and returns a sentence with the result."""
     with project_errors():
         span = batch.nonempty_range(TimeRange(ranges.micros(start), ranges.micros(end)))
     node, known = project.compiled_with_known(name, asking=True)

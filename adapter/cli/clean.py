@@ -26,9 +26,6 @@ def clean(
         dropped: whether to list state and checkpoints of models whose table is gone.
         dry_run: whether to list files only, without removing any.
         yes: with `dropped`, whether to remove what is listed.
-
-    Raises:
-        ProjectError: the age is wrong, or the catalog or the storage root can't be read.
     """
     with project_errors():
         age = intervals.parse(older_than, "--older-than:")

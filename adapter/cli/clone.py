@@ -57,11 +57,7 @@ def clone(
 
 
 def _original(project: DbtProject, name: str, target: str | None) -> StreamModel:
-    """Returns the model to copy, as a model of this target's session.
-
-    Raises:
-        ProjectError: there is no such model, or this session's catalog doesn't contain its table.
-    """
+    """Returns the model to copy, as a model of this target's session."""
     if target is None:
         node = project.streaming_model(name)
         with project_errors():

@@ -14,11 +14,7 @@ _HOURS = 12
 
 
 def make_demo(folder: Path) -> str:
-    """Makes the project, and returns the commands to type next.
-
-    Raises:
-        ProjectError: there is something in the folder already.
-    """
+    """Makes the project, and returns the commands to type next."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProjectError(f"{folder} isn't empty; name another folder, as in `dbt-stream demo my_shop`.")
     import dbt.include.spark_streaming

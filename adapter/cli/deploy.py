@@ -37,11 +37,7 @@ def init(project: DbtProject, name: str, restart: bool) -> str:
 
 
 def wait(project: DbtProject, name: str) -> str:
-    """Runs the new version of a model until it has read all that the old one has. Returns its status.
-
-    Raises:
-        ProjectError: there is no new version, or it can't continue.
-    """
+    """Runs the new version of a model until it has read all that the old one has. Returns its status."""
     model, environment = owned_model(project, name)
     session, standing = environment.session(), _standing(environment, model)
     if standing.deployment.phase == PROMOTED:
@@ -80,11 +76,7 @@ def _standing(environment: Environment, model: StreamModel) -> SwapProgress:
 
 
 def status(project: DbtProject, name: str) -> dict[str, Any]:
-    """Returns the progress of both versions of a model.
-
-    Raises:
-        ProjectError: there is no deployment of it, or a swap is in progress.
-    """
+    """Returns the progress of both versions of a model."""
     model, environment = owned_model(project, name)
     standing = _standing(environment, model)
     return {**_told(name, standing), "refused": _refused(project, name, standing)}
@@ -159,11 +151,7 @@ def _where(version: Mapping[str, Any]) -> str:
 
 
 def promote(project: DbtProject, name: str, force: bool) -> str:
-    """Gives the new version of a model its name. Returns a description of the result.
-
-    Raises:
-        ProjectError: there is no new version, it has not caught up, or either version is running.
-    """
+    """Gives the new version of a model its name. Returns a description of the result."""
     model, environment = owned_model(project, name)
     try:
         with project_errors():
@@ -189,11 +177,7 @@ def promote(project: DbtProject, name: str, force: bool) -> str:
 
 
 def roll_back(project: DbtProject, name: str) -> str:
-    """Gives the version before a deployment its name again. Returns a description of the result.
-
-    Raises:
-        ProjectError: there is no earlier version, or either version is running.
-    """
+    """Gives the version before a deployment its name again. Returns a description of the result."""
     model, environment = owned_model(project, name)
     with project_errors():
         check_free(model)

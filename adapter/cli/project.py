@@ -254,11 +254,7 @@ class DbtProject:
         return get_environment(self.credentials())
 
     def credentials(self) -> SparkStreamingCredentials:
-        """Returns the target's credentials from the profile.
-
-        Raises:
-            ProjectError: there is no such target, or it is of another adapter.
-        """
+        """Returns the target's credentials from the profile."""
         from dbt.config.runtime import load_profile
 
         with project_errors():
@@ -411,11 +407,7 @@ def project_errors() -> Iterator[None]:
 
 
 def owned_model(project: DbtProject, name: str) -> tuple[StreamModel, Environment]:
-    """Returns a streaming model whose files belong to this target, and the environment that it runs in.
-
-    Raises:
-        ProjectError: no model has that name, or its files belong to another target's table.
-    """
+    """Returns a streaming model whose files belong to this target, and the environment that it runs in."""
     from ..project import stream_node
 
     node = project.streaming_model(name)

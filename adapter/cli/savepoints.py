@@ -19,11 +19,7 @@ from .terminal import terminal
 
 
 def savepoint(project: DbtProject, name: str, savepoint_name: str) -> str:
-    """Takes a savepoint of a model, and returns a sentence with its micro-batch.
-
-    Raises:
-        ProjectError: there is no such model, or no savepoint of it can be taken.
-    """
+    """Takes a savepoint of a model, and returns a sentence with its micro-batch."""
     model, environment = owned_model(project, name)
     with project_errors():
         check_free(model)
@@ -32,11 +28,7 @@ def savepoint(project: DbtProject, name: str, savepoint_name: str) -> str:
 
 
 def delete(project: DbtProject, name: str, savepoint_name: str) -> str:
-    """Deletes a savepoint of a model.
-
-    Raises:
-        ProjectError: there is no such model or savepoint, or the model is running.
-    """
+    """Deletes a savepoint of a model."""
     model, environment = owned_model(project, name)
     with project_errors():
         check_free(model)
@@ -45,11 +37,7 @@ def delete(project: DbtProject, name: str, savepoint_name: str) -> str:
 
 
 def savepoints(project: DbtProject, name: str) -> list[dict[str, Any]]:
-    """Returns the savepoints of a model, the oldest first. This doesn't start Spark.
-
-    Raises:
-        ProjectError: there is no such model, or a savepoint can't be read.
-    """
+    """Returns the savepoints of a model, the oldest first. This doesn't start Spark."""
     model, _ = owned_model(project, name)
     with project_errors():
         found = listed(model.storage, model.savepoints)

@@ -33,9 +33,6 @@ def show(project: DbtProject, name: str, sample: int, keys: Sequence[str]) -> di
     Args:
         sample: the number of rows to return of each part.
         keys: filters on these rows, as ``column=value``.
-
-    Raises:
-        ProjectError: there is no such model, no state, or no such key column.
     """
     node = project.streaming_model(name)
     asked = {}
@@ -203,11 +200,7 @@ def _tables(found: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def bootstrap(project: DbtProject, name: str, table: str) -> str:
-    """Rebuilds a model from the rows of a table; later runs continue at its source's current offset.
-
-    Raises:
-        ProjectError: there is no such model or table, or the model can't be bootstrapped.
-    """
+    """Rebuilds a model from the rows of a table; later runs continue at its source's current offset."""
     model = label(project.streaming_model(name))
     variables = {**project.parsed_variables(), "bootstrap": {model: table}}
     replace(project, variables=json.dumps(variables)).run([name], "--full-refresh")

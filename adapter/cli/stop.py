@@ -22,9 +22,6 @@ def stop_model(project: DbtProject, name: str, patience: float) -> str:
 
     Args:
         patience: maximum seconds to wait.
-
-    Raises:
-        ProjectError: there is no such model, or it hasn't ended in time.
     """
     model, _ = owned_model(project, name)
     if not _is_going_on(model):

@@ -18,9 +18,6 @@ def translate_file(file: Path, folder: Path | None, force: bool) -> Iterator[str
     Args:
         folder: where the project goes. None for a folder with the script's name.
         force: whether files in the folder are overwritten.
-
-    Raises:
-        ProjectError: the script can't be read, or the folder has files.
     """
     # dbt's names of projects don't begin with a digit.
     name = re.sub(r"^(?=\d|$)", "flink_", re.sub(r"\W", "_", file.stem))
