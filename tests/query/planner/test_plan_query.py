@@ -158,7 +158,7 @@ def test_windows_of_spark_by_their_name() -> None:
     found = refused(
         f"select window.start as s, k, count(*) as n from {A} group by window(ts, '30 minutes'), k"
     )
-    assert "{{ tumble(relation, 'time_column', '5 minutes') }}" in found and "AS w" in found
+    assert "{{ tumble(relation, 'ts', '30 minutes') }}" in found and "AS w" in found
 
 
 def test_whose_columns_they_are() -> None:
