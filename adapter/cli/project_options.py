@@ -122,11 +122,31 @@ class ProjectCommand(click.Command):
             with without_trace():
                 return super().invoke(ctx)
         except ProjectError as problem:
-            # Without the heading of an error of dbt's.
-            text = re.sub(r"\A\w+ Error\n\s*", "", without_secrets(problem))
+            text = without_heading(without_secrets(problem))
             line = log_line(f"Error: {text}", ctx.obj.logs_json, "error")
             click.echo(line, err=True)
             sys.exit(2)
+
+
+def without_heading(text: str) -> str:
+    """Returns a message without the heading of an error of dbt's, but with the model and the file that it names.
+
+    >>> without_heading("Runtime Error\\n  it is wrong.")
+    'it is wrong.'
+    >>> without_heading("Compilation Error in model m (models/m.sql)\\n  'confg' is undefined.")
+    "Model m (models/m.sql): 'confg' is undefined."
+    >>> without_heading("Runtime Error in model m (models/m.sql)\\n  Model m: it is wrong.")
+    'Model m (models/m.sql): it is wrong.'
+    """
+    heading = re.match(r"\w+ Error(?: in (\w+) (\S+) (\(.*\)))?\n\s*", text)
+    if heading is None:
+        return text
+    rest = text[heading.end() :]
+    kind, name, file = heading.groups()
+    if name is None:
+        return rest
+    node = f"{kind.capitalize()} {name}"
+    return f"{node} {file}: {rest.removeprefix(f'{node}: ')}"
 
 
 def _selects(command: click.Command) -> bool:
