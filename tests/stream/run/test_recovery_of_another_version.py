@@ -47,6 +47,7 @@ QUERIES = {
     "exists": f"select a.k from {S} as a where exists (select 1 from {S} as b where b.k = a.k and b.v > 3)",
     "union": f"select k, count(*) as n from (select k from {S} union all select k from {S}) group by k",
     "except": f"select k from {S} except select x from {S}",
+    "recomputed": f"select m, count(*) as c from (select k, percentile(v, 0.5) as m from {S} group by k) group by m",
 }
 
 
@@ -118,6 +119,18 @@ def test_what_the_package_changed_is_no_edit(model: StreamModel, noted: str | No
     assert "Put the query back" not in said and "changed in what" not in said
     assert "`dbt run --full-refresh --select totals`" in model.build_anew
     assert "`dbt-stream state bootstrap totals --from <table>`" in model.build_anew
+
+
+def test_a_reason_in_other_words_is_no_edit(model: StreamModel) -> None:
+    """Why an operator is recomputed is a sentence of the package, and operators above it aren't rebuilt for it."""
+    has = replace(signature("recomputed"), package="9.0.0", fingerprints=None)
+    assert has.tree is not None
+    (name,) = (each for each in has.tree.operators if each.startswith("recompute_"))
+    reworded = {**has.tree.operators, name: "in the words of another version"}
+    had = replace(has, package="0.1.0", tree=replace(has.tree, operators=reworded))
+    found = evolution(had, has)
+    assert found.refused == [] and not found.is_migration
+    assert query_problem(model, found, had, has) is None
 
 
 def test_an_edit_is_an_edit_whatever_the_package(model: StreamModel) -> None:
