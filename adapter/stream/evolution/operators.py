@@ -24,6 +24,9 @@ from .effect import (
 from .match_parts import has_same_single, same_parts
 from .trees import Trees, operator_of, operators_below
 
+_WITH_SENTENCES = ("recompute_", "timely_", "closed_", "normalize_")
+"""How the names of operators begin whose labels are sentences."""
+
 
 def compare_operators(found: Evolution, trees: Trees) -> None:
     """Adds the effect on a tree of operators."""
@@ -68,9 +71,9 @@ def _is_same_but_rankings(was: TreeState, now: TreeState) -> bool:
 
 
 def _operators(tree: TreeState) -> dict[str, str]:
-    """Returns the operators without the reasons why some are recomputed: another version of the package may word a reason
-    differently, and the name of such an operator is a digest of all that it computes."""
-    return {name: "" if name.startswith("recompute_") else text for name, text in tree.operators.items()}
+    """Returns the operators without labels that are sentences, which another version of the package may word differently.
+    The names of these operators are digests of all that they compute."""
+    return {name: "" if name.startswith(_WITH_SENTENCES) else text for name, text in tree.operators.items()}
 
 
 def group_effect(old: AggregateState, new: AggregateState, name: str, same_rows: bool) -> Evolution:
