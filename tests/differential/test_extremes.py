@@ -1,4 +1,5 @@
-"""MIN_BY and MAX_BY of rows that tie take the same value wherever they stand, cut in any way and in batch, on DuckDB."""
+"""MIN_BY and MAX_BY of rows that tie take the same value wherever they stand, and rankings of tables the same row, cut in
+any way and in batch, on DuckDB."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from tests.differential.two_streams import PIECES, put, rows_of
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
+RANKED = "(select label, -u as w, row_number() over (partition by label order by label) as rn from levels)"
 QUERIES = {
     "groups": f"select item, max_by(bidder, price) as m, min_by(bidder, price) as l from {B} group by item",
     "filtered": f"select max_by(bidder, price) filter (where item <> 'a') as m from {B}",
@@ -70,6 +72,13 @@ QUERIES = {
     "of a table beside rows": f"""select item, d.m from {A} cross join (select max_by(name, 1) as m from dims) as d""",
     "of a table beside groups": f"""select item, d.m, count(*) as n from {A}
         cross join (select max_by(name, 1) as m from dims) as d group by item, d.m""",
+    "a ranked table beside rows": f"select a.item, d.label, d.w from {A} as a join {RANKED} as d on d.rn = 1",
+    "a ranked table beside groups": f"""select d.w, count(*) as n from {A} as a join {RANKED} as d on d.rn = 1
+        group by d.w""",
+    "a ranked table beside windows": f"""select window_start, window_end, d.w, count(*) as n from {TUMBLE} as t
+        join {RANKED} as d on d.rn = 1 group by window_start, window_end, d.w""",
+    "a ranked table beside results of windows": f"""select t.window_end, t.item, t.n, d.w
+        from ({BY_ITEM.format("count(*)", TUMBLE)}) as t join {RANKED} as d on d.rn = 1""",
 }
 
 
@@ -88,7 +97,17 @@ def laboratory() -> Iterator[duck.Laboratory]:
 
 @pytest.mark.parametrize(
     "name",
-    mostly_thorough(QUERIES, ["groups", "filtered", "beside kept rows", "compared", "of results of windows"]),
+    mostly_thorough(
+        QUERIES,
+        [
+            "groups",
+            "filtered",
+            "beside kept rows",
+            "compared",
+            "of results of windows",
+            "a ranked table beside rows",
+        ],
+    ),
 )
 def test_ties_are_decided(laboratory: duck.Laboratory, name: str) -> None:
     plan = plan_of(QUERIES[name], KNOWN)

@@ -60,8 +60,7 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
 
 
 def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
-    """Notes the tie-breaking order of each ROW_NUMBER, MIN_BY and MAX_BY over a stream, and of versions of one time. Changes
-    no text.
+    """Notes the tie-breaking order of each ROW_NUMBER, MIN_BY and MAX_BY, and of versions of one time. Changes no text.
 
     Args:
         tree: a query whose streams are marked.
@@ -75,11 +74,10 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
             if row is not None and has_map(row):
                 hints.note_version_type(lateral, row)
     for select in every(tree, exp.Select):
-        if hints.reads_stream(select):
-            _find_order_of_extremes(select, ask)
-        split = _is_split(select)
+        _find_order_of_extremes(select, ask)
+        split = hints.reads_stream(select) and _is_split(select)
         kinds = _RANKS if split else (exp.RowNumber,)
-        if not hints.reads_stream(select) or not _ranks_rows(select, kinds):
+        if not _ranks_rows(select, kinds):
             continue
         row = _row_type(select, ask)
         if row is None or not has_map(row):

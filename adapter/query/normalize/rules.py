@@ -20,6 +20,7 @@ from ..sql import functions
 from ..sql.dialect import parse, sql
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
+from ..sql.tie_breaking import break_ties, decide_extremes
 from . import compared_types, lateral_joins, plain_values, relations
 from .names import ctes, natural_joins, qualified, result_names, same_names, stars
 from .rankings import qualify, rank_filters, ranks
@@ -186,6 +187,19 @@ def find_types(query: NormalizedQuery) -> None:
         session_zone.mark_slack(query.tree, query.ask)
 
 
+def break_ties_of_tables(query: NormalizedQuery) -> None:
+    """Breaks ties of rankings and of MIN_BY and MAX_BY over tables, as in batch. Those over streams are planned first.
+
+    >>> ranked = "select k, row_number() over (order by v) as r from d"
+    >>> applied(break_ties_of_tables, f"select r from (select /*+ STREAM */ * from t) join ({ranked}) using (k)")[51:]
+    '(SELECT k, ROW_NUMBER() OVER (ORDER BY v, STRUCT(k)) AS r FROM d) USING (k)'
+    """
+    for select in every(query.tree, exp.Select):
+        if not hints.reads_stream(select):
+            break_ties(select)
+            decide_extremes(select)
+
+
 RULES: tuple[Callable[[NormalizedQuery], None], ...] = (
     inline_ctes,
     inline_named_windows,
@@ -205,6 +219,7 @@ RULES: tuple[Callable[[NormalizedQuery], None], ...] = (
     rename_duplicate_columns,
     expand_stars,
     find_types,
+    break_ties_of_tables,
 )
 """All rules, in the order in which they are applied."""
 

@@ -15,7 +15,6 @@ from ..plan.operator import Operator, input_name
 from ..sql.clauses import joined, relations
 from ..sql.dialect import correlated_columns, sql
 from ..sql.nodes import every, temporarily_replaced
-from ..sql.tie_breaking import decide_inner_extremes
 from .closing import closed
 from .context import Planner
 from .from_items import FromItem, check_relation, table_of
@@ -86,7 +85,6 @@ def with_inputs(
                     alias = node.alias_or_name
                     node.replace(table_of(input_name(len(inputs)), alias or input_name(len(inputs))))
                     inputs.append(operator)
-    decide_inner_extremes(made)
     for table in every(made, exp.Table):
         if hints.is_stream(table):
             lateral = table.find_ancestor(exp.Lateral)

@@ -49,7 +49,7 @@ from ..rewrites.stream_rewrites import Rewrites
 from ..sql.clauses import column_names, joined, relations
 from ..sql.dialect import canonical, function_name, sql, walk_same_query
 from ..sql.nodes import every, shape
-from ..sql.tie_breaking import break_ties, decide_extremes, decide_inner_extremes
+from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows import expansion
 from ..windows.window_columns import Columns, FromRelation
 from ..windows.windows import Window
@@ -223,7 +223,6 @@ class WindowPlanner:
         kinds = [source.kind for source in sources]
         if RESULT in kinds or WINDOWED in kinds:
             return self._visit_windows(select, sources)
-        decide_extremes(select)
         if ROWS not in kinds:
             return WindowedInfo(STATIC)
         check_row_level(select, sources)
@@ -250,7 +249,6 @@ class WindowPlanner:
             reason = self._row_level_reason(select)
             if reason is None:
                 check_row_level(select, sources)
-                decide_extremes(select)
                 return WindowedInfo(WINDOWED, output_columns(select, sources), level)
             if select.args.get("group"):
                 check_joins(sources)
@@ -372,7 +370,6 @@ class WindowPlanner:
             # The rows are results of other windows, emitted when these close.
             event_clock.check_output(select)
         check_rows_of_stage(select, window, sources)
-        decide_inner_extremes(select)
         builder = StageBuilder(select, sources, window)
         check_ranks(select, sources)
         if limit := select.args.get("limit"):

@@ -53,21 +53,6 @@ def decide_extremes(query: exp.Expr) -> None:
         call.meta[_DECIDED] = True
 
 
-def decide_inner_extremes(select: exp.Select) -> None:
-    """Does the same for the queries within a SELECT, and leaves its own calls as they are. Changes the tree.
-
-    >>> from .dialect import parse, sql
-    >>> tree = parse("select max_by(v, x) from t where v < (select min_by(v, x) from d)")
-    >>> decide_inner_extremes(tree)
-    >>> sql(tree)
-    'SELECT MAX_BY(v, x) FROM t WHERE v < (SELECT MIN_BY(v, CASE WHEN NOT x IS NULL THEN STRUCT(x, v) END) FROM d)'
-    """
-    for call in undecided_extremes(select):
-        inner = call.parent_select
-        if inner is not None and inner is not select:
-            decide_extremes(inner)
-
-
 def undecided_extremes(query: exp.Expr) -> list[exp.Expr]:
     """The MIN_BY and MAX_BY calls of a query that may return the value of any tied row."""
     found = (each for each in every(query, *_EXTREMES) if not each.args.get("count"))
