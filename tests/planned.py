@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from unittest.mock import patch
 
-from dbt.adapters.spark_streaming.query.errors import NotInStages
+from dbt.adapters.spark_streaming.query.errors import NotWithinWindows
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.plan.operator import input_name
 from dbt.adapters.spark_streaming.query.plan.operators.project import Project
@@ -43,7 +43,7 @@ def tree_of(
     emission: Emission = FINAL,
 ) -> Plan:
     """A query's plan as if something stood above its windows, so that these don't put themselves out."""
-    with patch.object(plan_query, "_plan_windows_only", side_effect=NotInStages("")):
+    with patch.object(plan_query, "_plan_windows_only", side_effect=NotWithinWindows("")):
         made = plan_query.plan(text, known, ttl, domains, ask, emission)
     root = made.dataflow.root
     if not isinstance(root, WindowResults):

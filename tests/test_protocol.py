@@ -47,7 +47,7 @@ def test_it_names_each_other_property() -> None:
     assert [name for name in names if f"`stream.{name}`" not in PAGE] == []
 
 
-@pytest.mark.parametrize("kind", ["Signature", "StageState", "AggregateState", "BufferState"])
+@pytest.mark.parametrize("kind", ["Signature", "WindowOperatorState", "AggregateState", "BufferState"])
 def test_it_names_each_entry_of_a_signature(kind: str) -> None:
     names = [field.name for field in fields(getattr(state_signature, kind))]
     assert [name for name in names if f"`{name}`" not in PAGE] == []

@@ -236,7 +236,7 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
                 "has emitted; leave it out."
             )
         if found.dataflow.windows is not None:
-            grows = any(stage.window.grows for stage in found.dataflow.windowed)
+            grows = any(spec.window.grows for spec in found.dataflow.windowed)
             upsert_keys.check_named(made.upsert, settings.unique_key, grows)
         return replace(made, upsert=replace(made.upsert, key=settings.unique_key, certain=False))
 

@@ -19,8 +19,8 @@ class UnintendedQueryError(QueryError):
     """Raised for a query that is valid, but hardly does what its author intended."""
 
 
-class NotInStages(QueryError):
-    """Raised if parts of a query can't be combined as stages. They are then planned as operators, whose
+class NotWithinWindows(QueryError):
+    """Raised if a query doesn't stay within its windows. It is then planned as a tree of operators, whose
     refusal is the one that is reported."""
 
 

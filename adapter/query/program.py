@@ -295,7 +295,7 @@ class Upsert:
     certain: bool = True
     """Whether the key is known to be unique; if not, that is checked at run time."""
     carried: Mapping[str, str] = field(default_factory=dict)
-    """Table column → the window column or the group key of a stage that it holds, where known."""
+    """Table column → the window column or the group key of a window operator that it holds, where known."""
     change: str | None = None
     """View with inserts and retractions, used if nothing identifies a row and the output is `TABLE_BEFORE`
     plus these changes; None otherwise."""

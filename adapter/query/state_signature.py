@@ -26,7 +26,7 @@ class MetricState:
     rows: str = ""
     """Digest of its input rows. The order of conditions doesn't matter."""
     over: tuple[str, ...] = ()
-    """For results of other stages: a digest of the input rows that is independent of the stages' names, and these
+    """For results of other windows: a digest of the input rows that is independent of the windows' names, and these
     names."""
     distinct_set: str | None = None
     """The distinct set that it is counted from."""
@@ -60,7 +60,7 @@ class AggregateState:
     retracts: bool = False
     """Whether input rows may be retractions."""
     leftovers: tuple[str, ...] = ()
-    """Columns with values of removed aggregates, which stay because another stage uses the columns."""
+    """Columns with values of removed aggregates, which stay because another window operator uses the columns."""
 
     @property
     def columns(self) -> set[str]:
@@ -107,8 +107,8 @@ class WindowState:
 
 
 @dataclass(frozen=True)
-class StageOutput:
-    """Results of a stage that another stage reads."""
+class WindowOutput:
+    """Results of a window operator that another one reads."""
 
     text: str = ""
     columns: Mapping[str, str] | None = None
@@ -118,7 +118,7 @@ class StageOutput:
 
 
 @dataclass(frozen=True)
-class StageState:
+class WindowOperatorState:
     """One window aggregation of the query, whose state has partial aggregates or buffered rows."""
 
     name: str = ""
@@ -126,14 +126,14 @@ class StageState:
     source: str = ""
     """Text of the input."""
     source_digest: str | None = None
-    """Digest of the input; None if it reads other stages. The order of conditions doesn't matter."""
+    """Digest of the input; None if it reads other window operators. The order of conditions doesn't matter."""
     window: WindowState = WindowState()
     aggregates: AggregateState | None = None
     buffer: BufferState | None = None
-    below: Mapping[str, StageOutput] = field(default_factory=dict)
-    """Results of other stages that this one reads, by name of the stage."""
+    below: Mapping[str, WindowOutput] = field(default_factory=dict)
+    """Results of other window operators that this one reads, by their names."""
     reads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Meaning of the state columns of these stages. One name may belong to several aggregates in turn, such as
+    """Meaning of the state columns of these window operators. One name may belong to several aggregates in turn, such as
     `sum(v + 1)` and `sum(v - 1)`."""
 
 
@@ -229,8 +229,8 @@ class Fingerprints:
 class Signature:
     """Everything that a state depends on. Plans with equal signatures can share a state."""
 
-    stages: tuple[StageState, ...] = ()
-    """Stages of windows, in the order of evaluation."""
+    stages: tuple[WindowOperatorState, ...] = ()
+    """Window operators, in the order of evaluation."""
     tree: TreeState | None = None
     """The operators of a query that consists of more than windows."""
     results: ResultTimes | None = None
@@ -245,7 +245,7 @@ class Signature:
     """The query's clauses, each a keyword and a text."""
     fingerprints: Fingerprints | None = None
     names: Mapping[str, str] = field(default_factory=dict)
-    """Maps names of state tables, groups and stages in the query to those in the state, if they differ."""
+    """Maps names of state tables, groups and window operators in the query to those in the state, if they differ."""
     session: Mapping[str, str] = field(default_factory=dict)
     package: str | None = None
     """Version of this package that wrote the signature. On its own it is not a difference."""
@@ -268,8 +268,10 @@ class Signature:
 
     @property
     def aggregates(self) -> dict[str, AggregateState]:
-        """The aggregates of each stage and group."""
-        found = {stage.name: stage.aggregates for stage in self.stages if stage.aggregates is not None}
+        """The aggregates of each window operator and group."""
+        found = {
+            operator.name: operator.aggregates for operator in self.stages if operator.aggregates is not None
+        }
         groups = {} if self.tree is None else self.tree.groups
         return found | {name: group.aggregates for name, group in groups.items()}
 
@@ -277,13 +279,13 @@ class Signature:
         """Returns the signature with other aggregates.
 
         Args:
-            change: returns the new aggregates of a stage or group.
+            change: returns the new aggregates of a window operator or group.
         """
         stages = tuple(
-            stage
-            if stage.aggregates is None
-            else replace(stage, aggregates=change(stage.name, stage.aggregates))
-            for stage in self.stages
+            operator
+            if operator.aggregates is None
+            else replace(operator, aggregates=change(operator.name, operator.aggregates))
+            for operator in self.stages
         )
         if self.tree is None:
             return replace(self, stages=stages)

@@ -1,4 +1,4 @@
-"""Joins with external tables, of any parts; those that the planners of stages take are in the tests of lookups."""
+"""Joins with external tables, of any parts; those that the planners of window operators take are in the tests of lookups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Early and late results, on DuckDB: a tree of operators gives the rows of stages at each step, and in the end batch's."""
+"""Early and late results, on DuckDB: a tree of operators gives the rows of windows alone
+at each step, and batch's in the end."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def above(kind: str, *lengths: str) -> str:
 
 
 BOTH = "l.window_start, l.window_end, l.item, l.n, r.item as other, r.n as m"
-IN_STAGES = {
+WITHIN_WINDOWS = {
     "tumble": BY_ITEM.format("count(distinct price)", TUMBLE),
     "hop": BY_ITEM.format("avg(price)", HOP),
     "cumulate": BY_ITEM.format("count(distinct bidder)", CUMULATE),
@@ -102,7 +103,7 @@ IN_OPERATORS = {
 }
 
 
-STEPS = [(name, results) for name in IN_STAGES for results in RESULTS]
+STEPS = [(name, results) for name in WITHIN_WINDOWS for results in RESULTS]
 _STEPS = [("topn", "early, complete later, late")]
 ENDS = [(name, results) for name in IN_OPERATORS for results in RESULTS]
 _ENDS = [
@@ -113,16 +114,16 @@ _ENDS = [
 
 
 @pytest.mark.parametrize("case", mostly_thorough(STEPS, _STEPS), ids=", ".join)
-def test_operators_give_at_each_step_what_stages_give(
+def test_operators_give_at_each_step_what_windows_give(
     laboratory: duck.Laboratory, case: tuple[str, str]
 ) -> None:
     name, results = case
-    text, when = IN_STAGES[name], emission.read(RESULTS[results])
-    in_stages = plan_of(text, KNOWN)
+    text, when = WITHIN_WINDOWS[name], emission.read(RESULTS[results])
+    within_windows = plan_of(text, KNOWN)
     in_operators = tree_of(text, KNOWN, emission=when)
-    # Stages take the result of a session that had closed away when a late one begins around it.
-    batch, delay = generate.batch(in_stages), timedelta(minutes=5)
-    expected = laboratory.steps(batch, generate.program(in_stages, when), 6, delay)
+    # Window operators take the result of a session that had closed away when a late one begins around it.
+    batch, delay = generate.batch(within_windows), timedelta(minutes=5)
+    expected = laboratory.steps(batch, generate.program(within_windows, when), 6, delay)
     assert laboratory.steps(batch, generate.program(in_operators, when), 6, delay) == expected
     assert expected[2] and expected[-1] != expected[-2]
 

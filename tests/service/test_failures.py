@@ -11,7 +11,7 @@ from dbt_common.exceptions import CompilationError, DbtDatabaseError, DbtRuntime
 from dbt.adapters.spark_streaming.environment.storage import Storage, StorageError
 from dbt.adapters.spark_streaming.query.errors import (
     MissingKeyError,
-    NotInStages,
+    NotWithinWindows,
     QueryError,
     UnboundedStateError,
     UnintendedQueryError,
@@ -131,7 +131,7 @@ SENTENCES = (
     StreamError,
     QueryError,
     UnintendedQueryError,
-    NotInStages,
+    NotWithinWindows,
     UnboundedStateError,
     MissingKeyError,
     CompilationError,

@@ -24,7 +24,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Metric:
-    """An aggregate call. Arguments and filter name columns of the stage's input rows."""
+    """An aggregate call. Arguments and filter name columns of the aggregation's input rows."""
 
     name: str
     function: str
@@ -96,7 +96,7 @@ class Enumerated:
 
 
 @dataclass(frozen=True)
-class AggregateStage:
+class WindowAggregateSpec:
     """A window aggregation, kept as partial aggregates per slice and key."""
 
     name: str
@@ -117,8 +117,8 @@ class AggregateStage:
     session_keys: tuple[str, ...] = ()
     """The group keys that sessions are partitioned by."""
     time_carries: str | None = None
-    """The window column of a lower stage that serves as this stage's time. None over a stream, or for another time
-    column."""
+    """The window column of the windows below that serves as the time of these. None over a stream, or for another
+    time column."""
     enumerated: Enumerated | None = None
     written: str = ""
     """The input as its author wrote it, for `explain`."""
@@ -130,7 +130,7 @@ class AggregateStage:
 
 
 @dataclass(frozen=True)
-class GroupStage:
+class GroupAggregateSpec:
     """A group aggregation (without windows), kept as partial aggregates per key."""
 
     name: str

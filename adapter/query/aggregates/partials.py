@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...util.quoting import quote
 from ..program import Step
-from .aggregate_stage import GROUPING_ID
+from .aggregate_builder import GROUPING_ID
 from .metric_columns import CENTER, MetricColumns
-from .model import SEEN, AggregateStage, DistinctSet, GroupStage
+from .model import SEEN, DistinctSet, GroupAggregateSpec, WindowAggregateSpec
 
 
 def known_rows(names: Sequence[str], rows: str, part: str) -> str:
@@ -41,26 +41,28 @@ def known_rows(names: Sequence[str], rows: str, part: str) -> str:
     )
 
 
-def flag_columns(stage: AggregateStage | GroupStage, members: DistinctSet, called: str) -> list[str]:
+def flag_columns(
+    spec: WindowAggregateSpec | GroupAggregateSpec, members: DistinctSet, called: str
+) -> list[str]:
     """Returns a distinct set's flag columns: one for each flag, or one for each flag and combination of enumerated
     keys. `called` is the suffix."""
     names = [f"{flag.name}_{called}" for flag in members.flags]
-    if stage.enumerated is None:
+    if spec.enumerated is None:
         return names
-    return [f"{name}_{number}" for name in names for number in range(len(stage.enumerated.values))]
+    return [f"{name}_{number}" for name in names for number in range(len(spec.enumerated.values))]
 
 
 class Partials:
     """State columns of a GROUP BY and the SQL over them that is independent of windows."""
 
-    def __init__(self, stage: AggregateStage | GroupStage) -> None:
-        self.stage = stage
-        self.metrics = [MetricColumns(metric) for metric in stage.metrics]
+    def __init__(self, spec: WindowAggregateSpec | GroupAggregateSpec) -> None:
+        self.spec = spec
+        self.metrics = [MetricColumns(metric) for metric in spec.metrics]
         self.plain = [metric for metric in self.metrics if metric.metric.distinct_set is None]
         self.kept_metrics = self.metrics
-        self.group_keys = [quote(key.name) for key in stage.keys]
-        self.keys = [*self.group_keys, GROUPING_ID] if stage.grouping_sets is not None else self.group_keys
-        self.rows = f"{stage.name}_rows"
+        self.group_keys = [quote(key.name) for key in spec.keys]
+        self.keys = [*self.group_keys, GROUPING_ID] if spec.grouping_sets is not None else self.group_keys
+        self.rows = f"{spec.name}_rows"
         # Whether distinct sets are kept for the finest grouping set only; the other sets are computed from it.
         self.kept_for_finest = False
         # Suffix of the flag columns (see `FLAGS`).
@@ -71,9 +73,9 @@ class Partials:
         found = {}
         for metric in self.metrics:
             columns = metric.columns() if metric in self.kept_metrics else []
-            for members in self.stage.distinct_sets:
+            for members in self.spec.distinct_sets:
                 if members.name == metric.metric.distinct_set:
-                    flags = flag_columns(self.stage, members, self.flags_say)
+                    flags = flag_columns(self.spec, members, self.flags_say)
                     size, place = len(flags) // len(members.flags), members.place(metric.metric)
                     columns = [*columns, *flags[place * size : (place + 1) * size]]
             found[metric.metric.identity] = columns
@@ -81,19 +83,19 @@ class Partials:
 
     def set_parts(self) -> dict[str, tuple[str, list[str]]]:
         """Maps each distinct set's identity to its state table and value columns."""
-        return {each.identity: (self._part(each), list(each.columns)) for each in self.stage.distinct_sets}
+        return {each.identity: (self._part(each), list(each.columns)) for each in self.spec.distinct_sets}
 
     def _group_by(self, fixed: Iterable[str]) -> str:
         """Returns the GROUP BY clause over `fixed` columns and the user's keys, in the order that grouping_id()
         counts."""
-        sets = self.stage.grouping_sets
+        sets = self.spec.grouping_sets
         if sets is None:
             return "group by " + ", ".join([*fixed, *self.group_keys])
         listed = ", ".join("(" + ", ".join(quote(name) for name in members) + ")" for members in sets)
         return "group by " + ", ".join([*fixed, f"grouping sets ({listed})"])
 
     def _selected_keys(self) -> list[str]:
-        if self.stage.grouping_sets is None:
+        if self.spec.grouping_sets is None:
             return self.group_keys
         # Computed from the keys' positions; grouping_id() counts in the order in which the sets first mention a key.
         bits = [
@@ -113,7 +115,7 @@ class Partials:
         """Keys of a distinct set's rows: all but enumerated keys, which have columns."""
         if self.kept_for_finest:
             return self.group_keys
-        enumerated = self.stage.enumerated
+        enumerated = self.spec.enumerated
         few = [] if enumerated is None else [quote(name) for name in enumerated.keys]
         return [key for key in self.keys if key not in few]
 
@@ -132,7 +134,7 @@ class Partials:
         return self._set_keys(), "group by " + ", ".join([*fixed, *self._set_keys()])
 
     def _part(self, members: DistinctSet) -> str:
-        return f"{self.stage.name}_{members.name}"
+        return f"{self.spec.name}_{members.name}"
 
     def _new(self, members: DistinctSet) -> str:
         return f"{self._part(members)}_new"
@@ -143,7 +145,7 @@ class Partials:
     def _conditions(self, members: DistinctSet) -> list[str | None]:
         """Returns the condition that a value must meet for each flag column, one per FILTER and combination of
         enumerated keys. None if every value counts."""
-        enumerated = self.stage.enumerated
+        enumerated = self.spec.enumerated
         filters = [quote(name) if name else None for name in members.filters]
         if enumerated is None:
             return filters
@@ -151,7 +153,7 @@ class Partials:
         return [f"{name} and {number}" if name else number for name in filters for number in numbers]
 
     def _per_condition(self, members: DistinctSet, called: str) -> list[str]:
-        return [quote(name) for name in flag_columns(self.stage, members, called)]
+        return [quote(name) for name in flag_columns(self.spec, members, called)]
 
     def _flags(self, members: DistinctSet) -> list[str]:
         """Flag columns that say whether a value passes each condition."""
@@ -162,7 +164,7 @@ class Partials:
     ) -> str:
         """Returns rows of a distinct set with all keys. Columns per combination of enumerated keys become a row for
         each, with one column per FILTER from each of `groups`."""
-        enumerated = self.stage.enumerated
+        enumerated = self.spec.enumerated
         if enumerated is None:
             return relation
         filters, size = len(members.filters), len(enumerated.values)
@@ -188,14 +190,14 @@ class Partials:
     def _values_read_twice(self, members: DistinctSet, values: str) -> list[Step]:
         """Returns the step that caches the new values if there are grouping sets: then every row is expanded, and two
         steps read the result."""
-        if self.stage.grouping_sets is None:
+        if self.spec.grouping_sets is None:
             return []
         return [Step(self._batch(members), values, persist=True, initial="select 1 as nothing")]
 
     def _flagged(self, members: DistinctSet, relation: str, kept: Sequence[str]) -> str:
         """Returns the rows of a distinct set, with all keys, for which at least one flag holds."""
         found = self._by_value(members, relation, kept, self._flags(members))
-        if self.stage.enumerated is None:
+        if self.spec.enumerated is None:
             return found
         return f"{found}\nwhere {' or '.join(self._flags(members)[: len(members.filters)])}"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ...util.quoting import quote
-from ..aggregates.aggregate_stage import WINDOW_END, WINDOW_TIME
+from ..aggregates.aggregate_builder import WINDOW_END, WINDOW_TIME
 from ..errors import QueryError
 from ..frontend.streams import Known
 from ..normalize import event_clock
@@ -54,7 +54,7 @@ class Due:
 def due(plan: Plan) -> Due | None:
     """Returns how to identify final rows of a planned query. None if no column holds the window's end."""
     windows = plan.dataflow.windows
-    if windows is None or not windows.closed or not windows.stages:
+    if windows is None or not windows.closed or not windows.specs:
         return None
     for kind in (WINDOW_END, WINDOW_TIME):
         columns = tuple(column for column, carries in windows.carried.items() if carries == kind)
@@ -66,7 +66,7 @@ def due(plan: Plan) -> Due | None:
 def has_windows(plan: Plan) -> bool:
     """Whether a planned query emits windows when they close."""
     if plan.dataflow.windows is not None:
-        return bool(plan.dataflow.windows.stages)
+        return bool(plan.dataflow.windows.specs)
     return any(isinstance(each, WindowResults | WindowClose) for each in plan.dataflow.operators)
 
 

@@ -1,6 +1,6 @@
 """Recomputes a range of windows: SQL for their rows, and which rows of a table they replace.
 
-A range is extended to whole windows first (`touched`). Then every stage and stream is filtered to the input that
+A range is extended to whole windows first (`touched`). Then every window operator and stream is filtered to the input that
 these windows need. Incomplete results of other windows are removed by their ends, so a filter may be wider than
 needed.
 
@@ -17,16 +17,16 @@ from functools import reduce
 from sqlglot import exp
 
 from ...util.quoting import quote, quote_time, shown_time
-from ..aggregates.aggregate_stage import EVENT_TIME, SESSION_START, WINDOW_END, WINDOW_START, WINDOW_TIME
-from ..aggregates.model import AggregateStage
+from ..aggregates.aggregate_builder import EVENT_TIME, SESSION_START, WINDOW_END, WINDOW_START, WINDOW_TIME
+from ..aggregates.model import WindowAggregateSpec
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.streams import Stream
 from ..generation import generate
 from ..normalize.names import ctes, own_names
 from ..plan.operators.window_results import WindowResults
-from ..plan.stages import RowsStage
 from ..plan.window_operator import WindowOperator
+from ..plan.window_specs import WindowBufferSpec
 from ..planner import plan_query
 from ..program import EXPIRES_AT
 from ..sql.dialect import parse
@@ -44,7 +44,7 @@ _NO_WINDOWS = (
 TimesRunner = Callable[[str], tuple[int | None, ...]]
 """Runs a query that returns one row of numbers."""
 
-Stage = AggregateStage | RowsStage
+WindowSpec = WindowAggregateSpec | WindowBufferSpec
 
 
 @dataclass(frozen=True)
@@ -110,19 +110,19 @@ class Overwriting:
 
     def touched(self, span: TimeRange) -> WindowRange:
         """Returns the whole windows that rows in a time range belong to."""
-        if not self._results.stages:
+        if not self._results.specs:
             return reduce(WindowRange.hull, (ranges.touched(window, span) for window in self._windows))
         found: dict[str, WindowRange] = {}
-        for stage in self._by_level():
-            lower = [other for other in self._results.stages if other.level < stage.level]
-            times = [_times_of_results(stage, other, found[other.name]) for other in lower]
-            found[stage.name] = self._touched(stage, reduce(TimeRange.hull, times) if times else span)
+        for spec in self._by_level():
+            lower = [other for other in self._results.specs if other.level < spec.level]
+            times = [_times_of_results(spec, other, found[other.name]) for other in lower]
+            found[spec.name] = self._touched(spec, reduce(TimeRange.hull, times) if times else span)
         return reduce(WindowRange.hull, found.values())
 
     def extended_over_sessions(self, ends: WindowRange, table: str) -> WindowRange:
         """Extends a range until no session crosses its edges that differs from the table; else part of the session
         would be replaced and the rest kept."""
-        merging = [stage.window for stage in self._results.stages if stage.window.merges]
+        merging = [spec.window for spec in self._results.specs if spec.window.merges]
         while merging and ends != WindowRange():
             first, last = self._sessions_across(ends, table, max(merging, key=_max_unread_distance))
             if first is None or last is None:
@@ -195,7 +195,7 @@ class Overwriting:
         """Returns the query for windows with these ends, and the predicate for the rows it replaces."""
         condition = self._condition(quote(self._column), ends)
         output = f"select * from (\n{self._results.sql}\n)\nwhere {self._rows_in_range(ends)}"
-        if not self._results.stages:
+        if not self._results.specs:
             span = reduce(TimeRange.hull, (ranges.needed(window, ends) for window in self._windows))
             streams = tuple(_limit_stream(stream, span) for stream in self.plan.streams)
             text = generate.windows_in_batch(replace(self.plan, streams=streams), (), output)
@@ -221,11 +221,9 @@ class Overwriting:
         inputs = self._inputs(ends)
         found = {}
         for stream in self.plan.streams:
-            stages = [stage for stage in self._results.stages if stream.view in stage.streams]
-            windows = tuple(stage.window for stage in stages) or self._windows
-            spans = [inputs[stage.name] for stage in stages] or [
-                ranges.needed(each, ends) for each in windows
-            ]
+            specs = [spec for spec in self._results.specs if stream.view in spec.streams]
+            windows = tuple(spec.window for spec in specs) or self._windows
+            spans = [inputs[spec.name] for spec in specs] or [ranges.needed(each, ends) for each in windows]
             since = reduce(TimeRange.hull, spans).since
             if stream.event_time is None or since is None:
                 continue
@@ -279,86 +277,86 @@ class Overwriting:
         message = f"An outer join leaves {self._column} NULL, so a row is of no window; {advice}."
         return f"if({column} is null, raise_error('{message}'), {condition})"
 
-    # -- inputs of stages ------------------------------------------------------------------------------
+    # -- inputs of window operators ---------------------------------------------------------------------
 
-    def _by_level(self) -> list[Stage]:
-        return sorted(self._results.stages, key=lambda stage: stage.level)
+    def _by_level(self) -> list[WindowSpec]:
+        return sorted(self._results.specs, key=lambda spec: spec.level)
 
     def _inputs(self, ends: WindowRange, below: int | None = None) -> dict[str, TimeRange]:
-        """Returns the time range of each stage's input that windows with these ends need."""
+        """Returns the time range of each window operator's input that windows with these ends need."""
         inputs: dict[str, TimeRange] = {}
-        for stage in reversed(self._by_level()):
-            if below is None or stage.level < below:
+        for spec in reversed(self._by_level()):
+            if below is None or spec.level < below:
                 wanted = ends
-                for upper in self._results.stages:
-                    if upper.level > stage.level and upper.name in inputs:
-                        wanted = wanted.hull(_ends_at(upper, stage, inputs[upper.name]))
-                inputs[stage.name] = self._needed(stage, wanted)
+                for upper in self._results.specs:
+                    if upper.level > spec.level and upper.name in inputs:
+                        wanted = wanted.hull(_ends_at(upper, spec, inputs[upper.name]))
+                inputs[spec.name] = self._needed(spec, wanted)
         return inputs
 
-    def _needed(self, stage: Stage, ends: WindowRange) -> TimeRange:
-        if not stage.window.merges:
-            return ranges.needed(stage.window, ends)
+    def _needed(self, spec: WindowSpec, ends: WindowRange) -> TimeRange:
+        if not spec.window.merges:
+            return ranges.needed(spec.window, ends)
         # A row at the very end of a session belongs to it.
-        until = None if ends.until is None else ends.until + 1 + _max_clock_shift(stage.window)
+        until = None if ends.until is None else ends.until + 1 + _max_clock_shift(spec.window)
         if ends.after is None:
             return TimeRange(None, until)
-        start, end = _session_bounds(stage.window)
+        start, end = _session_bounds(spec.window)
         of_ends = f"{end} > {ranges.literal(ends.after)}"
-        query = f"select unix_micros(min({start})) from {stage.name}_rows where {of_ends}"
-        for reach in _search_distances(stage.window):
+        query = f"select unix_micros(min({start})) from {spec.name}_rows where {of_ends}"
+        for reach in _search_distances(spec.window):
             look = TimeRange(ends.after - reach, until)
-            (since,) = self._query_rows(stage, look, query)
-            if since is None or since - _max_unread_distance(stage.window) >= ends.after - reach:
+            (since,) = self._query_rows(spec, look, query)
+            if since is None or since - _max_unread_distance(spec.window) >= ends.after - reach:
                 break
         return TimeRange(ends.after if since is None else min(since, ends.after), until)
 
-    def _touched(self, stage: Stage, span: TimeRange) -> WindowRange:
-        if not stage.window.merges:
-            return ranges.touched(stage.window, span)
+    def _touched(self, spec: WindowSpec, span: TimeRange) -> WindowRange:
+        if not spec.window.merges:
+            return ranges.touched(spec.window, span)
         if span.since is None and span.until is None:
             return WindowRange()
-        start, end = _session_bounds(stage.window)
+        start, end = _session_bounds(spec.window)
         query = (
-            f"select unix_micros(min({start})), unix_micros(max({end})) from {stage.name}_rows\n"
+            f"select unix_micros(min({start})), unix_micros(max({end})) from {spec.name}_rows\n"
             f"where {span.condition(EVENT_TIME)}"
         )
         found = WindowRange(span.since, span.until)
-        for reach in _search_distances(stage.window):
+        for reach in _search_distances(spec.window):
             look = TimeRange(_add_micros(span.since, -reach), _add_micros(span.until, reach))
-            first, last = self._query_rows(stage, look, query)
+            first, last = self._query_rows(spec, look, query)
             if first is None or last is None:
                 break
             found = WindowRange(span.since, span.until).hull(WindowRange(first, last))
-            before = look.since is None or first - _max_unread_distance(stage.window) >= look.since
-            if before and (look.until is None or last + _max_clock_shift(stage.window) < look.until):
+            before = look.since is None or first - _max_unread_distance(spec.window) >= look.since
+            if before and (look.until is None or last + _max_clock_shift(spec.window) < look.until):
                 break
         return found
 
-    def _query_rows(self, stage: Stage, look: TimeRange, query: str) -> tuple[int | None, ...]:
-        """Runs a query over a stage's input rows in a time range."""
-        inputs = {stage.name: look}
-        if stage.level:
-            lower = [other for other in self._results.stages if other.level < stage.level]
+    def _query_rows(self, spec: WindowSpec, look: TimeRange, query: str) -> tuple[int | None, ...]:
+        """Runs a query over a window operator's input rows in a time range."""
+        inputs = {spec.name: look}
+        if spec.level:
+            lower = [other for other in self._results.specs if other.level < spec.level]
             for other in lower:
-                inputs |= self._inputs(_ends_at(stage, other, look), stage.level)
+                inputs |= self._inputs(_ends_at(spec, other, look), spec.level)
         return self._ask(self._text(inputs, query))
 
     def _text(self, inputs: Mapping[str, TimeRange], output: str) -> str:
-        """Returns the plan's batch query with its stages and streams filtered to these time ranges."""
-        stages = [stage for stage in self._results.stages if stage.name in inputs]
+        """Returns the plan's batch query with its window operators and streams filtered to these time ranges."""
+        specs = [spec for spec in self._results.specs if spec.name in inputs]
         streams = []
         for stream in self.plan.streams:
-            spans = [inputs[stage.name] for stage in stages if stream.view in stage.streams]
+            spans = [inputs[spec.name] for spec in specs if stream.view in spec.streams]
             streams.append(_limit_stream(stream, reduce(TimeRange.hull, spans)) if spans else stream)
         cut = [_where_in(each, inputs[each.name]) for each in self._results.windows if each.name in inputs]
         return generate.windows_in_batch(replace(self.plan, streams=tuple(streams)), cut, output)
 
     def _check_times(self) -> None:
-        for stage in self._results.stages:
-            if stage.level and stage.time_carries is None:
+        for spec in self._results.specs:
+            if spec.level and spec.time_carries is None:
                 raise QueryError(
-                    f"{stage.window} reads windows, but its time {shown_time(stage.window.time_col)} is none of their "
+                    f"{spec.window} reads windows, but its time {shown_time(spec.window.time_col)} is none of their "
                     "window_start, window_end and window_time, so a range of it can't be recomputed; use one of them."
                 )
 
@@ -367,8 +365,8 @@ class Overwriting:
 
 
 def _windows(results: WindowResults, text: str) -> tuple[Window, ...]:
-    found = [stage.window for stage in results.stages]
-    if not results.stages:
+    found = [spec.window for spec in results.specs]
+    if not results.specs:
         found = _windows_in(text)
     return tuple(dict.fromkeys(found))
 
@@ -407,8 +405,8 @@ def _limit_stream(stream: Stream, span: TimeRange) -> Stream:
 
 def _where_in(windows: WindowOperator, span: TimeRange) -> WindowOperator:
     """Filters the rows of windows to a time range."""
-    stage = replace(windows.stage, rows=_filtered_rows(windows.stage.rows, span.condition(EVENT_TIME)))
-    return replace(windows, stage=stage)
+    spec = replace(windows.spec, rows=_filtered_rows(windows.spec.rows, span.condition(EVENT_TIME)))
+    return replace(windows, spec=spec)
 
 
 def _filtered_rows(rows: str, condition: str) -> str:
@@ -418,11 +416,11 @@ def _filtered_rows(rows: str, condition: str) -> str:
 # -- windows over windows -----------------------------------------------------------------------------------
 
 
-def _times_of_results(stage: Stage, lower: Stage, ends: WindowRange) -> TimeRange:
-    """Returns the times at which an upper stage reads results of a lower stage with these ends."""
-    if stage.time_carries == WINDOW_END:
+def _times_of_results(spec: WindowSpec, lower: WindowSpec, ends: WindowRange) -> TimeRange:
+    """Returns the times at which an upper window operator reads results of a lower window operator with these ends."""
+    if spec.time_carries == WINDOW_END:
         return TimeRange(_add_micros(ends.after, 1), _add_micros(ends.until, 1))
-    if stage.time_carries == WINDOW_START and not lower.window.merges:
+    if spec.time_carries == WINDOW_START and not lower.window.merges:
         return TimeRange(
             _add_micros(ends.after, -lower.window.size - _max_clock_shift(lower.window)), ends.until
         )
@@ -430,12 +428,12 @@ def _times_of_results(stage: Stage, lower: Stage, ends: WindowRange) -> TimeRang
     return TimeRange(ends.after, ends.until)
 
 
-def _ends_at(stage: Stage, lower: Stage, span: TimeRange) -> WindowRange:
-    """Returns the ends of a lower stage's results that an upper stage reads in a time range."""
-    if stage.time_carries == WINDOW_START:
+def _ends_at(spec: WindowSpec, lower: WindowSpec, span: TimeRange) -> WindowRange:
+    """Returns the ends of a lower window operator's results that an upper window operator reads in a time range."""
+    if spec.time_carries == WINDOW_START:
         longest = lower.window.size + _max_clock_shift(lower.window)
         return WindowRange(span.since, None if lower.window.merges else _add_micros(span.until, longest))
-    just = -1 if stage.time_carries == WINDOW_END else 0
+    just = -1 if spec.time_carries == WINDOW_END else 0
     return WindowRange(_add_micros(span.since, just), _add_micros(span.until, just))
 
 

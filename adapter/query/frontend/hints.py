@@ -1,7 +1,7 @@
-"""Reads hints in a tree and marks nodes: windows, streams, and results of stages.
+"""Reads hints in a tree and marks nodes: windows, streams, and results of window operators.
 
 Macros mark windows and streams with hints that Spark ignores (`expansion`). The planner marks tables that are
-streams, and where it inserted a stage's result.
+streams, and where it inserted a window operator's result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..windows.windows import Window
 _STREAM = "stream"
 _OPERATOR = "operator"
 _RELATION = "relation"
-_STAGE = "stage"
+_WINDOW_RESULT = "window_result"
 _WROTE = "wrote"
 _ROW = "row"
 _LINE_COMMENT = re.compile(r"--[^\n]*")
@@ -312,8 +312,8 @@ def relation_name(table: exp.Table) -> str:
 
 
 @dataclass(frozen=True)
-class StageResult:
-    """The result of a stage, in the place of the stage's SELECT."""
+class WindowResult:
+    """The result of a window operator, in the place of its SELECT."""
 
     name: str
     level: int
@@ -321,16 +321,16 @@ class StageResult:
     unique: frozenset[str] | None
 
 
-def stage_result(result: StageResult) -> exp.Select:
-    """Returns ``select * from stage``, marked with the stage."""
+def window_result(result: WindowResult) -> exp.Select:
+    """Returns ``select * from NAME``, marked with the window operator of that name."""
     select = exp.Select(expressions=[exp.Star()]).from_(exp.to_table(result.name))
-    select.meta[_STAGE] = result
+    select.meta[_WINDOW_RESULT] = result
     return select
 
 
-def result_of(node: exp.Expr) -> StageResult | None:
-    """Returns the mark that `stage_result` set. None if there is none."""
-    return node.meta_get(_STAGE)
+def result_of(node: exp.Expr) -> WindowResult | None:
+    """Returns the mark that `window_result` set. None if there is none."""
+    return node.meta_get(_WINDOW_RESULT)
 
 
 def keep_original(node: exp.Expr, wrote: exp.Expr) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..errors import NotInStages, QueryError
+from ..errors import NotWithinWindows, QueryError
 from ..sql.clauses import aggregate
 from ..sql.dialect import sql
 from ..sql.nodes import every
@@ -34,7 +34,7 @@ def write_distinct_as_group(select: exp.Select) -> None:
         )
     over = next((each for each in every(select, exp.Window) if not is_printed(each)), None)
     if over is not None:
-        raise NotInStages(
+        raise NotWithinWindows(
             f"SELECT DISTINCT of '{sql(over)}' over a stream: put one of the two into a separate query."
         )
     select.set("distinct", None)

@@ -47,8 +47,8 @@ class Streams:
 
     def __init__(self, tree: exp.Query, known: Mapping[str, Known] | None = None) -> None:
         self._identifiers = {node.this.lower() for node in every(tree, exp.Identifier)}
-        self.stage = _stage_name(tree)
-        """Prefix of the names of window stages."""
+        self.spec = _name_prefix(tree)
+        """Prefix of the names of window operators."""
         self._stars = _free_stars(tree)
         self._times: dict[str, dict[int, str | None]] = {}
         self._known = {relation.lower(): found for relation, found in (known or {}).items()}
@@ -143,9 +143,9 @@ class Streams:
         return named[0] if None not in columns and len({*map(str.lower, named)}) == 1 else None
 
 
-def _stage_name(tree: exp.Query) -> str:
-    """Returns a stage name prefix that occurs nowhere in the query followed by a number, so stages can be renamed in
-    text."""
+def _name_prefix(tree: exp.Query) -> str:
+    """Returns a prefix for names of window operators that occurs nowhere in the query followed by a number, so that
+    these can be renamed in text."""
     said = " ".join(node.this.lower() for node in tree.walk() if isinstance(node.this, str))
     name = "stage"
     while re.search(rf"{name}_\d", said):

@@ -24,9 +24,9 @@ from ..plan.operators.source import Source
 from ..plan.operators.union_all import UnionAll
 from ..plan.operators.window_results import WindowResults
 from ..plan.plan import Plan
-from ..plan.stages import Stage
 from ..plan.state.window_steps import WindowSteps
 from ..plan.window_operator import WindowOperator
+from ..plan.window_specs import WindowSpec
 from ..planner.upsert_keys import replacing
 from ..program import Item, Program, Rows, Step, StreamInput, reading
 from ..sql import instants
@@ -150,43 +150,43 @@ def _stateless(plan: Plan, signed: Signature) -> Program:
 
 def _common(plan: Plan, windows: Sequence[WindowSteps] = ()) -> dict[str, Any]:
     """Returns the fields of a `Program` that follow from its streams and windows."""
-    stages = [each.stage for each in windows]
+    specs = [each.spec for each in windows]
     return {
         "inputs": tuple(
             StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams
         ),
         "tables": plan.static,
         "mini_batch": plan.mini_batch,
-        "time_zones": _zones(stages),
-        "behind": _behind(stages),
+        "time_zones": _zones(specs),
+        "behind": _behind(specs),
     }
 
 
-def _zones(stages: Sequence[Stage]) -> tuple[str, ...]:
+def _zones(specs: Sequence[WindowSpec]) -> tuple[str, ...]:
     """Returns the time zones in which windows are aligned."""
-    return tuple(sorted({stage.window.time_zone for stage in stages if stage.window.time_zone}))
+    return tuple(sorted({spec.window.time_zone for spec in specs if spec.window.time_zone}))
 
 
 def _window_items(made: Generator, replaces: bool) -> list[Item]:
     """Returns the items of windows: those over streams, then those over the results of others. With `replaces`, the
     step that lists the windows that have a result is cached, as it is read again."""
     items: list[Item] = []
-    for level, listed in groupby(made.window_steps, key=lambda each: each.stage.level):
+    for level, listed in groupby(made.window_steps, key=lambda each: each.spec.level):
         windows = [(each, each.parts()) for each in listed]
-        lookups = lookup_keys.required_lookups([each.stage.rows for each, _ in windows], made.tables)
-        reads = Counter(view for each, _ in windows for view in each.stage.streams)
+        lookups = lookup_keys.required_lookups([each.spec.rows for each, _ in windows], made.tables)
+        reads = Counter(view for each, _ in windows for view in each.spec.streams)
         items += [step for each, own in windows for step in reading(each.known(), own)]
         items += lookups
         items += [
             Rows(
-                f"{each.stage.name}_rows",
-                each.rows_text(each.stage.rows, clock=True),
-                each.stage.streams,
+                f"{each.spec.name}_rows",
+                each.rows_text(each.spec.rows, clock=True),
+                each.spec.streams,
                 each.window.time_zone,
-                by_clock=READS_CLOCK in each.stage.rows,
+                by_clock=READS_CLOCK in each.spec.rows,
                 alone=made.flow.windows is not None
                 and not (level or lookups)
-                and all(reads[view] == 1 for view in each.stage.streams),
+                and all(reads[view] == 1 for view in each.spec.streams),
             )
             for each, _ in windows
         ]
@@ -202,15 +202,15 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
     return items
 
 
-def _behind(stages: Sequence[Stage]) -> int:
+def _behind(specs: Sequence[WindowSpec]) -> int:
     """Returns how many microseconds the watermark is held back: a row at the very end of a session belongs to
     the session, and isn't late when the watermark is exactly there.
 
     Not with sessions over windows: these are emitted when the watermark, held back, is at their end; sessions
     of their `window_time`, which is a microsecond earlier, would be closed by then.
     """
-    merging = [stage for stage in stages if stage.window.merges]
-    return int(bool(merging) and all(stage.level == 0 for stage in merging))
+    merging = [spec for spec in specs if spec.window.merges]
+    return int(bool(merging) and all(spec.level == 0 for spec in merging))
 
 
 def _tables(plan: Plan, texts: Iterable[str]) -> list[Step]:
@@ -247,15 +247,15 @@ def windows_in_batch(plan: Plan, windows: Sequence[WindowOperator], output: str)
         windows: the windows, lower ones first.
         output: query over their results.
     """
-    steps = _tables(plan, (output, *(each.stage.rows for each in windows)))
+    steps = _tables(plan, (output, *(each.spec.rows for each in windows)))
     for each in windows:
-        stage, own = each.stage, each.window_steps()
-        rows = own.rows_text(stage.rows, clock=False)
-        steps.append(Step(f"{stage.name}_all_rows", rows))
+        spec, own = each.spec, each.window_steps()
+        rows = own.rows_text(spec.rows, clock=False)
+        steps.append(Step(f"{spec.name}_all_rows", rows))
         steps.append(
             Step(
-                f"{stage.name}_rows",
-                f"select * from {stage.name}_all_rows where {instants.is_usable('event_time')}",
+                f"{spec.name}_rows",
+                f"select * from {spec.name}_all_rows where {instants.is_usable('event_time')}",
             )
         )
         steps += own.batch()
@@ -268,14 +268,14 @@ def times(plan: Plan) -> str | None:
     the query consists of windows only. (The times of cascading windows are generated, so they aren't
     checked.)"""
     windows = plan.dataflow.windows
-    if windows is None or not windows.stages:
+    if windows is None or not windows.specs:
         return None
-    steps = _tables(plan, (windows.sql, *(stage.rows for stage in windows.stages)))
+    steps = _tables(plan, (windows.sql, *(spec.rows for spec in windows.specs)))
     names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
     columns = ", ".join(
-        f"(select first(event_time) from (\n{_indented(stage.rows)}\n)) as {quote(shown_time(stage.window.time_col))}"
-        for stage in windows.stages
-        if stage.level == 0
+        f"(select first(event_time) from (\n{_indented(spec.rows)}\n)) as {quote(shown_time(spec.window.time_col))}"
+        for spec in windows.specs
+        if spec.level == 0
     )
     return own_names.separate_names(f"with {names}\nselect {columns}", plan.taken)
 

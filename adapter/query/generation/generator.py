@@ -106,7 +106,7 @@ class Generator(Wiring):
             if operator.name in compared:
                 self.known += self.steps[begun:]
                 del self.steps[begun:]
-        self.window_steps.sort(key=lambda each: each.stage.level)
+        self.window_steps.sort(key=lambda each: each.spec.level)
 
     def _replayed_and_below(self) -> set[str]:
         """Returns the names of the operators that are replayed, and of those below them."""
@@ -207,9 +207,9 @@ class Generator(Wiring):
             and not below.changelog
             and all(self.uses[name] == 1 for name in (below.name, *(step.name for step in path)))
             and operator.expires_after(self.ttl) is None
-            and not operator.stage.distinct_sets
+            and not operator.spec.distinct_sets
             and not any(READS_CLOCK in each.sql for each in path)
-            and READS_CLOCK not in operator.stage.rows
+            and READS_CLOCK not in operator.spec.rows
         )
 
     def is_only_ranked(self, operator: Operator) -> bool:

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from ...sources.source_tables import without_read_digest
 from ..aggregates.metric_columns import MetricColumns
-from ..aggregates.model import AggregateStage, GroupStage
+from ..aggregates.model import GroupAggregateSpec, WindowAggregateSpec
 from ..aggregates.partials import Partials
 from ..frontend.source_text import ordered
 from ..normalize.conditions import explodes
@@ -21,16 +21,16 @@ from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.recompute import Recompute
 from ..plan.operators.top_n import TopN
 from ..plan.plan import Plan
-from ..plan.stages import RowsStage, Stage
 from ..plan.state.groups import GroupChanges
 from ..plan.state.ranked_groups import members_part
 from ..plan.state.row_columns import row_name
 from ..plan.state.top_n_fields import BY, ORDER
 from ..plan.upserts import needs_retractions, replaced, state_root
 from ..plan.window_operator import WindowOperator
+from ..plan.window_specs import WindowBufferSpec, WindowSpec
 from ..program import with_texts
 from ..sql.dialect import DIALECT, parse, sql
-from ..sql.names import digest, stages_renamed
+from ..sql.names import digest, windows_renamed
 from ..sql.nodes import every
 from ..state_signature import (
     AggregateState,
@@ -41,10 +41,10 @@ from ..state_signature import (
     ResultTimes,
     Signature,
     SingleState,
-    StageOutput,
-    StageState,
     TopState,
     TreeState,
+    WindowOperatorState,
+    WindowOutput,
     WindowState,
     to_json,
 )
@@ -62,73 +62,74 @@ def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) ->
 
 def _signature(plan: Plan, ttl: int | None, emission: Emission) -> Signature:
     flow, windows = plan.dataflow, plan.dataflow.windows
-    stages = tuple(_stage(plan, each) for each in flow.window_operators)
+    window_operators = tuple(_operator_state(plan, each) for each in flow.window_operators)
     results = None
-    if windows is not None and windows.stages:
+    if windows is not None and windows.specs:
         # Early firing can be switched on and off: the state has all rows until the end of allowed lateness.
         results = ResultTimes(complete=emission.complete, last=emission.last)
     elif windows is None and flow.has_windows:
         # The state also has what open windows have emitted.
         results = ResultTimes(**asdict(emission))
     return Signature(
-        stages=stages,
+        stages=window_operators,
         tree=_tree(flow, ttl, emission) if windows is None else None,
         results=results,
         event_times={
             each.relation.lower(): each.event_time.lower() for each in plan.streams if each.event_time
         },
-        lookups=_lookups(plan, json.dumps(to_json(stages))),
+        lookups=_lookups(plan, json.dumps(to_json(window_operators))),
         text=plan.text or None,
         clauses=tuple((kind, text) for kind, text in plan.clauses()) if plan.text else None,
     )
 
 
-def _stage(plan: Plan, operator: WindowOperator) -> StageState:
-    """Returns the definition of a stage of windows."""
-    stage, stages = operator.stage, plan.dataflow.windowed
-    below = _below(stages, stage)
-    is_over_others = any(re.search(rf"\b{each.name}\b", stage.source) for each in stages)
-    return StageState(
-        name=stage.name,
-        streams=tuple(stream.relation for stream in plan.streams if stream.view in stage.streams),
-        source=stage.source,
-        # A digest hides the names of stages, which the state uses.
-        source_digest=None if is_over_others else digest(ordered(stage.source)),
-        window=WindowState(**asdict(stage.window)),
-        aggregates=_window_aggregates(operator, stages) if isinstance(stage, AggregateStage) else None,
-        buffer=None if isinstance(stage, AggregateStage) else _buffer(stage),
+def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState:
+    """Returns the definition of a window operator."""
+    spec, specs = operator.spec, plan.dataflow.windowed
+    below = _below(specs, spec)
+    is_over_others = any(re.search(rf"\b{each.name}\b", spec.source) for each in specs)
+    return WindowOperatorState(
+        name=spec.name,
+        streams=tuple(stream.relation for stream in plan.streams if stream.view in spec.streams),
+        source=spec.source,
+        # A digest hides the names of window operators, which the state uses.
+        source_digest=None if is_over_others else digest(ordered(spec.source)),
+        window=WindowState(**asdict(spec.window)),
+        aggregates=_window_aggregates(operator, specs) if isinstance(spec, WindowAggregateSpec) else None,
+        buffer=None if isinstance(spec, WindowAggregateSpec) else _buffer(spec),
         below=below,
         reads={
             each.name: {key.name: key.identity for key in each.keys}
             | {metric.name: metric.identity for metric in each.metrics}
-            for each in stages
-            if each.name in below and isinstance(each, AggregateStage)
+            for each in specs
+            if each.name in below and isinstance(each, WindowAggregateSpec)
         },
     )
 
 
-def _window_aggregates(operator: WindowOperator, stages: Sequence[Stage]) -> AggregateState:
+def _window_aggregates(operator: WindowOperator, specs: Sequence[WindowSpec]) -> AggregateState:
     steps = operator.window_steps()
     assert isinstance(steps, Partials)
-    return _aggregates(steps, [each.name for each in stages if each.level < operator.stage.level])
+    return _aggregates(steps, [each.name for each in specs if each.level < operator.spec.level])
 
 
-def _buffer(stage: RowsStage) -> BufferState:
-    top = stage.top
+def _buffer(spec: WindowBufferSpec) -> BufferState:
+    top = spec.top
     return BufferState(
-        column=row_name(stage.name),
+        column=row_name(spec.name),
         top=None if top is None else TopState(top.function, tuple(top.partition), top.order, top.rows),
-        plain=stage.plain or None,
+        plain=spec.plain or None,
     )
 
 
-def _lookups(plan: Plan, stages: str) -> dict[str, tuple[str, ...]]:
-    """Returns view → name of each lookup table whose rows go into the state; `stages` is the text of all stages.
+def _lookups(plan: Plan, windows: str) -> dict[str, tuple[str, ...]]:
+    """Returns view → name of each lookup table whose rows go into the state; `windows` is the text of
+    all window operators.
 
     A view is named after the table without its schema, and numbered if two have that name, so a text over
     views doesn't say which table it reads.
     """
-    texts = [stages, *(stage.rows for stage in plan.dataflow.windowed)]
+    texts = [windows, *(spec.rows for spec in plan.dataflow.windowed)]
     for each in in_order(state_root(plan.dataflow)) if plan.dataflow.windows is None else ():
         texts.append(getattr(each, "sql", ""))
     text = "\n".join(texts)
@@ -142,7 +143,7 @@ def _lookups(plan: Plan, stages: str) -> dict[str, tuple[str, ...]]:
 def _tree(flow: Dataflow, ttl: int | None, emission: Emission) -> TreeState:
     """Returns the tree of operators, and the state tables of each."""
     root, top = replaced(flow), state_root(flow)
-    # Windows are identified by their stages.
+    # Windows are identified by their specs.
     operators = [each for each in in_order(top) if not isinstance(each, WindowOperator)]
     rankings = [each for each in operators if isinstance(each, TopN)]
     parts = parts_of(flow, ttl)
@@ -171,7 +172,7 @@ def _tree(flow: Dataflow, ttl: int | None, emission: Emission) -> TreeState:
 def _group(flow: Dataflow, name: str, ttl: int | None) -> GroupState:
     group = flow.groups[name]
     pieces = GroupChanges(
-        replace(group.stage, name=name),
+        replace(group.spec, name=name),
         group.expires_after(ttl),
         group.name,
         takes_back=needs_retractions(flow, group),
@@ -194,7 +195,7 @@ def _single(operator: Operator, flow: Dataflow) -> SingleState | None:
     """Returns the definition of the state of the only stateful operator, independent of its input."""
     if isinstance(operator, GroupAggregate):
         (name,) = flow.groups
-        return SingleState(name, tuple(sorted(key.identity for key in operator.stage.keys)))
+        return SingleState(name, tuple(sorted(key.identity for key in operator.spec.keys)))
     if not isinstance(operator, TopN) or operator.final:
         return None
     rows = parse(operator.sql)
@@ -203,64 +204,65 @@ def _single(operator: Operator, flow: Dataflow) -> SingleState | None:
     return SingleState(operator.name, (*by, operator.top.function, operator.top.order))
 
 
-def _below(stages: Sequence[Stage], stage: Stage) -> dict[str, StageOutput]:
-    """Returns how the results of other stages that a stage reads are computed, by stage. For a stage with
+def _below(specs: Sequence[WindowSpec], spec: WindowSpec) -> dict[str, WindowOutput]:
+    """Returns how the results of the windows that a window operator reads are computed, by their names. For one with
     aggregates also by column, so that other columns can be added and removed."""
-    others = [each for each in stages if each.level < stage.level]
-    by_name = bool(others) and isinstance(stage, AggregateStage) and not _takes_all_columns(stage)
+    others = [each for each in specs if each.level < spec.level]
+    by_name = bool(others) and isinstance(spec, WindowAggregateSpec) and not _takes_all_columns(spec)
     found = {}
     for each in others:
-        if re.search(rf"\b{each.name}\b", stage.rows):
-            text = each.output if isinstance(each, AggregateStage) else each.source
-            found[each.name] = (_columns(text) if by_name else None) or StageOutput(text)
+        if re.search(rf"\b{each.name}\b", spec.rows):
+            text = each.output if isinstance(each, WindowAggregateSpec) else each.source
+            found[each.name] = (_columns(text) if by_name else None) or WindowOutput(text)
     return found
 
 
-def _takes_all_columns(stage: AggregateStage) -> bool:
-    """Whether a column that is added to the stage's input may change its rows, or its other columns."""
-    if any("*" in key.identity for key in stage.keys):
+def _takes_all_columns(spec: WindowAggregateSpec) -> bool:
+    """Whether a column that is added to the window operator's input may change its rows, or its other columns."""
+    if any("*" in key.identity for key in spec.keys):
         return True
-    for star in every(parse(stage.rows), exp.Star):
+    for star in every(parse(spec.rows), exp.Star):
         over = star.parent.parent if isinstance(star.parent, exp.Column) else star.parent
         if not isinstance(over, exp.Select | exp.Count):
             return True
     # Read from the source as written: the expanded form of a window has a generated NATURAL JOIN.
-    query = parse(stage.source)
+    query = parse(spec.source)
     named = any(alias.args.get("columns") for alias in every(query, exp.TableAlias))
     natural = any(join.args.get("method") for join in every(query, exp.Join))
     distinct = any(select.args.get("distinct") for select in every(query, exp.Select))
     return named or natural or distinct or query.find(exp.SetOperation, exp.Lateral) is not None
 
 
-def _columns(text: str) -> StageOutput | None:
+def _columns(text: str) -> WindowOutput | None:
     """Returns the output of a SELECT by column; None if its columns aren't listed by name."""
     query = parse(text)
     if not isinstance(query, exp.Select) or query.is_star or query.args.get("distinct") or explodes(query):
         return None
     columns = {item.alias_or_name.lower(): sql(item.unalias()) for item in query.expressions}
     query.set("expressions", [exp.Star()])
-    return StageOutput(text, columns, rows=sql(query))
+    return WindowOutput(text, columns, rows=sql(query))
 
 
 def _aggregates(pieces: Partials, below: Sequence[str] = ()) -> AggregateState:
-    """Returns the state columns of each metric, distinct set and key. `below`: stages that the input rows may come from."""
-    stage = pieces.stage
+    """Returns the state columns of each metric, distinct set and key. `below`: names of
+    the windows that the input rows may come from."""
+    spec = pieces.spec
     sets = {each: DistinctState(part, tuple(columns)) for each, (part, columns) in pieces.set_parts().items()}
-    enumerated = stage.enumerated
+    enumerated = spec.enumerated
     return AggregateState(
-        keys={key.name: key.identity for key in stage.keys},
-        grouping_sets=stage.grouping_sets or (),
-        key_order=None if stage.grouping_sets is None else tuple(key.identity for key in stage.keys),
+        keys={key.name: key.identity for key in spec.keys},
+        grouping_sets=spec.grouping_sets or (),
+        key_order=None if spec.grouping_sets is None else tuple(key.identity for key in spec.keys),
         metrics=_metrics(pieces, below),
         distinct_sets=sets,
         enumerated=None if enumerated is None else (enumerated.keys, *enumerated.values),
-        retracts=isinstance(stage, GroupStage) and stage.signed,
+        retracts=isinstance(spec, GroupAggregateSpec) and spec.signed,
     )
 
 
 def _metrics(pieces: Partials, below: Sequence[str]) -> dict[str, MetricState]:
     columns = pieces.state_columns()
-    by_name = {members.name: members.identity for members in pieces.stage.distinct_sets}
+    by_name = {members.name: members.identity for members in pieces.spec.distinct_sets}
     return {
         metric.identity: MetricState(
             sql=metric.sql,
@@ -271,18 +273,18 @@ def _metrics(pieces: Partials, below: Sequence[str]) -> dict[str, MetricState]:
             over=_over(metric.rows, below),
             distinct_set=by_name[metric.distinct_set] if metric.distinct_set else None,
         )
-        for metric in pieces.stage.metrics
+        for metric in pieces.spec.metrics
     }
 
 
 def _over(rows: str, below: Sequence[str]) -> tuple[str, ...]:
-    """For rows that are results of other stages, returns a digest that is independent of the stages' names,
-    and these names.
+    """For rows that are results of windows, returns a digest that is independent of the windows' names, and
+    these names.
 
     >>> (one, name), (other, its) = (_over(f"SELECT * FROM {name}", [name]) for name in ("stage_1", "stage_3"))
     >>> one == other, name, its
     (True, 'stage_1', 'stage_3')
     """
     found = list(dict.fromkeys(each for each in re.findall(r"\w+", rows) if each in below))
-    text = stages_renamed(rows, {name: f"stage {place}" for place, name in enumerate(found)})
+    text = windows_renamed(rows, {name: f"stage {place}" for place, name in enumerate(found)})
     return (digest(text), *found) if found else ()

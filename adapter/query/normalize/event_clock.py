@@ -335,7 +335,7 @@ def replace_clocks(tree: exp.Expr) -> None:
 
 
 def check_output(query: exp.Expr) -> None:
-    """Raises if the query over stages, which runs when their windows close, filters by the watermark."""
+    """Raises if the query over window operators, which runs when their windows close, filters by the watermark."""
     found = next(hints.replacements(query), None)
     if found is not None:
         test = found.find_ancestor(exp.Predicate)

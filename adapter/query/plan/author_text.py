@@ -17,7 +17,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from ..aggregates.grouping import grouping
-from ..aggregates.model import AggregateStage, GroupStage
+from ..aggregates.model import GroupAggregateSpec, WindowAggregateSpec
 from ..errors import QueryError
 from ..normalize import on_change
 from ..normalize.conditions import INPUT
@@ -28,7 +28,7 @@ from ..sql.clauses import aggregate, filters, is_over, joined
 from ..sql.dialect import DIALECT, function_name, parse, sql, walk_same_query
 from ..sql.nodes import every
 
-_Stage = TypeVar("_Stage", AggregateStage, GroupStage)
+_Spec = TypeVar("_Spec", WindowAggregateSpec, GroupAggregateSpec)
 _Query = TypeVar("_Query", bound=exp.Query)
 Expressions = Mapping[str, str]
 """Column → the author's expression that it holds."""
@@ -283,27 +283,27 @@ def per(within: Sequence[str]) -> str:
 # -- groups --------------------------------------------------------------------------------------
 
 
-def written_stage(stage: _Stage) -> _Stage:
-    """Returns a stage with its keys and aggregates as their author wrote them, without the alias of its rows."""
-    read = joined(select_of(stage.written))
+def written_spec(spec: _Spec) -> _Spec:
+    """Returns a spec with its keys and aggregates as their author wrote them, without the alias of its rows."""
+    read = joined(select_of(spec.written))
     alias = read[0][0].alias_or_name if len(read) == 1 else ""
     return replace(
-        stage,
-        keys=tuple(replace(each, sql=tidy(each.sql, alias)) for each in stage.keys),
-        metrics=tuple(replace(each, sql=tidy(each.sql, alias)) for each in stage.metrics),
+        spec,
+        keys=tuple(replace(each, sql=tidy(each.sql, alias)) for each in spec.keys),
+        metrics=tuple(replace(each, sql=tidy(each.sql, alias)) for each in spec.metrics),
     )
 
 
-def expressions_of(stage: AggregateStage | GroupStage) -> Expressions:
+def expressions_of(spec: WindowAggregateSpec | GroupAggregateSpec) -> Expressions:
     """Returns the author's expression for each column of groups."""
-    return {key.name: key.sql for key in stage.keys} | {each.name: each.sql for each in stage.metrics}
+    return {key.name: key.sql for key in spec.keys} | {each.name: each.sql for each in spec.metrics}
 
 
-def grouping_of(stage: AggregateStage | GroupStage) -> str:
-    """Returns the GROUP BY of a stage in short."""
-    named = {key.name: key.sql for key in stage.keys}
-    if stage.grouping_sets is not None:
-        sets = (", ".join(named[name] for name in members) for members in stage.grouping_sets)
+def grouping_of(spec: WindowAggregateSpec | GroupAggregateSpec) -> str:
+    """Returns the GROUP BY of an aggregation in short."""
+    named = {key.name: key.sql for key in spec.keys}
+    if spec.grouping_sets is not None:
+        sets = (", ".join(named[name] for name in members) for members in spec.grouping_sets)
         return f"by GROUPING SETS ({', '.join(f'({each})' for each in sets)})"
     return f"by {', '.join(named.values())}" if named else "all rows"
 

@@ -13,8 +13,8 @@ from .operators.source import Source
 from .operators.union_all import UnionAll
 from .operators.window_results import WindowResults
 from .operators.window_rows import WindowRows
-from .stages import Stage
 from .window_operator import WindowOperator
+from .window_specs import WindowSpec
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Dataflow:
     def is_stateless(self) -> bool:
         """Whether rows are only passed through and nothing is stored."""
         if self.windows is not None:
-            return not self.windows.stages
+            return not self.windows.specs
         passed = all(isinstance(each, Source | Project | UnionAll) for each in self.operators)
         uses = Counter(each.name for operator in self.operators for each in operator.inputs)
         # Non-deterministic rows with several readers are computed once, so they have to be stored.
@@ -61,9 +61,9 @@ class Dataflow:
         return tuple(each for each in self.operators if isinstance(each, WindowOperator))
 
     @property
-    def windowed(self) -> tuple[Stage, ...]:
-        """Returns the stages with windows."""
-        return tuple(each.stage for each in self.window_operators)
+    def windowed(self) -> tuple[WindowSpec, ...]:
+        """Returns the specs of the windows."""
+        return tuple(each.spec for each in self.window_operators)
 
     @property
     def has_windows(self) -> bool:

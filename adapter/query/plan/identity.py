@@ -1,6 +1,6 @@
 """Determines the columns that identify a row of a query, so that a changed row finds the one it replaces.
 
-Columns are tracked by origin: a window column by its name, a group key of a stage as ``stage.key``. The
+Columns are tracked by origin: a window column by its name, a group key of a window operator as ``operator.key``. The
 *unique* set of a query names the origins that identify its rows.
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from ..aggregates.model import GroupStage
+from ..aggregates.model import GroupAggregateSpec
 from ..sql.clauses import left_out, passes_columns, relations
 from ..sql.tie_breaking import listed
 from .state.group_state import identity_columns
@@ -16,7 +16,7 @@ def is_monotonic(
     select: exp.Select,
     function: exp.Expr,
     order: Sequence[exp.Expr],
-    group: GroupStage,
+    group: GroupAggregateSpec,
     carries: Callable[[exp.Expr], str | None],
     of_star: Sequence[str] | None,
 ) -> bool:
@@ -80,7 +80,7 @@ def _of_star(item: exp.Expr, below: Sequence[str] | None) -> list[str] | None:
     return [name for name in below if name.lower() not in hidden]
 
 
-def _only_moves_up(ordered: exp.Expr, what: str | None, group: GroupStage) -> bool:
+def _only_moves_up(ordered: exp.Expr, what: str | None, group: GroupAggregateSpec) -> bool:
     """Whether added rows only move a group up in this order, or don't move it."""
     if what in identity_columns(group):
         return True

@@ -1,6 +1,6 @@
 """Derives which keys a micro-batch looks up in an external table, from the texts that join it.
 
-The keys come from the relations before the table in FROM: a stream, or the result of a stage. Rows that the
+The keys come from the relations before the table in FROM: a stream, or the result of a window operator. Rows that the
 stream's columns alone exclude from the result aren't looked up.
 
 >>> table = LookupTable("crm.customers", "lookup_customers_by_id", ("id",), None)

@@ -21,7 +21,7 @@ class Plan:
     static: tuple[str, ...]
     """Static relations, which are read again in each micro-batch."""
     batch: str | None = None
-    """The query for batch; None if it is composed from the stages of windows."""
+    """The query for batch; None if it is composed from the window operators."""
     ranks: tuple[str, ...] = ()
     """Rankings that a filter limits, as written."""
     rewrites: tuple[tuple[str, str], ...] = ()

@@ -166,7 +166,7 @@ def _key_columns(operator: Operator) -> Mapping[str, str] | None:
     """Returns the columns of an operator (lower case) that identify a group or a ranking, mapped to its names
     for them; None if some aren't in the output."""
     if isinstance(operator, GroupAggregate):
-        return {name.lower(): name for name in identity_columns(operator.stage)}
+        return {name.lower(): name for name in identity_columns(operator.spec)}
     assert isinstance(operator, TopN | Recompute)
     if operator.shown is None or None in operator.shown:
         return None
@@ -176,7 +176,7 @@ def _key_columns(operator: Operator) -> Mapping[str, str] | None:
 
 def _in_order(operator: GroupAggregate | TopN | Recompute) -> tuple[str, ...]:
     if isinstance(operator, GroupAggregate):
-        return identity_columns(operator.stage)
+        return identity_columns(operator.spec)
     shown = operator.shown or ()
     return tuple(f"{shown.index(name)}" for name in shown)
 

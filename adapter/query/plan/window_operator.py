@@ -16,19 +16,19 @@ from .lineage import Lineage, opaque
 from .operator import Operator, Wiring
 from .query_summary import of_rows, tables
 from .relation import Relation
-from .stages import Stage
 from .state.window_steps import WindowSteps
+from .window_specs import WindowSpec
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowOperator(Operator):
     """Windows over streams, or over the results of other windows. The rows of a window are emitted when it closes.
 
-    Its inputs are the windows whose results it reads; none if it reads streams. Its name is that of its stage and
+    Its inputs are the windows whose results it reads; none if it reads streams. Its name is that of its spec and
     of the view with its results.
     """
 
-    stage: Stage
+    spec: WindowSpec
     streams: tuple[str, ...]
     """Relations of the streams that are read."""
     at_once: bool = False
@@ -44,11 +44,11 @@ class WindowOperator(Operator):
         """
 
     def definition(self) -> dict[str, object]:
-        """Returns what the windows compute, without the number of the stage."""
+        """Returns what the windows compute, without the number in their name."""
         return {
-            "window": asdict(self.stage.window),
+            "window": asdict(self.spec.window),
             "streams": list(self.streams),
-            "carries": self.stage.time_carries,
+            "carries": self.spec.time_carries,
         }
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
@@ -62,8 +62,8 @@ class WindowOperator(Operator):
         final = (
             f"window_end, final when the watermark reaches it{f' + {intervals.format(last)}' if last else ''}"
         )
-        more = {"event_time": final, "reads": tables(parse(self.stage.written), self._read), **more}
-        more["notes"] = (*more.get("notes", ()), *window_bounds(self.stage.window))
+        more = {"event_time": final, "reads": tables(parse(self.spec.written), self._read), **more}
+        more["notes"] = (*more.get("notes", ()), *window_bounds(self.spec.window))
         return super().explanation(context, description, *args, **more)
 
     @property
@@ -73,7 +73,7 @@ class WindowOperator(Operator):
 
     def of_rows(self) -> str:
         """Returns its input rows, as a suffix of its description."""
-        return of_rows(self.stage.written, (*self.stage.streams, *self._read))
+        return of_rows(self.spec.written, (*self.spec.streams, *self._read))
 
     def clears(self, context: Context, last: str = "") -> str:
         """Returns what clears the state of windows, as a phrase."""
@@ -82,7 +82,7 @@ class WindowOperator(Operator):
             "tumble": "window end",
             "hop": "end of its last window",
             "cumulate": "end of the longest window",
-        }.get(self.stage.window.kind, "session end")
+        }.get(self.spec.window.kind, "session end")
         if not emission.last:
             return end
         lateness = "allowed lateness" if emission.late_updates else "complete_result_offset"

@@ -62,7 +62,7 @@ class Planner(ABC):
         self.ranks: dict[str, None] = {}
         self.dropped: dict[str, tuple[untimed_rows.DroppedRows, ...]] = {}
         """Places where each operator drops rows without an event time, by its name."""
-        self.window_stages = 0
+        self.windows_planned = 0
 
     @abstractmethod
     def source(self, table: exp.Table) -> Operator:

@@ -8,9 +8,9 @@ from functools import partial
 
 from sqlglot import exp
 
-from ..aggregates.aggregate_stage import NotMergeable, StageBuilder
+from ..aggregates.aggregate_builder import AggregateBuilder, NotMergeable
 from ..aggregates.grouping import Grouping, grouping
-from ..aggregates.model import GroupStage, Key
+from ..aggregates.model import GroupAggregateSpec, Key
 from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import above_groups, conditions
@@ -215,7 +215,7 @@ def _aggregate(
         NotMergeable: an aggregate can't be computed from partial aggregates.
     """
     signed = below.relation.changes
-    builder = StageBuilder(template, [From(source.alias, source.node, "rows", {})], None, signed)
+    builder = AggregateBuilder(template, [From(source.alias, source.node, "rows", {})], None, signed)
     keys = tuple(builder.keys)
     open_for = below.relation.open_for
     end_of_rows = below.relation.ends if open_for is None else below.relation.open_until
@@ -235,7 +235,7 @@ def _aggregate(
     enumerated = planner.rewrites.enumerated(select, groups, builder, ttl_over(below, planner.ttl))
     planner.rewrites.split(select, groups, builder)
     rows = builder.rows([*(["row_time"] if is_timed else []), *(["sign"] if signed else [])])
-    stage = GroupStage(
+    spec = GroupAggregateSpec(
         name=name,
         rows=rows,
         source=builder.source,
@@ -253,7 +253,7 @@ def _aggregate(
         GroupAggregate(
             name=name,
             inputs=(below,),
-            stage=stage,
+            spec=spec,
             relation=replace(made, bounded=bounded),
             label=_group_label(select),
             growth=None if bounded or made.ends else grows_with,
@@ -271,7 +271,7 @@ def _aggregate(
     return planner.select(above)
 
 
-def _relation(builder: StageBuilder, alias: str, below: Relation, end_of_rows: str | None) -> Relation:
+def _relation(builder: AggregateBuilder, alias: str, below: Relation, end_of_rows: str | None) -> Relation:
     """Returns the properties of groups, apart from whether they are bounded.
 
     Args:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ..aggregates.grouping import grouping
-from ..errors import NotInStages, QueryError
+from ..errors import NotWithinWindows, QueryError
 from ..sql.clauses import aggregate, conjuncts, is_semi_or_anti, left_out
 from ..sql.dialect import arguments, sql
 from ..sql.nodes import every
@@ -84,7 +84,7 @@ def check(select: exp.Select, sources: Sequence[FromRelation], outputs: Columns)
         )
     group = select.args.get("group")
     if group and not _groups_by_window(select, sources):
-        raise NotInStages(
+        raise NotWithinWindows(
             f"'{sql(group).strip()}' groups rows of different windows together; add window_start, window_end to it "
             "as they are, to each set of it where it has several."
         )
@@ -110,13 +110,13 @@ def _groups_by_window(select: exp.Select, sources: Sequence[FromRelation]) -> bo
 
 
 def check_ranks(select: exp.Select, sources: Sequence[FromRelation]) -> None:
-    """Raises `NotInStages` unless the OVER clauses of a SELECT are partitioned by ``window_end``."""
+    """Raises `NotWithinWindows` unless the OVER clauses of a SELECT are partitioned by ``window_end``."""
     for item in [*select.expressions, select.args.get("qualify")]:
         for window in every(item, exp.Window) if item else ():
             if not any(
                 window_key(key, sources) == "window_end" for key in window.args.get("partition_by") or ()
             ):
-                raise NotInStages(
+                raise NotWithinWindows(
                     f"'{sql(window)}' ranks rows of different windows together; write PARTITION BY "
                     "window_start, window_end, ….",
                 )

@@ -16,7 +16,13 @@ from ...util.quoting import is_path
 from ..aggregates.grouping import grouping
 from ..aggregates.types import find_ties
 from ..diagnostics import bounded_queries, column_names, flinks_words, left_over_commas
-from ..errors import EVENT_TIME_IN_YAML, NotInStages, QueryError, UnboundedStateError, UnintendedQueryError
+from ..errors import (
+    EVENT_TIME_IN_YAML,
+    NotWithinWindows,
+    QueryError,
+    UnboundedStateError,
+    UnintendedQueryError,
+)
 from ..frontend import hints, mini_batch
 from ..frontend.streams import Known, Streams
 from ..frontend.written_clauses import written_clauses
@@ -275,7 +281,9 @@ def _reported(problem: QueryError, left: QueryError | None) -> QueryError:
         return problem
     if isinstance(problem, UnboundedStateError):
         return UnboundedStateError(f"{left} To have the query as it is: {problem}")
-    return problem if isinstance(left, NotInStages) or isinstance(problem, UnintendedQueryError) else left
+    return (
+        problem if isinstance(left, NotWithinWindows) or isinstance(problem, UnintendedQueryError) else left
+    )
 
 
 def _plan_windows_only(
@@ -285,7 +293,7 @@ def _plan_windows_only(
     found = _within_windows(read, known, outside)
     windows = found.dataflow.windows
     assert windows is not None
-    if emission != FINAL and not windows.stages:
+    if emission != FINAL and not windows.specs:
         raise UnintendedQueryError(emission.refusal(PASSED_ON))
     if emission.changes:
         replacing(windows, [each.window_steps(emission) for each in windows.windows], emission)
@@ -308,7 +316,7 @@ def _within_windows(
     planner = WindowPlanner(read.tree, read.rewrites, batch=batch)
     root = planner.plan()
     read.rewrites.check()
-    if root.stages:
+    if root.specs:
         read.check_stars()
         read.check_names()
     views = {table.view for table in outside}
@@ -460,10 +468,10 @@ def _in_operators(
 
 
 def _plan_within_windows(
-    rewrites: Rewrites, tree: exp.Query, streams: Streams, stages: int, keeps_rows: bool, at_once: bool
+    rewrites: Rewrites, tree: exp.Query, streams: Streams, specs: int, keeps_rows: bool, at_once: bool
 ) -> WindowResults:
     ctes.check_read_once(tree)
-    return WindowPlanner(tree, rewrites, streams, stages, keeps_rows=keeps_rows, at_once=at_once).plan()
+    return WindowPlanner(tree, rewrites, streams, specs, keeps_rows=keeps_rows, at_once=at_once).plan()
 
 
 def _with_ties_broken(tree: exp.Query, known: Mapping[str, Known]) -> exp.Query:
@@ -478,7 +486,7 @@ def _with_ties_broken(tree: exp.Query, known: Mapping[str, Known]) -> exp.Query:
 
 
 def _refuse_changes(tree: exp.Query, known: Mapping[str, Known]) -> None:
-    """Raises `NotInStages` if windows read an updating table, as Flink does."""
+    """Raises `NotWithinWindows` if windows read an updating table, as Flink does."""
     found = {relation.lower(): what for relation, what in known.items() if what.replaces}
     for table in every(tree, exp.Table):
         what = found.get(hints.relation_name(table).lower())
@@ -488,7 +496,7 @@ def _refuse_changes(tree: exp.Query, known: Mapping[str, Known]) -> None:
                 if what.changes
                 else "its unique_key says that rows replace each other"
             )
-            raise NotInStages(
+            raise NotWithinWindows(
                 f"A windowing table function over {hints.relation_name(table)}: {how}, so closed windows would change. "
                 "Put the windows over the stream it is made from, or group it without windows."
             )

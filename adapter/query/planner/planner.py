@@ -52,7 +52,7 @@ def dataflow(
         domains: columns whose sets of values don't grow.
         rewrites: rewrites that the query requests.
         windows: plans queries that stay within windows. Its arguments: the query, the streams of the whole
-            tree, the number of stages of other queries, whether rows of windows are buffered even if they are
+            tree, the number of window operators of other queries, whether rows of windows are buffered even if they are
             only read, and whether they feed other windows as they arrive.
         settings: settings of the model's configs.
 

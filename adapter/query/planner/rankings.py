@@ -175,7 +175,7 @@ def of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
     of_group = _group_columns(selects, group)
     within = _keys_of(group, [column_origins.carried(each, alias, of_group) for each in made.within])
     of_ids = tuple(of_group.get(name, "") for name in sorted(key))
-    if expires and {*of_ids} != {*identity_columns(group.stage)}:
+    if expires and {*of_ids} != {*identity_columns(group.spec)}:
         return None
     is_filtered = any(each.args.get("where") for each in (*selects, template))
     return replace(
@@ -184,13 +184,13 @@ def of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
         ids=_numbered(ID, len(ids)),
         of_groups=within,
         improves=not (is_filtered or expires)
-        and not group.stage.signed
+        and not group.spec.signed
         and within is not None
         and is_monotonic(
             select=template,
             function=made.function,
             order=made.order,
-            group=group.stage,
+            group=group.spec,
             carries=lambda node: column_origins.carried(node, alias, of_group),
             of_star=listed_names(selects[-1]) if selects else None,
         ),
@@ -213,7 +213,7 @@ def _numbered(prefix: str, size: int) -> tuple[str, ...]:
 
 def _has_emitted_rows(group: GroupAggregate) -> bool:
     """Whether the state has the groups' rows as they were emitted, until they change."""
-    counts_values = group.stage.signed and bool(group.stage.distinct_sets)
+    counts_values = group.spec.signed and bool(group.spec.distinct_sets)
     return not counts_values and not group.ends and group.relation.repeatable
 
 
@@ -226,8 +226,8 @@ def _columns(template: exp.Select) -> tuple[str, ...] | None:
 
 def _group_columns(selects: Sequence[exp.Query], group: GroupAggregate) -> dict[str, str]:
     """Maps columns above a GROUP BY, and above SELECTs over it, to the GROUP BY's columns that they are."""
-    stage = group.stage
-    found = {name.lower(): name for name in (*identity_columns(stage), *(m.name for m in stage.metrics))}
+    spec = group.spec
+    found = {name.lower(): name for name in (*identity_columns(spec), *(m.name for m in spec.metrics))}
     for select in selects:
         assert isinstance(select, exp.Select)
         found = column_origins.outputs(select, relations(select)[0].alias_or_name).carry(found)
@@ -235,6 +235,6 @@ def _group_columns(selects: Sequence[exp.Query], group: GroupAggregate) -> dict[
 
 
 def _keys_of(group: GroupAggregate, columns: Sequence[str | None]) -> tuple[str, ...] | None:
-    keys = {key.name for key in group.stage.keys}
+    keys = {key.name for key in group.spec.keys}
     found = tuple(name for name in columns if name in keys)
     return found if len(found) == len(columns) else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from ..errors import NotInStages, QueryError
+from ..errors import NotWithinWindows, QueryError
 from ..frontend import hints
 from ..sql.clauses import is_semi_or_anti
 from ..sql.dialect import sql, walk_same_query
@@ -23,7 +23,7 @@ def refuse_streams_in_expressions(select: exp.Select) -> None:
     for node in _clauses_outside_from(select):
         for query in every(node, exp.Query):
             if any(hints.is_stream(table) for table in every(query, exp.Table)):
-                raise NotInStages(
+                raise NotWithinWindows(
                     f"'{hints.quoted(query)}' reads a stream inside an expression; write it as a join "
                     "(LEFT SEMI, LEFT ANTI) in FROM."
                 )
@@ -66,7 +66,7 @@ def check_row_level(select: exp.Select, sources: Sequence[FromRelation]) -> None
     """
     for clause in ("group", "distinct", "limit", "having"):
         if value := select.args.get(clause):
-            raise NotInStages(
+            raise NotWithinWindows(
                 f"'{sql(value).strip() or 'DISTINCT'}' of a stream without windows has an updating result, and is "
                 "below a windowing table function; put that function around the stream and group by window_start, "
                 "window_end."
@@ -74,7 +74,7 @@ def check_row_level(select: exp.Select, sources: Sequence[FromRelation]) -> None
     for item in select.expressions:
         for node in walk_same_query(item):
             if isinstance(node, exp.Window | exp.AggFunc):
-                raise NotInStages(
+                raise NotWithinWindows(
                     f"'{sql(node)}' of a stream without windows has an updating result, and is below a windowing table "
                     "function; put that function around the stream and group or partition by window_start, window_end."
                 )

@@ -169,5 +169,5 @@ def _check_clock_predicate(test: exp.Expr, source: FromItem) -> None:
         )
     for each in in_order(operator):
         at_once = isinstance(each, Source | Project | UnionAll | WindowRows)
-        if not (at_once or (isinstance(each, WindowResults) and not each.stages)):
+        if not (at_once or (isinstance(each, WindowResults) and not each.specs)):
             event_clock.refuse_over_buffered_rows(test)

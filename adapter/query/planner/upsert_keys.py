@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...util.quoting import quote
-from ..aggregates.aggregate_stage import MERGE_FROM, WINDOW_END, WINDOW_START, WINDOW_TIME
+from ..aggregates.aggregate_builder import MERGE_FROM, WINDOW_END, WINDOW_START, WINDOW_TIME
 from ..errors import QueryError
 from ..plan import identity
 from ..plan.operators.window_results import WindowResults
-from ..plan.state.sessions import SessionStage
+from ..plan.state.sessions import SessionWindows
 from ..plan.state.window_steps import WindowSteps
 from ..program import Upsert
 from ..windows.emission import Emission
@@ -25,7 +25,7 @@ def replacing(plan: WindowResults, pieces: Sequence[WindowSteps], emission: Emis
         raise QueryError(
             "output_mode 'upsert' needs results of windows; rows that pass through are 'append'."
         )
-    if emission.changes and any(stage.level for stage in plan.stages):
+    if emission.changes and any(spec.level for spec in plan.specs):
         raise QueryError(
             "Early firing and late_updates don't work with cascading windows, whose input would change; put the upper "
             "window into a separate model."
@@ -33,9 +33,7 @@ def replacing(plan: WindowResults, pieces: Sequence[WindowSteps], emission: Emis
     merging = [piece for piece in pieces if piece.window.merges]
     if merging:
         return _sessions(plan, pieces)
-    names = {
-        f"{stage.name}.{key.name}": key.sql for stage in plan.stages for key in getattr(stage, "keys", ())
-    }
+    names = {f"{spec.name}.{key.name}": key.sql for spec in plan.specs for key in getattr(spec, "keys", ())}
     key = identity.key(plan.carried, plan.unique, names)
     end = _column(plan, WINDOW_END)
     ends = [f"select {WINDOW_END} from {piece.windows_step}" for piece in pieces]
@@ -77,40 +75,40 @@ def _sessions(plan: WindowResults, pieces: Sequence[WindowSteps]) -> Upsert:
     """Returns the upsert of sessions. Late rows move a session's end and merge sessions, so the new window
     contains the old rows' windows."""
     piece = pieces[0]
-    if len(pieces) > 1 or not isinstance(piece, SessionStage) or plan.ranks:
+    if len(pieces) > 1 or not isinstance(piece, SessionWindows) or plan.ranks:
         raise QueryError(
             f"{piece.window.kind}() with results that change is supported for a GROUP BY whose aggregates are kept as "
             "partial state; put joins, ranks and other aggregates over it into a model of their own."
         )
-    stage = piece.stage
-    if len(stage.session_keys) < len(piece.window.partition_by):
+    spec = piece.spec
+    if len(spec.session_keys) < len(piece.window.partition_by):
         raise QueryError(
             f"Results that change need to find the rows they replace: group by {', '.join(piece.window.partition_by)}, "
             f"which {piece.window.kind}() is partitioned by."
         )
-    in_all = [set(members) for members in stage.grouping_sets or [[key.name for key in stage.keys]]]
-    if not all(set(stage.session_keys) <= members for members in in_all):
+    in_all = [set(members) for members in spec.grouping_sets or [[key.name for key in spec.keys]]]
+    if not all(set(spec.session_keys) <= members for members in in_all):
         raise QueryError(
             f"Results that change need to find the rows they replace: what {piece.window.kind}() is partitioned by "
             "has to be in every grouping set."
         )
-    key = identity.key(plan.carried, plan.unique, {f"{stage.name}.{key.name}": key.sql for key in stage.keys})
+    key = identity.key(plan.carried, plan.unique, {f"{spec.name}.{key.name}": key.sql for key in spec.keys})
     start, end = _column(plan, WINDOW_START), _column(plan, WINDOW_END)
     same = [
-        f"old.{quote(_column(plan, f'{stage.name}.{name}'))} <=> fired.{quote(name)}"
-        for name in stage.session_keys
+        f"old.{quote(_column(plan, f'{spec.name}.{name}'))} <=> fired.{quote(name)}"
+        for name in spec.session_keys
     ]
     same.append(f"old.{quote(start)} >= fired.{WINDOW_START}")
     if piece.window.grows:
         # The end of a step is fixed.
         same.append(f"old.{quote(end)} = fired.{WINDOW_END}")
-        columns = [*map(quote, stage.session_keys), WINDOW_START, WINDOW_END]
+        columns = [*map(quote, spec.session_keys), WINDOW_START, WINDOW_END]
         fired = f"select distinct {', '.join(columns)} from {piece.windows_step}"
     else:
         # The end of a growing session moves. A session that had closed keeps its rows, even if late rows
         # begin a session around it.
         same += [f"old.{quote(end)} <= fired.{WINDOW_END}", f"old.{quote(end)} >= fired.{MERGE_FROM}"]
-        fired = piece.sessions.bounds(stage.session_keys)
+        fired = piece.sessions.bounds(spec.session_keys)
     return Upsert(
         key=key,
         fired=fired,

@@ -1,12 +1,12 @@
 """Plans queries that stay within windows: the windows, which have state, and the query over their results.
 
 The tree is visited bottom up. Each query is of one of four kinds. A query that would leave its kind, because it
-isn't row by row or not local to a window, is either rejected or replaced by a stage:
+isn't row by row or not local to a window, is either rejected or replaced by a window operator's result:
 
 static     no stream in it: read again in each micro-batch
 rows       a stream, row by row
 windowed   rows with their windows, which may be open
-result     rows of closed windows, from a stage
+result     rows of closed windows, from a window operator
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import Any
 from sqlglot import exp
 
 from ...util.quoting import quote, shown_time
-from ..aggregates.aggregate_stage import (
+from ..aggregates.aggregate_builder import (
     GROUPING_ID,
     WINDOW_END,
     WINDOW_START,
     WINDOW_TIME,
+    AggregateBuilder,
     NotMergeable,
-    StageBuilder,
+    check_input_rows,
     check_path,
-    check_rows_of_stage,
     slice_columns,
 )
-from ..aggregates.model import AggregateStage
-from ..errors import NotInStages, QueryError
+from ..aggregates.model import WindowAggregateSpec
+from ..errors import NotWithinWindows, QueryError
 from ..frontend import hints
 from ..frontend.source_text import SourceText
 from ..frontend.streams import Stream, Streams
@@ -43,8 +43,8 @@ from ..plan.operators.window_aggregate import WindowAggregate
 from ..plan.operators.window_buffer import WindowBuffer
 from ..plan.operators.window_results import WindowResults
 from ..plan.relation import Relation
-from ..plan.stages import RowsStage
 from ..plan.window_operator import WindowOperator
+from ..plan.window_specs import WindowBufferSpec
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.clauses import column_names, joined, relations
 from ..sql.dialect import canonical, function_name, sql, walk_same_query
@@ -67,7 +67,7 @@ class WindowedInfo:
     kind: str
     window_columns: Columns = field(default_factory=dict)
     level: int = 0
-    """Number of stages whose commits precede its rows."""
+    """Number of window operators whose commits precede its rows."""
     unique: identity.Unique = None
     """Origins of its columns that identify a row."""
 
@@ -85,7 +85,7 @@ class WindowPlanner:
         keeps_rows: bool = False,
         at_once: bool = False,
     ) -> None:
-        """`streams`: streams of the tree that this one is a part of, in which `others` stages precede.
+        """`streams`: streams of the tree that this one is a part of, in which `others` window operators precede.
         `batch`: see `plan_windows`. `keeps_rows`: whether rows of windows are buffered even if they are only
         read. `at_once`: whether they feed other windows as they arrive."""
         self.keeps_rows, self.at_once = keeps_rows, at_once
@@ -93,7 +93,7 @@ class WindowPlanner:
         self.tree, self.rewrites, self.others, self.batch = tree, rewrites, others, batch
         self.streams = streams or Streams(tree)
         event_clock.replace_clocks(tree)
-        self.stages: dict[str, AggregateStage | RowsStage] = {}
+        self.specs: dict[str, WindowAggregateSpec | WindowBufferSpec] = {}
         self.ranks: dict[str, None] = {}
         self.grouped: list[Window | None] = []
         self._visited: dict[int, tuple[exp.Expr, WindowedInfo]] = {}
@@ -113,13 +113,13 @@ class WindowPlanner:
         if info.kind == WINDOWED:
             self._refuse_on_change(root)
         query = root.this
-        if self.stages:
+        if self.specs:
             event_clock.check_output(query)
         if info.kind == RESULT and isinstance(query, exp.Select):
             query.set("order", None)  # rows of a table have no order
         written = sql(hints.as_written(exp.Subquery(this=query.copy())).this)
         output = self.rewrites.output(query)
-        kept_whole = not self.stages or any(isinstance(stage, RowsStage) for stage in self.stages.values())
+        kept_whole = not self.specs or any(isinstance(spec, WindowBufferSpec) for spec in self.specs.values())
         self.streams_read = self.streams.read(kept_whole)
         self._check_times(self.streams_read)
         return WindowResults(
@@ -138,35 +138,35 @@ class WindowPlanner:
         )
 
     def _operators(self) -> tuple[WindowOperator, ...]:
-        """Returns an operator for each stage, over those of lower levels whose results it reads."""
+        """Returns an operator for each spec, over those of lower levels whose results it reads."""
         found: dict[str, WindowOperator] = {}
-        for stage in self.stages.values():
+        for spec in self.specs.values():
             below = tuple(
                 each
                 for name, each in found.items()
-                if each.stage.level < stage.level and _is_read(name, stage.rows)
+                if each.spec.level < spec.level and _is_read(name, spec.rows)
             )
-            read = tuple(each.relation for each in self.streams_read if each.view in stage.streams)
+            read = tuple(each.relation for each in self.streams_read if each.view in spec.streams)
             fields: dict[str, Any] = {
-                "name": stage.name,
-                "label": str(stage.window),
+                "name": spec.name,
+                "label": str(spec.window),
                 "inputs": below,
-                "stage": stage,
+                "spec": spec,
                 "streams": read,
                 "at_once": self.at_once,
             }
-            aggregates = isinstance(stage, AggregateStage)
-            found[stage.name] = WindowAggregate(**fields) if aggregates else WindowBuffer(**fields)
+            aggregates = isinstance(spec, WindowAggregateSpec)
+            found[spec.name] = WindowAggregate(**fields) if aggregates else WindowBuffer(**fields)
         return tuple(found.values())
 
     def _check_times(self, streams: Sequence[Stream]) -> None:
         """Raises `QueryError` if a union of streams has no watermark for one of these."""
         unmeasured = {stream.view: stream.relation for stream in streams if stream.event_time is None}
-        for stage in self.stages.values():
-            found = [unmeasured[view] for view in stage.streams if view in unmeasured]
-            if found and len(stage.streams) > 1:
+        for spec in self.specs.values():
+            found = [unmeasured[view] for view in spec.streams if view in unmeasured]
+            if found and len(spec.streams) > 1:
                 raise QueryError(
-                    f"{stage.window} reads several streams, and its time {shown_time(stage.window.time_col)} is no "
+                    f"{spec.window} reads several streams, and its time {shown_time(spec.window.time_col)} is no "
                     f"column of {', '.join(found)}, so the progress of each is unknown. Name the streams' own time "
                     "columns in the branches of the UNION ALL, the same column wherever a stream is read."
                 )
@@ -227,7 +227,7 @@ class WindowPlanner:
             return WindowedInfo(STATIC)
         check_row_level(select, sources)
         if kinds.count(ROWS) > 1:
-            raise NotInStages(
+            raise NotWithinWindows(
                 "A join of two streams is below a windowing table function; join window results on window_start and "
                 "window_end, or read one of the two as a table."
             )
@@ -237,7 +237,7 @@ class WindowPlanner:
         kinds = [source.kind for source in sources]
         if ROWS in kinds:
             row = next(source.alias for source in sources if source.kind == ROWS)
-            raise NotInStages(
+            raise NotWithinWindows(
                 f"'{row}' is a stream without windows, joined with windows; give it a windowing table function too, or "
                 "read it as a table."
             )
@@ -280,7 +280,7 @@ class WindowPlanner:
     def _is_zoned(self) -> bool:
         """Whether windows are aligned to a time zone: where its clock is put forward, several may end at
         once."""
-        return any(stage.window.time_zone for stage in self.stages.values())
+        return any(spec.window.time_zone for spec in self.specs.values())
 
     def _visit_union(self, node: exp.SetOperation) -> WindowedInfo:
         sides = [self._visit(node.this), self._visit(node.expression)]
@@ -291,14 +291,14 @@ class WindowPlanner:
         plain = isinstance(node, exp.Union) and not node.args.get("distinct")
         if kinds == {ROWS} or (kinds == {ROWS, STATIC} and plain):
             if not plain or STATIC in kinds:
-                raise NotInStages(
+                raise NotWithinWindows(
                     f"{node.key.upper()} over a stream must be UNION ALL of streams; found '{hints.quoted(node)}'."
                 )
             return WindowedInfo(ROWS)
         if kinds == {WINDOWED} and plain:
             return WindowedInfo(WINDOWED, _common(node, sides), max(side.level for side in sides))
         if not kinds <= {WINDOWED, RESULT}:
-            raise NotInStages(
+            raise NotWithinWindows(
                 f"{node.key.upper()} puts window results together with something else; both sides must be over windows."
             )
         for side in (node.this, node.expression):
@@ -330,7 +330,7 @@ class WindowPlanner:
             )
         return found
 
-    # -- stages ------------------------------------------------------------------------------------
+    # -- window operators -----------------------------------------------------------------------------
 
     @staticmethod
     def _row_level_reason(select: exp.Select) -> str | None:
@@ -369,8 +369,8 @@ class WindowPlanner:
         if level:
             # The rows are results of other windows, emitted when these close.
             event_clock.check_output(select)
-        check_rows_of_stage(select, window, sources)
-        builder = StageBuilder(select, sources, window)
+        check_input_rows(select, window, sources)
+        builder = AggregateBuilder(select, sources, window)
         check_ranks(select, sources)
         if limit := select.args.get("limit"):
             raise QueryError(
@@ -382,12 +382,12 @@ class WindowPlanner:
                 "SELECT DISTINCT over window results mixes windows; put window_end into the select list."
             )
         key = canonical(select)
-        stage = self.stages.get(key)
-        if stage is None:
+        spec = self.specs.get(key)
+        if spec is None:
             name = self._new_name()
             enumerated = self.rewrites.enumerated(select, name, builder)
             self.rewrites.split(select, name, builder)
-            stage = AggregateStage(
+            spec = WindowAggregateSpec(
                 name=name,
                 level=level,
                 window=window,
@@ -404,16 +404,16 @@ class WindowPlanner:
                 enumerated=enumerated,
                 written=sql(hints.user_tree(select)),
             )
-            self.stages[key] = stage
-        outputs |= {column: f"{stage.name}.{key}" for column, key in builder.key_columns.items()}
-        unique = {WINDOW_END, *(f"{stage.name}.{key.name}" for key in builder.keys)}
+            self.specs[key] = spec
+        outputs |= {column: f"{spec.name}.{key}" for column, key in builder.key_columns.items()}
+        unique = {WINDOW_END, *(f"{spec.name}.{key.name}" for key in builder.keys)}
         if builder.grouping_sets is not None:
-            unique.add(f"{stage.name}.{GROUPING_ID}")
+            unique.add(f"{spec.name}.{GROUPING_ID}")
         if window.merges or window.time_zone:
             # Windows whose ends a clock skips all end when it is put forward.
             unique.add(WINDOW_START)
-        result = hints.StageResult(stage.name, level + 1, tuple(outputs.items()), frozenset(unique))
-        select.replace(hints.stage_result(result))
+        result = hints.WindowResult(spec.name, level + 1, tuple(outputs.items()), frozenset(unique))
+        select.replace(hints.window_result(result))
         return WindowedInfo(RESULT, outputs, level + 1, result.unique)
 
     def _check_path(self, node: exp.Expr, window: Window) -> None:
@@ -438,7 +438,7 @@ class WindowPlanner:
         nodes = relations(select)
         if len(nodes) < 2:
             return
-        windows = {stage.name: stage.window for stage in self.stages.values()}
+        windows = {spec.name: spec.window for spec in self.specs.values()}
         found: dict[tuple[object, ...], Window] = {}
         for node in nodes:
             results = [mark.name for inner in every(node, exp.Select) if (mark := hints.result_of(inner))]
@@ -467,18 +467,18 @@ class WindowPlanner:
             window = hints.window_of(select)
             assert window is not None
             key = f"{canonical(select)} {top}"
-            stage = self.stages.get(key)
+            spec = self.specs.get(key)
             level = self._visit(hints.input_of(select)).level
             if level:
                 event_clock.check_output(hints.input_of(select))
-            if stage is None:
+            if spec is None:
                 below = expansion.without_windows(sql(hints.input_of(select)), "below")
                 items = ", ".join(f"{text} as {quote(name)}" for name, text in slice_columns(window).items())
                 name = self._new_name()
                 if top is not None and not window.merges and self.rewrites.topn_buckets is not None:
                     top = replace(top, buckets=self.rewrites.topn_buckets)
                     self.rewrites.split_ranking(name)
-                stage = RowsStage(
+                spec = WindowBufferSpec(
                     name=name,
                     level=level,
                     window=window,
@@ -491,9 +491,9 @@ class WindowPlanner:
                     time_carries=self._time_carries(select, window),
                     written=sql(hints.user_tree(hints.input_of(select))),
                 )
-                self.stages[key] = stage
-            result = hints.StageResult(stage.name, level + 1, tuple(_WINDOW_COLUMNS.items()), None)
-            select.replace(hints.stage_result(result))
+                self.specs[key] = spec
+            result = hints.WindowResult(spec.name, level + 1, tuple(_WINDOW_COLUMNS.items()), None)
+            select.replace(hints.window_result(result))
 
     def _time_carries(self, select: exp.Select, window: Window) -> str | None:
         """Returns the window column of lower windows that an upper window uses as its time; None if it is
@@ -519,7 +519,7 @@ class WindowPlanner:
             return True
         if time != WINDOW_START or window.merges:
             return False
-        windows = {stage.name: stage.window for stage in self.stages.values()}
+        windows = {spec.name: spec.window for spec in self.specs.values()}
         marked = map(hints.result_of, every(hints.input_of(select), exp.Select))
         return all(_holds_whole(window, windows[mark.name]) for mark in marked if mark)
 
@@ -533,7 +533,7 @@ class WindowPlanner:
         return bool(kept)
 
     def _new_name(self) -> str:
-        return f"{self.streams.stage}_{self.others + len(self.stages) + 1}"
+        return f"{self.streams.spec}_{self.others + len(self.specs) + 1}"
 
     def _streams_under(self, node: exp.Expr) -> tuple[str, ...]:
         names = (table.name for table in every(node, exp.Table) if hints.is_stream(table))
@@ -596,6 +596,6 @@ def _common(node: exp.SetOperation, sides: Sequence[WindowedInfo]) -> dict[str, 
     }
 
 
-def _is_read(stage: str, text: str) -> bool:
-    """Whether a text reads the results of a stage."""
-    return re.search(rf"\b{stage}\b", text) is not None
+def _is_read(spec: str, text: str) -> bool:
+    """Whether a text reads the results of a window operator."""
+    return re.search(rf"\b{spec}\b", text) is not None

@@ -10,7 +10,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from ...util.quoting import quote
-from ..aggregates.model import AggregateStage
+from ..aggregates.model import WindowAggregateSpec
 from ..errors import QueryError, UnintendedQueryError
 from ..frontend import hints
 from ..normalize import conditions, on_change
@@ -35,7 +35,7 @@ from .sources import plan_source
 
 _Planned = TypeVar("_Planned")
 
-_SEVERAL_STAGES = "Results of several stages."
+_SEVERAL_WINDOWS = "Results of several windows."
 
 
 _OF_MACRO = exp.Select()
@@ -73,15 +73,15 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
             raise QueryError("A windowing table function over an updating stream.")
     changes = planner.emission.changes
     if changes and len(set(map(shape, hints.windows_under(node)))) > 1:
-        raise QueryError(_SEVERAL_STAGES)
+        raise QueryError(_SEVERAL_WINDOWS)
     at_once = changes and planner.under_windows > 0
-    found = planner.plan_windows(node.copy(), planner.streams, planner.window_stages, changes, at_once)
+    found = planner.plan_windows(node.copy(), planner.streams, planner.windows_planned, changes, at_once)
     if changes:
         return _changing(planner, node, found)
-    planner.window_stages += len(found.stages)
+    planner.windows_planned += len(found.specs)
     planner.ranks |= dict.fromkeys(found.ranks)
-    label = ", ".join(dict.fromkeys(str(stage.window) for stage in found.stages)) or "windows"
-    if not found.stages:
+    label = ", ".join(dict.fromkeys(str(spec.window) for spec in found.specs)) or "windows"
+    if not found.specs:
         holder = hints.windows_under(node)
         names = {t.name for each in holder for t in every(each, exp.Table) if hints.is_stream(t)}
         inputs = tuple(
@@ -92,7 +92,7 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
         relation = Relation(open_until=ends[0] if ends else None, repeatable=conditions.is_repeatable(node))
         name = f"rows_{digest(canonical(node))}"
         return planner.add(replace(found, name=name, inputs=inputs, relation=relation, label=label))
-    zones = {stage.window.time_zone for stage in found.stages}
+    zones = {spec.window.time_zone for spec in found.specs}
     # Windows aligned to another time zone may close at another time.
     zone = next(iter(zones)) or ""
     together = {
@@ -123,21 +123,21 @@ def _results(planner: Planner, results: WindowResults) -> Operator:
 
 
 def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operator:
-    """Plans the results of one stage whose windows may fire several times.
+    """Plans the results of one window operator that may fire several times.
 
     Raises:
-        QueryError: there are several stages, or the windows' bounds aren't among the columns.
+        QueryError: there are several window operators, or the windows' bounds aren't among the columns.
     """
     carried = {what: column.lower() for column, what in reversed(list(found.carried.items()))}
     end, start = carried.get("window_end"), carried.get("window_start")
-    if len(found.stages) != 1 or not found.closed or end is None:
-        raise QueryError(_SEVERAL_STAGES)
-    (stage,) = found.stages
-    window, by = stage.window, []
-    if isinstance(stage, AggregateStage):
-        by = [(carried.get(f"{stage.name}.{name}"), name) for name in stage.session_keys]
-        sets = stage.grouping_sets or ()
-        if any(name not in members for members in sets for name in stage.session_keys):
+    if len(found.specs) != 1 or not found.closed or end is None:
+        raise QueryError(_SEVERAL_WINDOWS)
+    (spec,) = found.specs
+    window, by = spec.window, []
+    if isinstance(spec, WindowAggregateSpec):
+        by = [(carried.get(f"{spec.name}.{name}"), name) for name in spec.session_keys]
+        sets = spec.grouping_sets or ()
+        if any(name not in members for members in sets for name in spec.session_keys):
             raise QueryError("What sessions are partitioned by isn't in every grouping set.")
     elif window.merges:
         if hints.window_of(node) is None or window.emit == "on_change":
@@ -152,7 +152,7 @@ def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operat
         column.lower() for column, kind in found.carried.items() if kind in ("window_end", "window_time")
     )
     goes_on = window.merges and not window.grows
-    planner.window_stages += 1
+    planner.windows_planned += 1
     planner.ranks |= dict.fromkeys(found.ranks)
     identity = digest(canonical(node), *(["as it comes"] if found.at_once else []))
     keys: tuple[frozenset[str], ...] = ()
@@ -291,8 +291,8 @@ def _without_expired(planner: Planner, operator: Operator, until: str) -> Operat
 
 def _starts(found: WindowResults, zone: str) -> dict[str, int]:
     """Returns the columns with the starts of closed windows, and by how much they are before the ends."""
-    sizes = {stage.window.size for stage in found.stages if not stage.window.merges}
-    if zone or not found.closed or len(sizes) != 1 or len(sizes) != len(found.stages):
+    sizes = {spec.window.size for spec in found.specs if not spec.window.merges}
+    if zone or not found.closed or len(sizes) != 1 or len(sizes) != len(found.specs):
         return {}
     return {column: max(sizes) for column, kind in found.carried.items() if kind == "window_start"}
 

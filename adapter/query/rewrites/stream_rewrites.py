@@ -1,4 +1,4 @@
-"""Rewrites in a stream: requested by hints, which Spark ignores, and implemented by the stages.
+"""Rewrites in a stream: requested by hints, which Spark ignores, and implemented by the operators.
 
 In batch a rewrite changes the query; in a stream it changes what the state stores and how the result is
 computed:
@@ -29,7 +29,7 @@ from math import prod
 
 from sqlglot import exp
 
-from ..aggregates.aggregate_stage import StageBuilder
+from ..aggregates.aggregate_builder import AggregateBuilder
 from ..aggregates.model import Enumerated
 from ..errors import QueryError, UnintendedQueryError
 from ..frontend import hints
@@ -122,7 +122,7 @@ class Rewrites:
             raise
 
     def enumerated(
-        self, select: exp.Select, stage: str, builder: StageBuilder, ttl: int | None = None
+        self, select: exp.Select, spec: str, builder: AggregateBuilder, ttl: int | None = None
     ) -> Enumerated | None:
         """Returns the keys with few values for which a GROUP BY's distinct sets have columns; None if it
         doesn't request that or it isn't possible."""
@@ -135,23 +135,23 @@ class Rewrites:
             return None
         values = ", ".join(name for members in builder.distinct_sets for name in members.columns)
         if found is None:
-            self._add(ENUM_DISTINCT, f"{stage} keeps each {values} once, with a column for each FILTER")
+            self._add(ENUM_DISTINCT, f"{spec} keeps each {values} once, with a column for each FILTER")
         else:
             keys = ", ".join(found.keys)
             self._add(
                 ENUM_DISTINCT,
-                f"{stage} keeps each {values} once for all {len(found.values)} values of {keys}, with a column for each",
+                f"{spec} keeps each {values} once for all {len(found.values)} values of {keys}, with a column for each",
             )
         return found
 
-    def split(self, select: exp.Select, stage: str, builder: StageBuilder) -> None:
+    def split(self, select: exp.Select, spec: str, builder: AggregateBuilder) -> None:
         """Records that the distinct sets of a GROUP BY are split without a change."""
         if SPLIT_DISTINCT not in select.meta:
             return
         if builder.distinct_sets:
             self._add(
                 SPLIT_DISTINCT,
-                f"{stage} keeps each distinct value in its own row and counts it there, so no key's values meet in one "
+                f"{spec} keeps each distinct value in its own row and counts it there, so no key's values meet in one "
                 "place; the number of buckets changes nothing in a stream",
             )
 
@@ -169,15 +169,15 @@ class Rewrites:
         """Returns the number of buckets for rankings; None if they aren't split."""
         return self.asked.get(SPLIT_TOPN)
 
-    def split_ranking(self, stage: str) -> None:
+    def split_ranking(self, spec: str) -> None:
         """Records that a ranking is split into buckets."""
         if self.topn_buckets is not None:
             self._add(
-                SPLIT_TOPN, f"{stage} ranks the rows of {self.topn_buckets} buckets, and the first of these"
+                SPLIT_TOPN, f"{spec} ranks the rows of {self.topn_buckets} buckets, and the first of these"
             )
 
     def output(self, query: exp.Expr) -> str:
-        """Returns the text of the query above the stages, with its rankings split if that is requested."""
+        """Returns the text of the query above the window operators, with its rankings split if that is requested."""
         text = sql(query)
         if self.topn_buckets is None or not isinstance(query, exp.Query):
             return text
@@ -234,7 +234,7 @@ def _buckets(name: str, hint: exp.Expr) -> int | None:
     return int(number)
 
 
-def _enumerated(select: exp.Select, builder: StageBuilder, ttl: int | None) -> Enumerated | None:
+def _enumerated(select: exp.Select, builder: AggregateBuilder, ttl: int | None) -> Enumerated | None:
     if builder.window is not None and builder.window.merges:
         raise QueryError(
             f"{builder.window.kind}() finds the bounds of a window from all its rows (set semantics), so its windows "

@@ -48,14 +48,14 @@ def digest(*texts: object, length: int = 10) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
-def stages_renamed(text: str, names: Mapping[str, str]) -> str:
-    """Renames window stages in a text.
+def windows_renamed(text: str, names: Mapping[str, str]) -> str:
+    """Renames window operators in a text.
 
     Args:
         text: SQL, or JSON that contains SQL.
         names: new names by old name. The old names must have no other meaning in the text.
 
-    >>> stages_renamed("select n from stage_1 join stage_10", {"stage_1": "stage_10", "stage_10": "stage_1"})
+    >>> windows_renamed("select n from stage_1 join stage_10", {"stage_1": "stage_10", "stage_10": "stage_1"})
     'select n from stage_10 join stage_1'
     """
     listed = "|".join(map(re.escape, names))

@@ -10,7 +10,7 @@ from sqlglot import exp
 from ..sql.clauses import is_semi_or_anti
 
 Columns = Mapping[str, str]
-"""Output column (lower case) → the window column, or other stage column, that it carries (`identity`)."""
+"""Output column (lower case) → the window column, or group key, that it carries (`identity`)."""
 
 
 @dataclass(frozen=True)

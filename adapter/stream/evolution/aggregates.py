@@ -18,7 +18,7 @@ _RELATION = re.compile(r"\b__\d+_\d+\.")
 def compare_aggregates(
     found: Evolution, name: str, old: AggregateState, new: AggregateState, same_rows: bool
 ) -> None:
-    """Adds the effect on the aggregates of a stage or group.
+    """Adds the effect on the aggregates of a window operator or group.
 
     Args:
         found: the effect so far.
@@ -74,7 +74,7 @@ def _is_stored_alike(had: Sequence[str], has: Sequence[str]) -> bool:
 
 
 def _has_same_rows(old: MetricState, new: MetricState) -> bool:
-    """Returns whether an aggregate has the same input rows. Results of other stages are compared by `over`, whatever
+    """Returns whether an aggregate has the same input rows. Results of other windows are compared by `over`, whatever
     their names in the query.
 
     >>> _has_same_rows(MetricState(rows="a", over=("c", "stage_1")), MetricState(rows="b", over=("c", "stage_1")))

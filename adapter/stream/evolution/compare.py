@@ -8,11 +8,11 @@ from ...query.state_signature import Signature
 from .edited_clauses import edited_clauses
 from .effect import HAS_TTL, OPERATORS, RESULTS, VAGUE, Evolution
 from .operators import compare_operators
-from .stages import compare_stages
 from .trees import trees_of, with_single_of
+from .windows import compare_windows
 
 KINDS = ("slices", "groups", "sessions")
-"""Suffixes, after the stage's name, of state tables with partial aggregates."""
+"""Suffixes, after the window operator's name, of state tables with partial aggregates."""
 
 
 def evolution(old: Signature, new: Signature, same_rows: bool = False) -> Evolution:
@@ -55,7 +55,7 @@ def _evolution(old: Signature, new: Signature, same_rows: bool) -> Evolution:
     if trees and trees.was.has_ttl != trees.now.has_ttl:
         found.refused.append(HAS_TTL)
     is_edited = old.text is None or old.text != new.text
-    _compare_all_stages(found, old, new, same_rows, is_edited)
+    _compare_all_windows(found, old, new, same_rows, is_edited)
     if found.is_migration and not is_edited:
         # The query is unchanged, so a difference comes from this version of the package, and no aggregate may restart.
         found.refused.append("the query is what it was, and this version of the package reads it otherwise")
@@ -65,15 +65,15 @@ def _evolution(old: Signature, new: Signature, same_rows: bool) -> Evolution:
     return found
 
 
-def _compare_all_stages(
+def _compare_all_windows(
     found: Evolution, old: Signature, new: Signature, same_rows: bool, is_edited: bool
 ) -> None:
-    before, after = ({stage.name: stage for stage in each.stages} for each in (old, new))
+    before, after = ({operator.name: operator for operator in each.stages} for each in (old, new))
     for name in dict.fromkeys([*before, *after]):
         if name not in before or name not in after:
             found.refused.append(f"{name} is {'new' if name in after else 'gone'}")
             continue
-        compare_stages(found, before[name], after[name], same_rows, is_edited)
+        compare_windows(found, before[name], after[name], same_rows, is_edited)
         aggregates = after[name].aggregates
         if found.drops_other_parts:
             sets = () if aggregates is None else aggregates.distinct_sets.values()

@@ -14,7 +14,7 @@ RETRACTS = "whether rows of its stream go again"
 STORAGE = "how its aggregates are kept: their values are of another type"
 SOURCE = "what is read below the aggregates"
 STREAMS = "the streams it reads"
-BELOW = "the results that one of its stages keeps of another"
+BELOW = "the results that one of its windows keeps of another"
 RANKING = "the ranking"
 RANKED_ROWS = "what the rows that it keeps are made of"
 OPERATORS = "the operators that keep it up to date"
@@ -36,7 +36,7 @@ class Evolution:
     new: list[str] = field(default_factory=list)
     """SQL of the new aggregates, which start with the next row."""
     new_keys: dict[str, set[str]] = field(default_factory=dict)
-    """Keys in the signature of the new aggregates, by stage."""
+    """Keys in the signature of the new aggregates, by operator."""
     removed: list[str] = field(default_factory=list)
     """SQL of the removed aggregates."""
     refused: list[str] = field(default_factory=list)
@@ -46,9 +46,9 @@ class Evolution:
     kept_columns: set[str] = field(default_factory=set)
     """New names of the columns of kept aggregates."""
     dropped_columns: dict[str, set[str]] = field(default_factory=dict)
-    """Columns of removed aggregates, by stage. Another stage may have a column of the same name."""
+    """Columns of removed aggregates, by operator. Another operator may have a column of the same name."""
     new_columns: dict[str, set[str]] = field(default_factory=dict)
-    """Columns of new aggregates, by stage."""
+    """Columns of new aggregates, by operator."""
     dropped_parts: list[str] = field(default_factory=list)
     """State tables whose rows are deleted."""
     rebuilt: list[str] = field(default_factory=list)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ...query.program import Program
 from ...query.state_signature import Fingerprints, Signature
-from .stage_names import renamed_stages
+from .window_names import renamed_windows
 
 
 def has_same_single(old: Signature, new: Signature) -> bool:
@@ -16,7 +16,7 @@ def has_same_single(old: Signature, new: Signature) -> bool:
 
 
 def names_of(had: Signature, program: Program, same_rows: bool = False) -> dict[str, str]:
-    """Maps the names of a program's state tables, groups and stages to those in a state, if they differ.
+    """Maps the names of a program's state tables, groups and window operators to those in a state, if they differ.
 
     Args:
         same_rows: whether the author accepts that the input rows differ.
@@ -25,7 +25,7 @@ def names_of(had: Signature, program: Program, same_rows: bool = False) -> dict[
         assert had.single is not None and program.signature.single is not None
         was, now = had.single.name, program.signature.single.name
         return {now: was} if now != was else {}
-    of_windows = renamed_stages(had.stages, program.signature.stages, had.names)
+    of_windows = renamed_windows(had.stages, program.signature.stages, had.names)
     if program.alike is None or had.fingerprints is None:
         return of_windows
     fingerprints = program.alike()

@@ -20,9 +20,10 @@ def migrated_signature(
 
     Args:
         old: signature of the state before.
-        leftovers: by stage, columns that still hold values of removed aggregates, because another stage uses the column.
+        leftovers: by operator, columns that still hold values of removed aggregates, because another operator uses
+            them.
         rebuilt_from: groups from which the operators above are to be rebuilt; None to keep those of `old`.
-        from_now: by stage, new aggregates that don't include the rows before them.
+        from_now: by operator, new aggregates that don't include the rows before them.
     """
     before = old.aggregates
 

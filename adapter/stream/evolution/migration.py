@@ -28,7 +28,7 @@ class Migration:
     parts: tuple[str, ...]
     """State tables whose rows are deleted."""
     leftovers: Mapping[str, set[str]]
-    """Columns, by stage, with values of removed aggregates that are kept because another stage uses the column."""
+    """Columns, by operator, with values of removed aggregates that are kept because another operator uses the column."""
     widen: Mapping[str, tuple[Wider, ...]] = field(default_factory=dict)
     """Fields that are added to kept STRUCT columns, by path of the column."""
     narrow: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -103,7 +103,7 @@ promote={'a': 'bigint'}, new_parts=())
     problems = []
     begun = set(wants) - {*kept} if found.drops_other_parts else set().union(*found.new_columns.values())
     rename = {was: now for was, now in found.renamed.items() if was != now}
-    # A column is dropped unless a kept entry uses it, such as a key or an aggregate of another stage.
+    # A column is dropped unless a kept entry uses it, such as a key or an aggregate of another operator.
     stays = {
         name
         for name in has
@@ -138,9 +138,11 @@ promote={'a': 'bigint'}, new_parts=())
                 )
         else:
             problems.append(f"{name} of its state is a {there[name].upper()} and would be a {kind.upper()}")
-    left = {stage: columns & stays for stage, columns in found.dropped_columns.items() if columns & stays}
-    for stage, columns in left.items():
-        if stale := columns & found.new_columns.get(stage, set()):
+    left = {
+        operator: columns & stays for operator, columns in found.dropped_columns.items() if columns & stays
+    }
+    for operator, columns in left.items():
+        if stale := columns & found.new_columns.get(operator, set()):
             problems.append(
                 f"{', '.join(sorted(stale))} of its state would start empty, and something else still uses it"
             )

@@ -46,11 +46,11 @@ def compare_operators(found: Evolution, trees: Trees) -> None:
         return
     if _compare_final_ranking(found, trees, is_same=_is_same_but_rankings(was, now)):
         return
-    # Window stages are numbered in the order in which the planner reads them.
-    same_stages = trees.has_same_stages()
-    if same_stages and _compare_same_rows(found, trees):
+    # Window operators are numbered in the order in which the planner reads them.
+    same_windows = trees.has_same_windows()
+    if same_windows and _compare_same_rows(found, trees):
         return
-    if not now.can_rebuild or not same_stages:
+    if not now.can_rebuild or not same_windows:
         found.refused += _why_refused(trees)
     elif now.has_ttl:
         why = _why_refused(trees)

@@ -83,8 +83,8 @@ class Trees:
         come = {means for key, means in has.items() if key not in had}
         return bool(gone & come) or ("" in gone | come and bool(gone and come))
 
-    def has_same_stages(self) -> bool:
-        """Returns whether the window stages are the same, or have the same names and no two of them differ only in their
+    def has_same_windows(self) -> bool:
+        """Returns whether the window operators are the same, or have the same names and no two of them differ only in their
         aggregates."""
         if self.old.stages == self.new.stages:
             return True

@@ -421,12 +421,12 @@ class _Edit:
         return f"{self._before(part)}\nunion all\nselect {listed}, {_TIMES}, 0 as {_ONE} from {_CHANGES} where {where}"
 
     def _aggregates(self) -> Mapping[str, AggregateState]:
-        """Returns the aggregates of each stage and group, with physical column names."""
+        """Returns the aggregates of each window operator and group, with physical column names."""
         return as_in_table(self._context.program.signature, self._mapping).aggregates
 
     @staticmethod
     def _values(aggregates: AggregateState) -> set[str]:
-        """Returns the columns of a stage that are not keys, in lower case."""
+        """Returns the columns of a window operator that are not keys, in lower case."""
         return {name.lower() for name in aggregates.columns} | {"part", "rows_there"}
 
     def _first(self, query: str) -> Any:

@@ -61,7 +61,7 @@ def check_new_metrics(
         read = history(spark, model, context.program.inputs, position.batch)
     except StreamError as problem:
         raise _refused(model.name, _without_name(model.name, problem)) from problem
-    if read.unsure and not all(map(_counts_rows, _stages(context, found, had))):
+    if read.unsure and not all(map(_counts_rows, _aggregations(context, found, had))):
         raise _refused(
             model.name,
             f"{' and '.join(read.unsure)}, and it keeps no COUNT(*) to show whether the history is still what the "
@@ -84,20 +84,20 @@ def _problem(context: RunContext, found: Evolution, had: Signature, position: Po
         return "which rows there are depends on the watermark when they came (current_timestamp())"
     if context.state.mapping:
         return "a column of its state is of several types"
-    stages = _stages(context, found, had)
-    if is_tree and not all(map(_counts_rows, stages)):
+    aggregations = _aggregations(context, found, had)
+    if is_tree and not all(map(_counts_rows, aggregations)):
         return (
             "its state is of several operators on top of each other, and it keeps no COUNT(*) to show whether all rows "
             "that now reach a group had reached it before"
         )
-    for stage in stages:
-        if not stage.main:
-            return f"{stage.name} keeps rows and no aggregates"
+    for aggregation in aggregations:
+        if not aggregation.main:
+            return f"{aggregation.name} keeps rows and no aggregates"
     ttl = any(part.forgets is not None for part in program.parts)
-    for stage in stages if ttl else ():
-        if not _counts_rows(stage):
+    for aggregation in aggregations if ttl else ():
+        if not _counts_rows(aggregation):
             return "with state_ttl, it keeps no COUNT(*) to show whether all rows of a key came since it last expired"
-        if stage.new.enumerated:
+        if aggregation.new.enumerated:
             return "it has both state_ttl and enum_distinct"
     return None
 
@@ -117,8 +117,8 @@ def _without_name(name: str, problem: StreamError) -> str:
 
 
 @dataclass(frozen=True)
-class _Stage:
-    """A stage or group with new aggregates."""
+class _Aggregation:
+    """A window or group aggregation with new aggregates."""
 
     name: str
     main: str
@@ -150,7 +150,7 @@ class _Stage:
         return {column.lower() for metric in self.new.metrics.values() for column in metric.columns}
 
 
-def _stages(context: RunContext, found: Evolution, had: Signature) -> list[_Stage]:
+def _aggregations(context: RunContext, found: Evolution, had: Signature) -> list[_Aggregation]:
     before, now = had.aggregates, context.program.signature.aggregates
     parts = {part.name for part in context.program.parts}
     made = []
@@ -164,12 +164,12 @@ def _stages(context: RunContext, found: Evolution, had: Signature) -> list[_Stag
             for key in now[name].metrics
             if key not in come and not (key in metrics and metrics[key].from_now)
         )
-        made.append(_Stage(name, main[0] if main else "", now[name], come, goes_on))
+        made.append(_Aggregation(name, main[0] if main else "", now[name], come, goes_on))
     return made
 
 
-def _counts_rows(stage: _Stage) -> bool:
-    return any(stage.new.metrics[key].sql == _ALL_ROWS for key in stage.goes_on)
+def _counts_rows(aggregation: _Aggregation) -> bool:
+    return any(aggregation.new.metrics[key].sql == _ALL_ROWS for key in aggregation.goes_on)
 
 
 class NewMetrics(MicroBatch):
@@ -192,7 +192,7 @@ class NewMetrics(MicroBatch):
         super().__init__(context, spark, position, session_defaults(spark))
         assert change.migration is not None and change.schema is not None and change.history is not None
         self._change, self._schema, self._read = change.migration, change.schema, change.history
-        self._stages = _stages(context, change.found, had)
+        self._aggregations = _aggregations(context, change.found, had)
         self._has_steps = STEP in self._schema.names
         # Windows whose output the table lacks must not count as closed.
         self._at = position.before if unfinished else position.after
@@ -212,8 +212,10 @@ class NewMetrics(MicroBatch):
     def compute(self) -> None:
         """Reads the history and computes the rows to add to the state."""
         self._set_shuffle_partitions(self._read.count)
-        # Only the state tables of stages with new aggregates are computed.
-        parts = list(dict.fromkeys(name for stage in self._stages for name in self._parts_of(stage)))
+        # Only the state tables of aggregations with new aggregates are computed.
+        parts = list(
+            dict.fromkeys(name for aggregation in self._aggregations for name in self._parts_of(aggregation))
+        )
         try:
             self._take_history(parts)
         except Exception as problem:
@@ -232,17 +234,17 @@ class NewMetrics(MicroBatch):
         self._move_clock(self._at)
         self._fold_into({*parts}, _past_view)
         self._show_state([self._present()])
-        self._fold_into({stage.main for stage in self._stages}, _present_view)
-        for stage in self._stages:
-            self._compare(stage)
+        self._fold_into({aggregation.main for aggregation in self._aggregations}, _present_view)
+        for aggregation in self._aggregations:
+            self._compare(aggregation)
 
     def rows(self, schema: StructType) -> DataFrame:
         """Returns the rows to add to the state, in its schema."""
         columns = Columns(schema)
         made = [
-            columns.select(self._spark, self._addition(stage, part), part=part)
-            for stage in self._stages
-            for part in self._parts_of(stage)
+            columns.select(self._spark, self._addition(aggregation, part), part=part)
+            for aggregation in self._aggregations
+            for part in self._parts_of(aggregation)
         ]
         return sql(self._spark, "\nunion all\n".join(made))
 
@@ -304,38 +306,38 @@ class NewMetrics(MicroBatch):
             if part.name in parts:
                 self._hold(sql(self._spark, part.fold), called(part.name))
 
-    def _parts_of(self, stage: _Stage) -> list[str]:
-        """Returns the state tables with columns of a stage's new aggregates."""
-        names = {stage.new.metrics[key].distinct_set for key in stage.new_keys}
+    def _parts_of(self, aggregation: _Aggregation) -> list[str]:
+        """Returns the state tables with columns of an aggregation's new aggregates."""
+        names = {aggregation.new.metrics[key].distinct_set for key in aggregation.new_keys}
         return [
-            stage.main,
-            *sorted({stage.new.distinct_sets[name].part for name in names if name is not None}),
+            aggregation.main,
+            *sorted({aggregation.new.distinct_sets[name].part for name in names if name is not None}),
         ]
 
-    def _identity(self, stage: _Stage, part: str) -> list[str]:
+    def _identity(self, aggregation: _Aggregation, part: str) -> list[str]:
         """Returns the columns of a state table that identify the window and group of a row."""
-        others = {"part", STEP, _LIFE, _MERGE_FROM, _SLICE, *stage.values}
+        others = {"part", STEP, _LIFE, _MERGE_FROM, _SLICE, *aggregation.values}
         if self._has_steps:
             others.add(EXPIRES_AT)  # here the expiry of a key, not the end of a window
-        of_main = self._spark.table(_past_view(stage.main)).columns
+        of_main = self._spark.table(_past_view(aggregation.main)).columns
         own = {name.lower() for name in self._spark.table(_past_view(part)).columns}
         return [name for name in of_main if name.lower() in own - others]
 
     # -- comparison and additions ------------------------------------------------------------------
 
-    def _compare(self, stage: _Stage) -> None:
+    def _compare(self, aggregation: _Aggregation) -> None:
         """Raises if kept aggregates with exact results differ between the history and the state."""
-        by = self._identity(stage, stage.main)
+        by = self._identity(aggregation, aggregation.main)
         kinds = {
             each.name.lower(): type_text(each.dataType)
-            for each in self._spark.table(_past_view(stage.main)).schema
+            for each in self._spark.table(_past_view(aggregation.main)).schema
         }
         exact = {
             f"__n{place}": (key, column)
             for place, (key, column) in enumerate(
                 (key, column)
-                for key in sorted(stage.goes_on)
-                for metric in [stage.new.metrics[key]]
+                for key in sorted(aggregation.goes_on)
+                for metric in [aggregation.new.metrics[key]]
                 if metric.distinct_set is None and metric.sql.upper().startswith(_EXACT)
                 for column in metric.columns
                 if kinds[column.lower()].startswith(_NUMBERS)
@@ -352,7 +354,8 @@ class NewMetrics(MicroBatch):
             return f"select {', '.join([*map(quoted, by), *sums, 'true as __there'])} from {view} {grouped}"
 
         on = _equal_columns(by)
-        both = f"({summed(_present_view(stage.main))}) as own left join ({summed(_past_view(stage.main))}) as past on {on}"
+        present, past = summed(_present_view(aggregation.main)), summed(_past_view(aggregation.main))
+        both = f"({present}) as own left join ({past}) as past on {on}"
         wrong = {"__there": "past.__there is null", **{name: f"own.{name} <> past.{name}" for name in exact}}
         counts = ", ".join(f"count_if({text}) as {name}" for name, text in wrong.items())
         row = self._spark.sql(f"select {counts}, count(*) as __all from {both}").first()
@@ -363,7 +366,7 @@ class NewMetrics(MicroBatch):
             said = (
                 "have no rows there"
                 if name == "__there"
-                else (f"have another {stage.new.metrics[exact[name][0]].sql} there than in the state")
+                else (f"have another {aggregation.new.metrics[exact[name][0]].sql} there than in the state")
             )
             one = self._spark.sql(f"select own.* from {both} where {text} limit 1").first()
             of = ", ".join(f"{key} {one[key]}" for key in by) if one is not None else ""
@@ -374,10 +377,10 @@ class NewMetrics(MicroBatch):
                 "or deleted, the state was edited, or a key had expired and came again",
             )
 
-    def _addition(self, stage: _Stage, part: str) -> str:
+    def _addition(self, aggregation: _Aggregation, part: str) -> str:
         """Returns a query for the rows to add to a state table."""
-        by, columns = self._identity(stage, part), self._spark.table(_past_view(part)).columns
-        of_present = {name.lower() for name in self._spark.table(_present_view(stage.main)).columns}
+        by, columns = self._identity(aggregation, part), self._spark.table(_past_view(part)).columns
+        of_present = {name.lower() for name in self._spark.table(_present_view(aggregation.main)).columns}
         # All rows of a group have one TTL generation, and all rows of a session one `merge_from`.
         carried = {_LIFE: "max", _MERGE_FROM: "min", **({EXPIRES_AT: "max"} if self._has_steps else {})}
         carried = {name: how for name, how in carried.items() if name in of_present}
@@ -389,17 +392,23 @@ class NewMetrics(MicroBatch):
                 )
             elif name.lower() in carried:
                 items.append(f"own.{quoted(name)}")
-            elif name.lower() not in stage.of_metrics - stage.new_columns:
+            elif name.lower() not in aggregation.of_metrics - aggregation.new_columns:
                 items.append(f"past.{quoted(name)}")
         listed = [
             *map(quoted, by),
             *(f"{how}({quoted(name)}) as {quoted(name)}" for name, how in carried.items()),
         ]
         grouped = f"group by {', '.join(map(quoted, by))}" if by else "having count(*) > 0"
-        there = f"select {', '.join(listed) or '1 as __there'} from {_present_view(stage.main)} {grouped}"
+        there = (
+            f"select {', '.join(listed) or '1 as __there'} from {_present_view(aggregation.main)} {grouped}"
+        )
         seen = ""
-        if part != stage.main:
-            flags = [quoted(name) for name in columns if name.lower() in stage.new_columns & stage.of_metrics]
+        if part != aggregation.main:
+            flags = [
+                quoted(name)
+                for name in columns
+                if name.lower() in aggregation.new_columns & aggregation.of_metrics
+            ]
             seen = f"\nwhere coalesce({', '.join(f'string({flag})' for flag in flags)}) is not null"
         on = _equal_columns(by)
         return f"select {', '.join(items)}\nfrom {_past_view(part)} as past join (\n{there}\n) as own on {on}{seen}"

@@ -405,7 +405,7 @@ def new_columns(found: Evolution, part: str) -> Collection[str] | None:
     if part in found.dropped_parts or part in found.new_parts:
         return None
     begun = {*found.new_columns_in.get(part, ())}.union(
-        *(columns for stage, columns in found.new_columns.items() if belongs_to(part, stage))
+        *(columns for operator, columns in found.new_columns.items() if belongs_to(part, operator))
     )
     return begun | {now for was, now in found.renamed.items() if was != now}
 

@@ -196,11 +196,11 @@ def as_in_table(signature: Signature, mapping: ColumnMapping, keys: bool = False
         keys: whether keys use physical names, too.
     """
 
-    def renamed(stage: str, aggregates: AggregateState) -> AggregateState:
+    def renamed(operator: str, aggregates: AggregateState) -> AggregateState:
         own = {
             column: there
             for part, columns in mapping.items()
-            if belongs_to(part, stage)
+            if belongs_to(part, operator)
             for column, there in columns.items()
         }
 
@@ -223,6 +223,6 @@ def as_in_table(signature: Signature, mapping: ColumnMapping, keys: bool = False
     return signature.with_aggregates(renamed) if mapping else signature
 
 
-def belongs_to(part: str, stage: str) -> bool:
-    """Whether a state table belongs to a stage, or to a GROUP BY among operators."""
-    return part.startswith(f"{stage}_")
+def belongs_to(part: str, operator: str) -> bool:
+    """Whether a state table belongs to a window operator, or to a GROUP BY among operators."""
+    return part.startswith(f"{operator}_")

@@ -135,9 +135,10 @@ def inspect(
 def _descriptions(signature: Signature) -> Iterator[tuple[str, str]]:
     """Yields the columns of a state's aggregates, each with its description.
 
-    >>> from ...query.state_signature import AggregateState, MetricState, StageState
+    >>> from ...query.state_signature import AggregateState, MetricState, WindowOperatorState
     >>> metric = MetricState("SUM(v)", ("sum_v",))
-    >>> dict(_descriptions(Signature((StageState(aggregates=AggregateState({"k": "UPPER(k)"}, metrics={"m": metric})),))))
+    >>> aggregates = AggregateState({"k": "UPPER(k)"}, metrics={"m": metric})
+    >>> dict(_descriptions(Signature((WindowOperatorState(aggregates=aggregates),))))
     {'k': 'the key UPPER(k)', 'sum_v': 'SUM(v)'}
     """
     for aggregates in signature.aggregates.values():

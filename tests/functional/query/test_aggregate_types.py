@@ -17,11 +17,11 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.aggregates.aggregates import MERGEABLE
-from dbt.adapters.spark_streaming.query.aggregates.model import AggregateStage
+from dbt.adapters.spark_streaming.query.aggregates.model import WindowAggregateSpec
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
-from dbt.adapters.spark_streaming.query.plan.stages import RowsStage
+from dbt.adapters.spark_streaming.query.plan.window_specs import WindowBufferSpec
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
@@ -207,7 +207,7 @@ def test_types_in_batch(spark: Any, folder: str, ask: Any) -> None:
     asked = every_call()
     text = over_windows("hop", asked)
     plan = plan_of(text, ask=ask)
-    assert isinstance(plan.dataflow.windowed[0], AggregateStage)
+    assert isinstance(plan.dataflow.windowed[0], WindowAggregateSpec)
     assert differing_types(spark.sql(generate.batch(plan)), spark.sql(text), asked, 3) == []
 
 
@@ -215,8 +215,8 @@ def test_averages_with_more_digits_than_a_quotient_keep_rows(spark: Any, folder:
     asked = [f"avg({'distinct ' * (n % 2)}{name})" for name in LONG for n in range(2)]
     text = over_windows("hop", asked)
     plan = plan_of(text, ask=ask)
-    (stage,) = plan.dataflow.windowed
-    assert isinstance(stage, RowsStage) and "more digits than a quotient" in stage.reason
+    (spec,) = plan.dataflow.windowed
+    assert isinstance(spec, WindowBufferSpec) and "more digits than a quotient" in spec.reason
     found, expected = spark.sql(generate.batch(plan)), spark.sql(text)
     assert differing_types(found, expected, asked, 3) == []
     assert differences(found, expected, asked, 3) == []
@@ -340,7 +340,7 @@ def test_values_of_a_group_whose_rows_replace_others(
     text = over_stream(asked)
     plan = plan_of(text, {"typed": Known("ts", key=("id",))}, ask=ask)
     (group,) = plan.dataflow.groups.values()
-    assert group.stage.signed
+    assert group.spec.signed
     last = "select r.* from (select max_by(struct(*), ts) as r from typed group by id)"
     expected = spark.sql(text.replace("select /*+ STREAM */ * from typed", last))
     assert differences(streamed(spark, storage_root, folder, plan, expected), expected, asked, 1) == []
@@ -442,7 +442,7 @@ def test_distinct_values_that_are_met_earlier_later_on(spark: Any, storage_root:
     asked += ["avg(distinct money)", "avg(distinct x)", "avg(distinct big)", "count(distinct x)"]
     text = over_windows("cumulate", asked, "moving")
     plan = plan_of(text, ask=ask)
-    assert isinstance(plan.dataflow.windowed[0], AggregateStage)
+    assert isinstance(plan.dataflow.windowed[0], WindowAggregateSpec)
     expected = spark.sql(text)
     found = streamed(spark, storage_root, path, plan, expected, delay=7_200_000_000)
     assert differences(found, expected, asked, 3) == []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.aggregates.model import AggregateStage
+from dbt.adapters.spark_streaming.query.aggregates.model import WindowAggregateSpec
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of
@@ -122,7 +122,7 @@ def test_every_mergeable_aggregate(spark: Any, rows: str, name: str, keys: str) 
     items = ", ".join(f"{item} as v{number}" for number, item in enumerate(asked))
     text = f"select {listed}, {items} from {expansion.expand(rows, WINDOWS[name])} group by {listed}"
     plan = plan_of(text, ask=asks(spark))
-    assert isinstance(plan.dataflow.windowed[0], AggregateStage)
+    assert isinstance(plan.dataflow.windowed[0], WindowAggregateSpec)
     assert differences(outcome(spark, generate.batch(plan)), outcome(spark, text)) == []
 
 

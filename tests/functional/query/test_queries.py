@@ -11,7 +11,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.plan.stages import RowsStage
+from dbt.adapters.spark_streaming.query.plan.window_specs import WindowBufferSpec
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
@@ -114,7 +114,9 @@ def test_view_batch_and_stream_have_the_same_rows(
 
 def test_only_what_can_not_be_merged_keeps_rows() -> None:
     keeping = {
-        name for name in QUERIES if any(isinstance(s, RowsStage) for s in planned(name).dataflow.windowed)
+        name
+        for name in QUERIES
+        if any(isinstance(s, WindowBufferSpec) for s in planned(name).dataflow.windowed)
     }
     assert keeping == {
         "a join of rows of two streams",

@@ -10,7 +10,7 @@ from dbt.adapters.spark_streaming.query.program import (
     Step,
     StreamInput,
 )
-from dbt.adapters.spark_streaming.query.state_signature import Signature, StageState, WindowState
+from dbt.adapters.spark_streaming.query.state_signature import Signature, WindowOperatorState, WindowState
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -18,7 +18,7 @@ DAY = 24 * 60 * MINUTE
 
 
 def _signature(window: WindowState) -> Signature:
-    return Signature((StageState("slices", window=window),))
+    return Signature((WindowOperatorState("slices", window=window),))
 
 
 def pass_through(relation: str = "events") -> Program:

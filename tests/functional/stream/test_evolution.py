@@ -297,7 +297,7 @@ def test_windows_over_windows(spark: Any, storage_root: Path) -> None:
         assert row["total"] == expected[key]["total"]
         if key[1] > first:
             assert row["most"] == expected[key]["most"], key
-    with pytest.raises(StreamError, match="the results that one of its stages keeps of another"):
+    with pytest.raises(StreamError, match="the results that one of its windows keeps of another"):
         s.run(cascading("sum(x) as sx, count(v) as n", upper))
 
 
@@ -369,7 +369,7 @@ def test_groups(spark: Any, storage_root: Path, name: str) -> None:
 
 
 @pytest.mark.thorough
-def test_two_stages_with_a_column_of_one_name(spark: Any, storage_root: Path) -> None:
+def test_two_windows_with_a_column_of_one_name(spark: Any, storage_root: Path) -> None:
     source = expansion.expand("events", window_arguments.make("tumble", "ts", "10 minutes"))
 
     def text(items: str, of_all: str = "sum(v) as total") -> str:
@@ -383,7 +383,7 @@ def test_two_stages_with_a_column_of_one_name(spark: Any, storage_root: Path) ->
     s.add(BEFORE)
     s.run(text("count(*) as n, sum(v) as s"))
     s.run(text("count(*) as n"))
-    # The other stage's.
+    # The other window operator's.
     assert s.state()["sum_v"] == "bigint"
     s.add(AFTER)
     with pytest.raises(StreamError, match="its state still holds what sum_v was before it was removed"):

@@ -226,7 +226,7 @@ def test_sides_in_another_order(spark: Any, storage_root: Path) -> None:
 
 @pytest.mark.thorough
 def test_windows(spark: Any, storage_root: Path) -> None:
-    """A part that comes to a stage has its keys in the columns that the stage has them in."""
+    """A part that comes to a window operator has its keys in the columns that the operator has them in."""
     by = "window_start, window_end, k"
     tumble = expansion.expand("events", window_arguments.make("tumble", "ts", "5 minutes"))
 

@@ -144,7 +144,7 @@ OF_SESSIONS = "select window_start, window_end, k, {} from {} group by window_st
 
 
 def in_operators(spark: Any, root: Path, text: str, columns: str, **configs: Any) -> Stream:
-    """A stream of what stages can't keep up to date."""
+    """A stream of what leaves its windows."""
     when = emission.read(configs)
     ttl = 30 * intervals.DAY
     plan = plan_query.plan(text, {"events": Known(event_time="ts")}, ttl, emission=when)

@@ -55,7 +55,7 @@ def test_a_range_is_moved_out_to_whole_windows() -> None:
     assert found.touched(TimeRange(5 * MINUTE, 21 * MINUTE)) == WindowRange(0, 30 * MINUTE)
 
 
-def test_stream_and_stage_are_cut_to_the_input_and_the_output_to_the_windows() -> None:
+def test_stream_and_window_are_cut_to_the_input_and_the_output_to_the_windows() -> None:
     made = Overwriting(counted(window("hop", "5 minutes", "15 minutes")), nothing).overwrite(
         WindowRange(HOUR, HOUR + 5 * MINUTE)
     )

@@ -153,5 +153,5 @@ def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> Non
 
 def test_a_signature_does_not_depend_on_how_we_print_windows() -> None:
     base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} where x > 1 group by 1, 2, 3"
-    (stage,) = signature(plan_of(base)).stages
-    assert stage.source == "SELECT * FROM (SELECT * FROM stream_bid) WHERE x > 1"
+    (spec,) = signature(plan_of(base)).stages
+    assert spec.source == "SELECT * FROM (SELECT * FROM stream_bid) WHERE x > 1"

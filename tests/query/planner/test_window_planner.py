@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.aggregates.model import AggregateStage
+from dbt.adapters.spark_streaming.query.aggregates.model import WindowAggregateSpec
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
-from dbt.adapters.spark_streaming.query.plan.stages import RowsStage
+from dbt.adapters.spark_streaming.query.plan.window_specs import WindowBufferSpec
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of, windows_of
@@ -28,27 +28,27 @@ SESSION = window("session", "raw.bid", "5 minutes")
 HOP = window("hop", "raw.bid", "5 minutes", "15 minutes")
 
 
-def aggregate(plan: Plan) -> AggregateStage:
-    (stage,) = plan.dataflow.windowed
-    assert isinstance(stage, AggregateStage)
-    return stage
+def aggregate(plan: Plan) -> WindowAggregateSpec:
+    (spec,) = plan.dataflow.windowed
+    assert isinstance(spec, WindowAggregateSpec)
+    return spec
 
 
 def test_a_group_by_over_a_window_is_kept_as_partial_aggregates() -> None:
     plan = plan_of(
         f"select window_start, window_end, channel, count(*) as n, sum(price) as s from {TUMBLE} group by 1, 2, 3"
     )
-    stage = aggregate(plan)
-    assert stage.window == window_arguments.make("tumble", "ts", "10 minutes")
-    assert [key.name for key in stage.keys] == ["channel"]
-    assert [(metric.name, metric.sql) for metric in stage.metrics] == [
+    spec = aggregate(plan)
+    assert spec.window == window_arguments.make("tumble", "ts", "10 minutes")
+    assert [key.name for key in spec.keys] == ["channel"]
+    assert [(metric.name, metric.sql) for metric in spec.metrics] == [
         ("count_all", "COUNT(*)"),
         ("sum_price", "SUM(price)"),
     ]
     assert plan.dataflow.windows is not None and plan.dataflow.windows.sql == "SELECT * FROM stage_1"
 
 
-def test_equal_stages_are_kept_once() -> None:
+def test_equal_windows_are_kept_once() -> None:
     each = f"(select window_start, window_end, auction, count(*) as n from {HOP} group by all)"
     most = f"(select window_start, window_end, max(n) as m from {each} group by window_start, window_end)"
     plan = plan_of(
@@ -59,18 +59,18 @@ def test_equal_stages_are_kept_once() -> None:
 
 
 def test_filters_over_one_argument_share_a_distinct_set() -> None:
-    stage = aggregate(
+    spec = aggregate(
         plan_of(
             f"""select window_start, window_end, count(distinct u) as a, count(distinct u) filter (where x) as b,
             count(distinct u, v) as c, sum(distinct u) as d from {CUMULATE} group by window_start, window_end"""
         )
     )
-    assert [(s.columns, s.filters) for s in stage.distinct_sets] == [
+    assert [(s.columns, s.filters) for s in spec.distinct_sets] == [
         # Each of them begins to count with the first row after it came to the query.
         (("u",), (None, "x", None)),
         (("u", "v"), (None,)),
     ]
-    assert [metric.distinct_set for metric in stage.metrics] == [
+    assert [metric.distinct_set for metric in spec.metrics] == [
         "distinct_u",
         "distinct_u",
         "distinct_u_v",
@@ -79,24 +79,24 @@ def test_filters_over_one_argument_share_a_distinct_set() -> None:
 
 
 def test_a_key_that_is_also_counted_has_two_columns() -> None:
-    stage = aggregate(
+    spec = aggregate(
         plan_of(
             f"select window_start, window_end, u, count(distinct u) as n from {CUMULATE} group by 1, 2, 3"
         )
     )
-    assert stage.keys[0].name == "u"
-    assert stage.distinct_sets[0].columns == ("u_2",)
+    assert spec.keys[0].name == "u"
+    assert spec.distinct_sets[0].columns == ("u_2",)
 
 
 def test_an_aggregate_that_is_used_twice_is_kept_once() -> None:
-    stage = aggregate(
+    spec = aggregate(
         plan_of(
             f"""select window_start, window_end, sum(x) / count(*) as mean, count(*) as n
             from {TUMBLE} group by window_start, window_end having count(*) > 1 and n < 10"""
         )
     )
-    assert [metric.name for metric in stage.metrics] == ["sum_x", "count_all"]
-    assert stage.output.endswith("WHERE `count_all` > 1 AND (`count_all`) < 10")
+    assert [metric.name for metric in spec.metrics] == ["sum_x", "count_all"]
+    assert spec.output.endswith("WHERE `count_all` > 1 AND (`count_all`) < 10")
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,11 @@ def test_distinct_values_of_a_finest_grouping_set_are_kept_once(clause: str, kep
     ],
 )
 def test_what_cannot_be_merged_keeps_its_rows(item: str, reason: str) -> None:
-    (stage,) = plan_of(
+    (spec,) = plan_of(
         f"select window_start, window_end, {item} as v from {HOP} group by 1, 2"
     ).dataflow.windowed
-    assert isinstance(stage, RowsStage)
-    assert reason in stage.reason
+    assert isinstance(spec, WindowBufferSpec)
+    assert reason in spec.reason
 
 
 @pytest.mark.parametrize(
@@ -149,10 +149,10 @@ def test_what_cannot_be_merged_keeps_its_rows(item: str, reason: str) -> None:
 def test_stars_of_what_stands_beside_windows_keep_no_rows(items: str) -> None:
     """The table is joined as rows come, as where columns are named."""
     rows = f"select {items} from {HOP} as w join dim as d on w.k = d.id"
-    (stage,) = plan_of(
+    (spec,) = plan_of(
         f"select window_start, window_end, name, count(*) as n from ({rows}) group by window_start, window_end, name"
     ).dataflow.windowed
-    assert isinstance(stage, AggregateStage)
+    assert isinstance(spec, WindowAggregateSpec)
 
 
 def test_a_ranking_over_rows_keeps_the_rows_of_open_windows() -> None:
@@ -160,9 +160,9 @@ def test_a_ranking_over_rows_keeps_the_rows_of_open_windows() -> None:
         f"""select * from (select *, row_number() over (partition by window_start, window_end order by x) as rn
         from {TUMBLE}) where rn <= 3"""
     )
-    (stage,) = plan.dataflow.windowed
-    assert isinstance(stage, RowsStage)
-    assert stage.reason == "row_number() over rows"
+    (spec,) = plan.dataflow.windowed
+    assert isinstance(spec, WindowBufferSpec)
+    assert spec.reason == "row_number() over rows"
 
 
 def test_ties_are_broken_by_all_output_columns() -> None:
@@ -178,7 +178,7 @@ def test_a_window_is_fed_by_the_windows_below_it_in_the_same_micro_batch() -> No
         group by window_start, window_end, window_time)
         select window_start, window_end, sum(n) as n from {window("tumble", "t", "1 hour", time="rt")} group by 1, 2"""
     plan = plan_of(text)
-    assert [stage.level for stage in plan.dataflow.windowed] == [0, 1]
+    assert [spec.level for spec in plan.dataflow.windowed] == [0, 1]
     fed = [type(item).__name__ for item in generate.program(plan).cascade]
     assert fed[0] == "Step" and fed[-2:] == ["Rows", "StatePart"]
 
@@ -353,7 +353,7 @@ def test_a_window_is_read_back_from_its_hint() -> None:
 
 
 def test_in_batch_ties_are_broken_as_in_a_stream() -> None:
-    """Also where a query can't be planned in stages."""
+    """Also where a query leaves its windows."""
     plain = "select k, count(*) as n from (select /*+ STREAM */ * from raw.bid) group by k"
     assert plan_query.text_in_batch(plain) == plain
     ranked = f"select k, n, row_number() over (order by n) as place from ({plain}) order by n"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.aggregates.model import AggregateStage, Enumerated, GroupStage
+from dbt.adapters.spark_streaming.query.aggregates.model import (
+    Enumerated,
+    GroupAggregateSpec,
+    WindowAggregateSpec,
+)
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
@@ -40,14 +44,14 @@ def planned(name: str, text: str, buckets: int | None = None, ttl: int | None = 
     return plan_of(stream_rewrites.hinted(name, text, buckets), KNOWN, ttl)
 
 
-def aggregated(plan: Plan) -> AggregateStage | GroupStage:
+def aggregated(plan: Plan) -> WindowAggregateSpec | GroupAggregateSpec:
     """The only GROUP BY of a plan."""
     if plan.dataflow.windows is None:
         (group,) = plan.dataflow.groups.values()
-        return group.stage
-    (stage,) = plan.dataflow.windowed
-    assert isinstance(stage, AggregateStage)
-    return stage
+        return group.spec
+    (spec,) = plan.dataflow.windowed
+    assert isinstance(spec, WindowAggregateSpec)
+    return spec
 
 
 @pytest.mark.parametrize(
@@ -55,9 +59,9 @@ def aggregated(plan: Plan) -> AggregateStage | GroupStage:
 )
 def test_a_distinct_set_has_a_column_for_each_value(text: str) -> None:
     plan = planned("enum_distinct", text)
-    stage = aggregated(plan)
-    assert stage.enumerated is not None
-    assert stage.enumerated == Enumerated(("channel",), stage.enumerated.number, (("'web'",), ("'app'",)))
+    spec = aggregated(plan)
+    assert spec.enumerated is not None
+    assert spec.enumerated == Enumerated(("channel",), spec.enumerated.number, (("'web'",), ("'app'",)))
     name = "stage_1" if plan.dataflow.windows is not None else next(iter(plan.dataflow.groups))
     assert plan.rewrites == (
         (
@@ -73,12 +77,12 @@ def test_a_distinct_set_has_a_column_for_each_value(text: str) -> None:
 
 def test_several_keys_are_combined() -> None:
     where = "(channel = 'web' or channel is null) and level in (1, 2, 3) and city <> 'Ulm'"
-    (stage,) = planned(
+    (spec,) = planned(
         "enum_distinct", over("tumble", "1 hour", keys="city, channel, level", where=where)
     ).dataflow.windowed
-    assert isinstance(stage, AggregateStage) and stage.enumerated is not None
-    assert stage.enumerated.keys == ("channel", "level")
-    assert stage.enumerated.values == tuple((c, n) for c in ("'web'", "NULL") for n in "123")
+    assert isinstance(spec, WindowAggregateSpec) and spec.enumerated is not None
+    assert spec.enumerated.keys == ("channel", "level")
+    assert spec.enumerated.values == tuple((c, n) for c in ("'web'", "NULL") for n in "123")
 
 
 def test_filters_share_a_set_as_they_are() -> None:

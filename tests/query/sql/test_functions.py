@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query.aggregates.model import AggregateStage
+from dbt.adapters.spark_streaming.query.aggregates.model import WindowAggregateSpec
 from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recomput
 from dbt.adapters.spark_streaming.query.plan.operators.source import Source
 from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
-from dbt.adapters.spark_streaming.query.plan.stages import RowsStage
+from dbt.adapters.spark_streaming.query.plan.window_specs import WindowBufferSpec
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Step
 from dbt.adapters.spark_streaming.query.sql import functions, spark_functions
@@ -76,9 +76,9 @@ def plan(text: str, session: Session | None = None) -> Plan:
 
 
 def kinds(found: Plan) -> list[type]:
-    """Its stages, or its operators that aren't row by row."""
+    """Its window operators, or its operators that aren't row by row."""
     if found.dataflow.windows is not None:
-        return [type(stage) for stage in found.dataflow.windows.stages]
+        return [type(spec) for spec in found.dataflow.windows.specs]
     return [type(each) for each in found.dataflow.operators if not isinstance(each, Source | Project)]
 
 
@@ -174,7 +174,7 @@ def test_hints_and_table_functions_are_not_asked_for() -> None:
 def test_distinct_under_a_name_that_sqlglot_has_not() -> None:
     found = plan(f"select k, mean(distinct v) as m from {S} group by k")
     (group,) = found.dataflow.groups.values()
-    assert group.stage.metrics[0].distinct
+    assert group.spec.metrics[0].distinct
 
 
 def test_a_separator_is_spark_s() -> None:
@@ -284,7 +284,7 @@ def test_what_depends_on_other_rows_is_refused_in_any_form(text: str, said: str)
 def test_a_group_by_over_kept_rows_is_a_window_aggregate(call: str, over: str) -> None:
     text = f"select window_start, window_end, k, {call} as x from {over} group by window_start, window_end, k"
     found = plan(text, Session())
-    assert kinds(found) == [RowsStage]
+    assert kinds(found) == [WindowBufferSpec]
     assert found.shape == {
         "window_aggregate": True,
         "cumulate": over is CUMULATE,
@@ -331,9 +331,9 @@ def test_types_are_asked_of_the_rows_as_they_were_written() -> None:
     text = f"""select window_start, window_end, k, sum(v) as s, avg(distinct w) filter (where v > 1) as a
         from {TUMBLE} where v > 0 group by 1, 2, 3 having sum(v) > 1"""
     found = plan(text, session)
-    (stage,) = found.dataflow.windowed
-    assert isinstance(stage, AggregateStage)
-    assert [metric.types is not None for metric in stage.metrics] == [True, True]
+    (spec,) = found.dataflow.windowed
+    assert isinstance(spec, WindowAggregateSpec)
+    assert [metric.types is not None for metric in spec.metrics] == [True, True]
     (asked,) = session.asked
     values = ("SUM(v)", "SUM(v)", "SUM(v) / COUNT(v)", "ANY_VALUE(v)", "AVG(DISTINCT w)", "SUM(w)")
     assert all(f"{value} AS __value_{place}" in asked for place, value in enumerate(values))

@@ -17,7 +17,7 @@ from dbt.adapters.spark_streaming.query.state_signature import (
     AggregateState,
     MetricState,
     Signature,
-    StageState,
+    WindowOperatorState,
     from_json,
     to_json,
 )
@@ -54,9 +54,9 @@ class Noted:
         self.signature = replace(program.signature, fingerprints=fingerprints)
 
     @property
-    def stage(self) -> StageState:
-        (stage,) = self.signature.stages
-        return stage
+    def operator(self) -> WindowOperatorState:
+        (operator,) = self.signature.stages
+        return operator
 
     @property
     def metrics(self) -> Mapping[str, MetricState]:
@@ -147,9 +147,9 @@ def test_another_stream() -> None:
     assert "the streams it reads" in evolution(signature(), signature(relation="raw.ask")).differences
 
 
-def test_a_stage_more() -> None:
+def test_a_window_more() -> None:
     old = signature().signature
-    assert compare.differences(old, replace(old, stages=(*old.stages, StageState("stage_2")))) == [
+    assert compare.differences(old, replace(old, stages=(*old.stages, WindowOperatorState("stage_2")))) == [
         "stage_2 is new"
     ]
 
@@ -210,7 +210,7 @@ def test_what_is_above_the_state_changes_nothing() -> None:
 )
 def test_aliases_and_formatting_change_nothing(now: Noted) -> None:
     old = signature()
-    if now.stage.source != old.stage.source:
+    if now.operator.source != old.operator.source:
         old = signature(relation="src", before="with src as (select * from raw.bid)")
     found = evolution(old, now)
     assert not found.differences and not found.is_migration
@@ -562,13 +562,15 @@ def test_rows_in_the_place_of_aggregates() -> None:
 
 
 def test_what_may_go_again_cannot_be_counted_from_the_middle() -> None:
-    def stage(*names: str) -> Signature:
+    def operator(*names: str) -> Signature:
         metrics = {name: MetricState(name, (name,), ("value",)) for name in names}
-        return Signature((StageState("stage_1", aggregates=AggregateState(metrics=metrics, retracts=True)),))
+        return Signature(
+            (WindowOperatorState("stage_1", aggregates=AggregateState(metrics=metrics, retracts=True)),)
+        )
 
-    found = evolution(stage("a", "b"), stage("b", "c"))
+    found = evolution(operator("a", "b"), operator("b", "c"))
     assert found.refused == ["the aggregate c is new, and rows of its stream may go that came before it"]
-    assert evolution(stage("a", "b"), stage("b")).refused == []
+    assert evolution(operator("a", "b"), operator("b")).refused == []
 
 
 # -- rows that are kept --------------------------------------------------------------------------------
@@ -627,7 +629,7 @@ def test_columns_that_come_and_go_below_other_windows() -> None:
     more = evolution(old, of("sum(v) as v, count(*) as n", "max(v) as m, sum(n) as s"))
     assert (more.refused, more.kept, more.new) == ([], ["COUNT(*)", "SUM(n)"], ["SUM(v)", "MAX(v)"])
     assert evolution(of("count(*) as n, max(v) as m"), old).refused == []
-    said = "the results that one of its stages keeps of another"
+    said = "the results that one of its windows keeps of another"
     assert said in evolution(old, of("count(v) as n")).refused
     assert said in evolution(old, of("count(*) as n", having="having count(*) > 1")).refused
     assert (
@@ -679,7 +681,7 @@ def test_one_name_of_two_aggregates_below() -> None:
         rank = "row_number() over (order by n desc, item) as r"
         return made(f"select * from (select *, {rank} from ({groups})) where r <= 3")
 
-    said = "the results that one of its stages keeps of another"
+    said = "the results that one of its windows keeps of another"
     for one, other in (
         ("sum(v + 1)", "sum(v - 1)"),
         ("count(*) filter (where v > 100)", "count(*) filter (where v <= 100)"),
@@ -791,13 +793,13 @@ def test_rows_that_replace_each_other() -> None:
 
 
 def stages(**metrics: dict[str, list[str]]) -> Signature:
-    """A signature of stages with metrics and their columns."""
+    """A signature of window operators with metrics and their columns."""
 
-    def stage(name: str, of: dict[str, list[str]]) -> StageState:
+    def operator(name: str, of: dict[str, list[str]]) -> WindowOperatorState:
         listed = {key: MetricState(columns=tuple(columns), storage=("value",)) for key, columns in of.items()}
-        return StageState(name, aggregates=AggregateState(metrics=listed))
+        return WindowOperatorState(name, aggregates=AggregateState(metrics=listed))
 
-    return Signature(tuple(stage(name, of) for name, of in metrics.items()))
+    return Signature(tuple(operator(name, of) for name, of in metrics.items()))
 
 
 def left_in(signature: Signature, name: str) -> list[str]:
@@ -841,7 +843,7 @@ def test_what_is_left_goes_with_its_column() -> None:
     assert left_in(migrated_signature(old, new, {}, ["sum_v"]), "stage_1") == ["max_v"]
 
 
-def test_a_column_that_another_stage_has_too() -> None:
+def test_a_column_that_another_window_has_too() -> None:
     old, new = stages(s={"a": ["x"]}, t={"b": ["x"]}), stages(s={}, t={"b": ["x"]})
     made = migrated(old, new, ["x"], ["x"])
     assert (made.drop, made.add, made.leftovers) == ((), {}, {"s": {"x"}})
@@ -857,7 +859,7 @@ def test_a_column_that_another_stage_has_too() -> None:
     assert migration(found, columns("x"), columns("x"))[1] == [
         "x of its state would start empty, and something else still uses it"
     ]
-    # One stage begins what another goes on with.
+    # One window operator begins what another goes on with.
     made = migrated(stages(s={}, t={"b": ["x"]}), stages(s={"a": ["x"]}, t={"b": ["x"]}), ["x"], ["x"])
     assert (made.drop, made.add, made.leftovers) == ((), {}, {})
 
@@ -918,7 +920,7 @@ def test_windows_are_found_again_in_another_order() -> None:
     assert evolution(old.signature, called(new, names).signature).differences == []
 
 
-def test_what_its_author_calls_like_a_stage_stays_what_it_is() -> None:
+def test_what_its_author_calls_like_a_window_stays_what_it_is() -> None:
     window = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
     text = "select window_start, window_end, 'stage_2' as stage_1_slices, count(*) as n from {} group by 1, 2"
     program = generate.program(plan_query.plan(text.format(window)))

@@ -28,7 +28,7 @@ DAY = 24 * 3_600_000_000
 
 
 def in_window(joins: str, name: str = "d.name") -> str:
-    """A query of stages."""
+    """A query of window operators."""
     return (
         f"select window_start, window_end, {name} as name, count(*) as n from {HOURS} as o {joins} "
         f"group by window_start, window_end, {name}"
@@ -36,7 +36,7 @@ def in_window(joins: str, name: str = "d.name") -> str:
 
 
 def in_groups(joins: str, name: str = "d.name") -> str:
-    """The same of stages without windows."""
+    """The same of window operators without windows."""
     return f"select {name} as name, count(*) as n from {STREAM} as o {joins} group by {name}"
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query.state_signature import BufferState, Signature, StageState
+from dbt.adapters.spark_streaming.query.state_signature import BufferState, Signature, WindowOperatorState
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.common.table_rows import Columns
@@ -36,7 +36,7 @@ def prepared(
 
 
 def test_the_types_of_kept_rows_are_looked_at_after_any_edit(monkeypatch: pytest.MonkeyPatch) -> None:
-    had = Signature((StageState("stage_1", buffer=BufferState("stage_1_row")),), text="1")
+    had = Signature((WindowOperatorState("stage_1", buffer=BufferState("stage_1_row")),), text="1")
     assert prepared(monkeypatch, had, had) is None
     with pytest.raises(StreamError, match="would be a STRUCT<fee"):
         prepared(monkeypatch, had, replace(had, text="2"))
@@ -44,7 +44,7 @@ def test_the_types_of_kept_rows_are_looked_at_after_any_edit(monkeypatch: pytest
 
 def test_they_are_looked_at_before_the_table_gets_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source's declared schema is no part of the query's text."""
-    had = Signature((StageState("stage_1", buffer=BufferState("stage_1_row")),), text="1")
+    had = Signature((WindowOperatorState("stage_1", buffer=BufferState("stage_1_row")),), text="1")
     with pytest.raises(StreamError, match="would be a STRUCT<fee"):
         prepared(monkeypatch, had, had, table_gets_fields=True)
 

@@ -11,7 +11,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import Program, StatePart, Upsert
-from dbt.adapters.spark_streaming.query.state_signature import Signature, StageState
+from dbt.adapters.spark_streaming.query.state_signature import Signature, WindowOperatorState
 from dbt.adapters.spark_streaming.stream.common.model import FAIL, StreamModel
 from dbt.adapters.spark_streaming.stream.progress.position import Position
 from dbt.adapters.spark_streaming.stream.run import evolve
@@ -19,7 +19,7 @@ from dbt.adapters.spark_streaming.stream.run import evolve
 MODEL = StreamModel(
     "m", "db.m", "db.m__state", Storage("/root", lambda: None), (), columns={"k": "bigint", "n": "bigint"}
 )
-SIGNATURE = Signature((StageState("stage_1"),))
+SIGNATURE = Signature((WindowOperatorState("stage_1"),))
 STATELESS = Program(inputs=(), items=(), output="", boundaries=None)
 STATEFUL = replace(STATELESS, items=(StatePart("rows", "", ""),), signature=SIGNATURE)
 

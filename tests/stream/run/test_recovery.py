@@ -16,7 +16,7 @@ from dbt.adapters.spark_streaming.query.state_signature import (
     MetricState,
     RowKey,
     Signature,
-    StageState,
+    WindowOperatorState,
 )
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
@@ -38,7 +38,7 @@ BESIDE = (
 def _keyed(*keys: str, source: str = "SELECT * FROM a") -> Signature:
     """A signature of windows by keys."""
     aggregates = AggregateState({key: key for key in keys})
-    return Signature((StageState("stage_1", source=source, aggregates=aggregates),))
+    return Signature((WindowOperatorState("stage_1", source=source, aggregates=aggregates),))
 
 
 SIGNATURE = _keyed("k")
@@ -347,7 +347,11 @@ def test_what_a_crash_left_unfinished(found: StoredProgress, expected: bool) -> 
 def _signature(*metrics: str, source: str = "t", keys: Mapping[str, str] | None = None) -> Signature:
     listed = {name: MetricState(name, (name,), ("value",)) for name in metrics}
     return Signature(
-        (StageState("stage_1", source=source, aggregates=AggregateState(keys or {}, metrics=listed)),)
+        (
+            WindowOperatorState(
+                "stage_1", source=source, aggregates=AggregateState(keys or {}, metrics=listed)
+            ),
+        )
     )
 
 

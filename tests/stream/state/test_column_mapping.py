@@ -14,8 +14,8 @@ from dbt.adapters.spark_streaming.query.state_signature import (
     GroupState,
     MetricState,
     Signature,
-    StageState,
     TreeState,
+    WindowOperatorState,
 )
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.run.evolve import new_columns
@@ -138,10 +138,12 @@ def test_what_texts_see() -> None:
 
 def test_signatures() -> None:
     metric, values = MetricState("SUM(k)", ("k", "n")), DistinctState(columns=("k",))
-    stage = StageState("stage_1", aggregates=AggregateState({"k": "k"}, metrics={"SUM(k)": metric}))
-    ranking = StageState("stage_10", buffer=BufferState("stage_10_row"))
+    operator = WindowOperatorState(
+        "stage_1", aggregates=AggregateState({"k": "k"}, metrics={"SUM(k)": metric})
+    )
+    ranking = WindowOperatorState("stage_10", buffer=BufferState("stage_10_row"))
     group = GroupState(aggregates=AggregateState(distinct_sets={"k": values}))
-    signature = Signature((stage, ranking), TreeState(groups={"group_1": group}))
+    signature = Signature((operator, ranking), TreeState(groups={"group_1": group}))
     noted = {"stage_1_groups": {"k": "k__int"}, "group_1_distinct_k": {"k": "k__date"}}
     found = as_in_table(signature, noted)
     assert found.aggregates["stage_1"].metrics == {"SUM(k)": MetricState("SUM(k)", ("k__int", "n"))}
@@ -152,13 +154,13 @@ def test_signatures() -> None:
 
 
 def test_a_part_that_comes_has_no_column_yet() -> None:
-    """Its keys go where the stage has them, not into a column that is called so."""
+    """Its keys go where the window operator has them, not into a column that is called so."""
 
-    def stage(**sets: DistinctState) -> Signature:
+    def operator(**sets: DistinctState) -> Signature:
         aggregates = AggregateState({"k": "k"}, distinct_sets=sets)
-        return Signature((StageState("stage_1", aggregates=aggregates),))
+        return Signature((WindowOperatorState("stage_1", aggregates=aggregates),))
 
-    found = evolution(stage(), stage(v=DistinctState("stage_1_distinct_v", ("v",))))
+    found = evolution(operator(), operator(v=DistinctState("stage_1_distinct_v", ("v",))))
     known = KnownColumns(
         {"k": "date", "k__int": "int"}, {"stage_1_groups": {"k": "k__int"}}, partial(new_columns, found)
     )

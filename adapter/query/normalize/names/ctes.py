@@ -1,6 +1,6 @@
 """Inlines CTEs, so that the planner reads one tree.
 
-A CTE that is read twice is planned twice; equal stages are merged by their text.
+A CTE that is read twice is planned twice; equal window operators are merged by their text.
 
 >>> from ...sql.dialect import parse, sql
 >>> sql(inline(parse("with a as (select 1 as x) select x from a")))

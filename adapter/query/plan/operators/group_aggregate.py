@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from ....util.quoting import quote
-from ...aggregates.aggregate_stage import GROUPING_ID
-from ...aggregates.model import GroupStage
+from ...aggregates.aggregate_builder import GROUPING_ID
+from ...aggregates.model import GroupAggregateSpec
 from ...program import Rows, Step, now
 from ...sql import intervals
 from ...sql.dialect import parse
 from ...sql.names import digest
-from ..author_text import expressions_of, grouping_of, written_stage
+from ..author_text import expressions_of, grouping_of, written_spec
 from ..explanation import AS_ITS_INPUT, WINDOW_END, Context, Explanation, kept_metrics
 from ..lineage import Lineage, UnknownLineage
 from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, never_expires, over
@@ -32,7 +32,7 @@ class GroupAggregate(ExpiringOperator):
     the new one. Keeps partial aggregates per key; how often each value is there, for DISTINCT, and for MIN
     and MAX where rows may be retracted."""
 
-    stage: GroupStage
+    spec: GroupAggregateSpec
     groups: str = ""
     """Identity of the groups, independent of the aggregates."""
     lasts: int = 0
@@ -41,12 +41,12 @@ class GroupAggregate(ExpiringOperator):
     @property
     def is_global(self) -> bool:
         """Whether it has no keys."""
-        return not self.stage.keys
+        return not self.spec.keys
 
     @property
     def has_rows_without_input(self) -> bool:
         """Whether it has no keys: it then has one row over no rows."""
-        return not self.stage.keys
+        return not self.spec.keys
 
     def expires_after(self, ttl: int | None) -> int | None:
         """Returns how long after the end of their window groups expire, or else when they expire under a TTL."""
@@ -56,26 +56,26 @@ class GroupAggregate(ExpiringOperator):
         """Returns the lineage of its groups. Each aggregate has its own origin, so that others can be added and
         removed."""
         (of,) = below
-        stage = self.stage
-        select = parse(stage.written)
+        spec = self.spec
+        select = parse(spec.written)
         if not isinstance(select, exp.Select):
             raise UnknownLineage(self.name)
         read = read_input(select, {input_name(0): of})
         said = [
-            sorted((key.name, read.expression_digest(expression(key.sql))) for key in stage.keys),
-            stage.grouping_sets,
-            stage.signed,
+            sorted((key.name, read.expression_digest(expression(key.sql))) for key in spec.keys),
+            spec.grouping_sets,
+            spec.signed,
             [of.column(name) for name in self.ends],
             sorted(self.relation.in_time),
             self.relation.open_until,
         ]
         rows = digest("groups", read.rows, *said)
-        columns = {key.name: digest(rows, "key", key.name) for key in stage.keys}
-        if stage.grouping_sets is not None:
-            columns["grouping_id"] = digest(rows, "grouping_id", [key.name for key in stage.keys])
+        columns = {key.name: digest(rows, "key", key.name) for key in spec.keys}
+        if spec.grouping_sets is not None:
+            columns["grouping_id"] = digest(rows, "grouping_id", [key.name for key in spec.keys])
         columns |= {
             each.name: digest(rows, "aggregate", read.expression_digest(expression(each.sql)))
-            for each in stage.metrics
+            for each in spec.metrics
         }
         return Lineage(rows, tuple(columns.items()))
 
@@ -83,13 +83,13 @@ class GroupAggregate(ExpiringOperator):
         """Stores partial aggregates of the new rows. If it is the result, the affected groups are read after the
         commit; otherwise their changes are computed before it."""
         ttl, name = self.expires_after(wiring.ttl), wiring.state_name(self)
-        stage = replace(self.stage, name=name, rows=over(self.stage.rows, [self._rows(wiring, ttl)]))
+        spec = replace(self.spec, name=name, rows=over(self.spec.rows, [self._rows(wiring, ttl)]))
         if wiring.is_result(self):
-            groups = Groups(stage, ttl, fused=False)
+            groups = Groups(spec, ttl, fused=False)
             self._generate_result(wiring, groups)
         else:
             changes = GroupChanges(
-                stage,
+                spec,
                 ttl,
                 self.name,
                 replayed=wiring.is_replayed(name),
@@ -107,28 +107,28 @@ class GroupAggregate(ExpiringOperator):
 
     def explain(self, context: Context) -> Explanation:
         """Returns its keys and aggregates, the state of its groups, and that of their distinct values."""
-        ttl, stage = self.expires_after(context.ttl), replace(self._written, name=context.state_name)
-        groups = Groups(stage, ttl, fused=True)
-        per = " per key" if stage.keys else ""
+        ttl, spec = self.expires_after(context.ttl), replace(self._written, name=context.state_name)
+        groups = Groups(spec, ttl, fused=True)
+        per = " per key" if spec.keys else ""
         told = {groups.part: (f"partial aggregates{per}", self.clears(context))}
         for part, values in groups.set_parts().values():
             named = ", ".join(values)
-            rows = f"how often a value of {named} is there" if stage.signed else f"a value of {named}, once"
-            goes = "when it isn't there any more" if stage.signed else "nothing: as many as there are values"
+            rows = f"how often a value of {named} is there" if spec.signed else f"a value of {named}, once"
+            goes = "when it isn't there any more" if spec.signed else "nothing: as many as there are values"
             told[part] = f"{rows}{per}", goes if ttl is None else "with its key"
-        values_of = "how often each value is there" if stage.signed else "first occurrences per key"
-        key = tuple(each.sql for each in stage.keys)
+        values_of = "how often each value is there" if spec.signed else "first occurrences per key"
+        key = tuple(each.sql for each in spec.keys)
         return self.explanation(
             context,
-            f"{grouping_of(stage)}{of_rows(stage.written)}",
-            key=key if stage.grouping_sets is None else (*key, f"{GROUPING_ID}()"),
+            f"{grouping_of(spec)}{of_rows(spec.written)}",
+            key=key if spec.grouping_sets is None else (*key, f"{GROUPING_ID}()"),
             state=context.states(
                 told, ("the row that a key gave last, to be retracted as it was", "with its key")
             ),
             metrics=kept_metrics(
-                stage.metrics, groups.state_columns(), "partial aggregate per key", values_of
+                spec.metrics, groups.state_columns(), "partial aggregate per key", values_of
             ),
-            reads=tables(parse(stage.written)),
+            reads=tables(parse(spec.written)),
         )
 
     @property
@@ -137,17 +137,17 @@ class GroupAggregate(ExpiringOperator):
         return expressions_of(self._written)
 
     @property
-    def _written(self) -> GroupStage:
-        """Its stage with the keys and aggregates as their author wrote them."""
-        return written_stage(self.stage)
+    def _written(self) -> GroupAggregateSpec:
+        """Its spec with the keys and aggregates as their author wrote them."""
+        return written_spec(self.spec)
 
     def clears(self, context: Context, last: str = "the key's last row") -> str:
         """Returns what clears its groups, as a phrase."""
         if self.ends:
             return f"window end + {intervals.format(self.lasts)}" if self.lasts else WINDOW_END
-        if self.stage.keys and never_expires(self):
+        if self.spec.keys and never_expires(self):
             return AS_ITS_INPUT
-        bounded = context.of_keys(bool(self.stage.keys), self.inputs[0].relation.bounded)
+        bounded = context.of_keys(bool(self.spec.keys), self.inputs[0].relation.bounded)
         return self.expires(context, last) or bounded
 
     def _generate_result(self, wiring: Wiring, groups: Groups) -> None:
@@ -161,7 +161,7 @@ class GroupAggregate(ExpiringOperator):
                 groups.emit(whole=wiring.is_replayed(groups.name)),
                 f"(select *, 1L as {WEIGHT} from {groups.name})",
                 groups.touched,
-                tuple(map(quote, identity_columns(groups.stage))),
+                tuple(map(quote, identity_columns(groups.spec))),
             )
         )
 

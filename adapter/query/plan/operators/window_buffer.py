@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...aggregates.aggregate_stage import SESSION_END, SLICE_END, WINDOW_START
+from ...aggregates.aggregate_builder import SESSION_END, SLICE_END, WINDOW_START
 from ...frontend.source_text import ordered
 from ...program import EXPIRES_AT, StatePart, Step
 from ...windows.emission import FINAL, Emission
 from ..explanation import RETRACT, Changelog, Context, Explanation
-from ..stages import RowsStage
 from ..state.row_columns import first_of, row_column
 from ..state.sessions import Sessions
 from ..state.window_steps import WindowSteps
 from ..state.window_trigger import WindowTrigger, window_columns
 from ..window_operator import WindowOperator
+from ..window_specs import WindowBufferSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,28 +23,28 @@ class WindowBuffer(WindowOperator):
     """Rows of open windows, for queries that can't be computed from partial aggregates. Keeps those rows; of
     a ranking the first ones."""
 
-    stage: RowsStage
+    spec: WindowBufferSpec
 
     def window_steps(self, emission: Emission = FINAL) -> BufferedWindows:
         """Returns the steps and state of windows whose bounds are known, or of sessions."""
-        kind = SessionBuffer if self.stage.window.merges else BufferedWindows
-        return kind(self.stage, emission)
+        kind = SessionBuffer if self.spec.window.merges else BufferedWindows
+        return kind(self.spec, emission)
 
     def definition(self) -> dict[str, object]:
-        """Returns what the windows store, without the number of the stage."""
-        stage = self.stage
-        top = stage.top
+        """Returns what the windows store, without the number in their name."""
+        spec = self.spec
+        top = spec.top
         return {
             **super().definition(),
-            "source": ordered(stage.plain or stage.source),
+            "source": ordered(spec.plain or spec.source),
             "top": top and [top.function, list(top.partition), top.order, top.rows],
         }
 
     def explain(self, context: Context) -> Explanation:
         """Returns its windows, the rows that are stored, and why."""
-        stage, top = self.stage, self.stage.top
+        spec, top = self.spec, self.spec.top
         rows = "a row of open windows, stored once even if it is in several"
-        notes = [f"Why rows are kept: {stage.reason}."]
+        notes = [f"Why rows are kept: {spec.reason}."]
         if top is not None:
             named = [key.replace("`row`.", "").replace("`", "") for key in top.partition]
             per = f" per {', '.join(named)}" if named else ""
@@ -53,24 +53,24 @@ class WindowBuffer(WindowOperator):
             if top.buckets is not None:
                 notes.append(f"Rows are ranked in {top.buckets} buckets first.")
         state = context.states({}, (rows, self.clears(context)))
-        found = self.explanation(context, f"{stage.window}{self.of_rows()}", state=state, notes=tuple(notes))
+        found = self.explanation(context, f"{spec.window}{self.of_rows()}", state=state, notes=tuple(notes))
         # A window has many rows, and nothing identifies them.
         return replace(found, changelog=Changelog(RETRACT)) if context.emission.changes else found
 
 
 class BufferedWindows(WindowSteps):
-    """Steps and state of a `RowsStage`."""
+    """Steps and state of a `WindowBufferSpec`."""
 
-    stage: RowsStage
+    spec: WindowBufferSpec
 
-    def __init__(self, stage: RowsStage, emission: Emission) -> None:
-        self.stage = stage
-        self.window = stage.window
-        self.closing = WindowTrigger(stage.window, emission)
-        self.part = f"{stage.name}_rows"
-        self.windows_step = stage.name
-        # Stages may have rows with different columns.
-        self.kept_row = row_column(stage.name)
+    def __init__(self, spec: WindowBufferSpec, emission: Emission) -> None:
+        self.spec = spec
+        self.window = spec.window
+        self.closing = WindowTrigger(spec.window, emission)
+        self.part = f"{spec.name}_rows"
+        self.windows_step = spec.name
+        # Rows of other windows may have other columns.
+        self.kept_row = row_column(spec.name)
 
     def known(self) -> list[Step]:
         """Returns no steps: the rows don't depend on the state."""
@@ -92,7 +92,7 @@ class BufferedWindows(WindowSteps):
         live = f"from state where part = '{self.part}' and {self.closing.live()}"
         append, initial = f"select {into_state} from {self.part}", None
         fold = f"select {stored} {live}"
-        if self.stage.top is not None:
+        if self.spec.top is not None:
             kept = f"select {EXPIRES_AT}, {SLICE_END}, {self.kept_row} as `row` {live}"
             both = f"select *, true as fresh from (\n{new}\n)\nunion all\nselect *, false as fresh from (\n{kept}\n)"
             append = f"select {into_state} from (\n{self._first(both)}\n) where fresh"
@@ -102,7 +102,7 @@ class BufferedWindows(WindowSteps):
 
     def _first(self, rows: str) -> str:
         """Returns the rows that may be in a ranking."""
-        top = self.stage.top
+        top = self.spec.top
         assert top is not None
         return first_of(rows, top, [SLICE_END, *top.partition], "`row`")
 
@@ -124,20 +124,20 @@ class BufferedWindows(WindowSteps):
 
     def _step(self, closing: str, start: str) -> Step:
         columns = ",\n  ".join(["`row`.*", *window_columns(self.window, start)])
-        return Step(self.stage.name, f"select {columns}\nfrom (\n{closing}\n)")
+        return Step(self.spec.name, f"select {columns}\nfrom (\n{closing}\n)")
 
 
 class SessionBuffer(BufferedWindows):
-    """Steps and state of a `RowsStage` over sessions."""
+    """Steps and state of a `WindowBufferSpec` over sessions."""
 
-    def __init__(self, stage: RowsStage, emission: Emission) -> None:
-        super().__init__(stage, emission)
-        self.sessions = Sessions(stage, self.part, self.closing)
+    def __init__(self, spec: WindowBufferSpec, emission: Emission) -> None:
+        super().__init__(spec, emission)
+        self.sessions = Sessions(spec, self.part, self.closing)
         self.own = [SLICE_END] if self.window.grows else []
 
     def known(self) -> list[Step]:
         """Returns the step with the open sessions."""
-        return [self.sessions.known(self.stage.rows)]
+        return [self.sessions.known(self.spec.rows)]
 
     def rows_text(self, raw: str, clock: bool) -> str:
         """Returns the rows with their sessions."""

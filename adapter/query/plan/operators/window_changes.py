@@ -1,7 +1,7 @@
 """SQL of windows whose results change: previous results are stored, and retracted by the next ones.
 
 A micro-batch has all rows of the windows that emit a result in it. Their previous rows are stored until the end
-of allowed lateness, so the change is exact whatever is between stage and result. A session may get other bounds when
+of allowed lateness, so the change is exact whatever is between windows and result. A session may get other bounds when
 more rows arrive: previous rows within the new bounds belonged to it.
 """
 
@@ -18,7 +18,7 @@ from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..state.buffered_rows import ROW, TIMES, netted, packed
 from ..state.key_generations import lasts
-from ..state.sessions import Sessions, SessionStage
+from ..state.sessions import Sessions, SessionWindows
 from .window_buffer import SessionBuffer
 from .window_results import WindowResults
 
@@ -67,14 +67,14 @@ class ChangedWindows:
         assert isinstance(below, WindowResults)
         self.operator, self.below = operator, below
         (windows,) = below.windows
-        self.stage = windows.stage
+        self.spec = windows.spec
         self.part = operator.name
         self.row, self.times = (quote(f"{self.part}_{what}") for what in ("row", "times"))
         self.end = f"{ROW}.{quote(operator.end)}"
         steps = windows.window_steps()
         self.windows_step = steps.windows_step
         self.sessions: Sessions | None = None
-        if isinstance(steps, SessionStage | SessionBuffer) and not self.stage.window.grows:
+        if isinstance(steps, SessionWindows | SessionBuffer) and not self.spec.window.grows:
             self.sessions = steps.sessions
         """Sessions can be extended: their previous results may have an earlier end."""
 
@@ -140,7 +140,7 @@ class ChangedWindows:
         by = [f"own.{ROW}.{quote(column)} <=> fired.{quote(name)}" for column, name in self.operator.by]
         by.append(f"own.{ROW}.{quote(self.operator.start)} >= fired.window_start")
         # The ends of dynamic_cumulate's steps are fixed; an extended session ends later.
-        by.append(f"{end} {'=' if self.stage.window.grows else '<='} fired.window_end")
+        by.append(f"{end} {'=' if self.spec.window.grows else '<='} fired.window_end")
         if self.sessions is not None:
             # A closed session stays, though later rows may begin another one around it.
             by.append(f"{end} >= fired.merge_from")

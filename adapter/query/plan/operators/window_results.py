@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from ...frontend.source_text import without_names
 from ...sql.dialect import parse
-from ...sql.names import digest, stages_renamed
+from ...sql.names import digest, windows_renamed
 from ...sql.nodes import every
 from ...windows.windows import Window
 from ..explanation import RETRACT, UPSERT, Changelog, Context, Explanation
@@ -19,9 +19,9 @@ from ..lineage import UNKNOWN, Lineage, UnknownLineage, opaque
 from ..operator import Operator, Wiring, in_order
 from ..query_lineage import of_query
 from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
-from ..stages import Stage
 from ..state.generations import without_expired_windows
 from ..window_operator import WindowOperator
+from ..window_specs import WindowSpec
 from .window_aggregate import WindowAggregate
 
 
@@ -38,7 +38,7 @@ class WindowResults(Operator):
     sql: str
     """Reads windows by their names, and streams by their views."""
     carried: Mapping[str, str] = field(default_factory=dict)
-    """Output column → the window column or group key it holds (``stage.key``)."""
+    """Output column → the window column or group key it holds (``operator.key``)."""
     unique: frozenset[str] | None = None
     """Columns that identify a row of the output; None if nothing does."""
     ranks: tuple[str, ...] = ()
@@ -64,9 +64,9 @@ class WindowResults(Operator):
         return tuple(each for each in in_order(self) if isinstance(each, WindowOperator))
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
-        """Returns the stage of each window."""
-        return tuple(each.stage for each in self.windows)
+    def specs(self) -> tuple[WindowSpec, ...]:
+        """Returns the spec of each window operator."""
+        return tuple(each.spec for each in self.windows)
 
     @property
     def at_once(self) -> bool:
@@ -76,11 +76,11 @@ class WindowResults(Operator):
     @property
     def grouped(self) -> list[Window]:
         """Returns the windows whose rows are grouped."""
-        own = [each.stage.window for each in in_order(self) if isinstance(each, WindowAggregate)]
+        own = [each.spec.window for each in in_order(self) if isinstance(each, WindowAggregate)]
         return [*own, *self.grouped_rows]
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
-        """Returns the lineage of windows over streams. The aggregates of a stage have separate origins, so that others
+        """Returns the lineage of windows over streams. The aggregates of a window have separate origins, so that others
         can be added and removed."""
         windows, output = self.windows, parse(self.sql)
         if not windows:
@@ -109,7 +109,7 @@ class WindowResults(Operator):
         """Returns its joins, groups and rankings; None if it only returns columns of a window's results."""
         query, below = parse(self.written or self.sql), [each.name for each in self.inputs]
         read = tables(query, below)
-        times = [each.stage.window.time_col for each in self.windows]
+        times = [each.spec.window.time_col for each in self.windows]
         streams = [name for name in read if name in context.relations]
         name, text = Summary(inputs=[*below, *streams], time=times[0] if times else "", windows=True).of(
             query
@@ -132,36 +132,36 @@ class WindowResults(Operator):
 def _of_windows(
     windows: Sequence[WindowOperator],
 ) -> tuple[dict[str, str], dict[str, Lineage]]:
-    """Returns `stage_rows`, and the lineage of each stage's results: `UNKNOWN` for those that aren't
+    """Returns `digests_of_rows`, and the lineage of each window's results: `UNKNOWN` for those that aren't
     understood, so that they aren't taken for static tables."""
     rows: dict[str, str] = {}
     untold = dict.fromkeys([each.name for each in windows], UNKNOWN)
     given = dict(untold)
     means: dict[str, str] = {}
     for each in windows:
-        stage = each.stage
+        spec = each.spec
         try:
             said = each.definition()
         except UnknownLineage:
-            rows[stage.name] = means[stage.name] = digest(repr(stage))
+            rows[spec.name] = means[spec.name] = digest(repr(spec))
             continue
         of_rows = {name: what for name, what in said.items() if name not in ("metrics", "output")}
-        rows[stage.name] = digest(
-            "windows", each.at_once, stages_renamed(json.dumps(of_rows, sort_keys=True), means)
+        rows[spec.name] = digest(
+            "windows", each.at_once, windows_renamed(json.dumps(of_rows, sort_keys=True), means)
         )
-        whole = stages_renamed(json.dumps(said, sort_keys=True), means)
+        whole = windows_renamed(json.dumps(said, sort_keys=True), means)
         if isinstance(each, WindowAggregate):
-            closed = each.closed_windows(rows[stage.name], means)
+            closed = each.closed_windows(rows[spec.name], means)
             with suppress(UnknownLineage):
-                given[stage.name] = of_query(
-                    parse(each.stage.output), {**untold, f"{stage.name}_windows": closed}
+                given[spec.name] = of_query(
+                    parse(each.spec.output), {**untold, f"{spec.name}_windows": closed}
                 )
-        is_told = given[stage.name] is not UNKNOWN
-        means[stage.name] = given[stage.name].means if is_told else digest("windows", whole)
+        is_told = given[spec.name] is not UNKNOWN
+        means[spec.name] = given[spec.name].means if is_told else digest("windows", whole)
     return rows, given
 
 
-def stage_rows(operator: WindowResults) -> dict[str, str]:
-    """Returns for each stage of windows a digest of its windows, input rows and keys, independent of its
+def digests_of_rows(operator: WindowResults) -> dict[str, str]:
+    """Returns for each window operator a digest of its windows, input rows and keys, independent of its
     aggregates."""
     return _of_windows(operator.windows)[0]

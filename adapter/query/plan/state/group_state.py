@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ....util.quoting import quote
-from ...aggregates.aggregate_stage import GROUPING_ID
-from ...aggregates.model import SEEN, TIMES, DistinctSet, GroupStage
+from ...aggregates.aggregate_builder import GROUPING_ID
+from ...aggregates.model import SEEN, TIMES, DistinctSet, GroupAggregateSpec
 from ...aggregates.partials import Partials, flag_columns, known_rows
 from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
 from .key_generations import NO_STEP, SINCE, TIME, KeyGenerations, matching, of_keys, same, touched_in_step
@@ -23,28 +23,30 @@ KNOWN = "__known"
 
 
 class Groups(Partials):
-    """Steps and state of a `GroupStage`.
+    """Steps and state of a `GroupAggregateSpec`.
 
     Args:
         ttl: microseconds after which an idle key expires. None for never.
-        fused: whether another stage reads the changed keys before the state is written.
+        fused: whether another operator reads the changed keys before the state is written.
         read_again: whether it reads them more than once.
     """
 
-    stage: GroupStage
+    spec: GroupAggregateSpec
 
-    def __init__(self, stage: GroupStage, ttl: int | None, fused: bool, read_again: bool = True) -> None:
-        super().__init__(stage)
+    def __init__(
+        self, spec: GroupAggregateSpec, ttl: int | None, fused: bool, read_again: bool = True
+    ) -> None:
+        super().__init__(spec)
         self.read_again = read_again
-        self.name, self.signed, self.fused = stage.name, stage.signed, fused
-        self.part = f"{stage.name}_groups"
-        self.changed = f"{stage.name}_changed"
+        self.name, self.signed, self.fused = spec.name, spec.signed, fused
+        self.part = f"{spec.name}_groups"
+        self.changed = f"{spec.name}_changed"
         """The step with the batch's partial aggregates."""
-        self.touched = f"{stage.name}_touched"
+        self.touched = f"{spec.name}_touched"
         """The step with the keys that changed."""
-        self.met = f"{stage.name}_met"
+        self.met = f"{spec.name}_met"
         """The step with the merged state of the changed keys, and whether they existed before."""
-        self.generations = KeyGenerations(stage.name, self.part, self.keys, ttl)
+        self.generations = KeyGenerations(spec.name, self.part, self.keys, ttl)
         # Retractable values are counted when a key is read, others at their first occurrence.
         self.kept_metrics = self.plain if self.signed else self.metrics
         self.flags_say = TIMES if self.signed else SEEN
@@ -52,12 +54,12 @@ class Groups(Partials):
     @property
     def reads_rows_once(self) -> bool:
         """Whether `changed` is the only step that reads the rows."""
-        return self.generations.ttl is None and not self.stage.distinct_sets
+        return self.generations.ttl is None and not self.spec.distinct_sets
 
     def rows_text(self) -> str:
-        """Returns the stage's rows with their step."""
+        """Returns the input rows with their step."""
         time = f", input.{TIME} as event_time" if self.generations.ttl is not None else ""
-        return f"select {now(STEP)} as {STEP}{time}, input.* from (\n{self.stage.rows}\n) as input"
+        return f"select {now(STEP)} as {STEP}{time}, input.* from (\n{self.spec.rows}\n) as input"
 
     # -- before the commit -------------------------------------------------------------------------
 
@@ -65,7 +67,7 @@ class Groups(Partials):
         """Returns the steps before the state is written."""
         keys = f"select {', '.join(self._selected_keys()) or 'true as anything'}\nfrom {self.rows}\n"
         steps = self.generations.steps(keys + self._group_by([STEP]))
-        for members in () if self.signed else self.stage.distinct_sets:
+        for members in () if self.signed else self.spec.distinct_sets:
             initial = self._values_of_batch(members)
             steps.extend(self._values_read_twice(members, initial))
             steps += self._new_values(members, initial)
@@ -88,7 +90,7 @@ class Groups(Partials):
         """Returns the state tables."""
         append, ttl = f"select * from {self.changed}", self.generations.ttl or None
         found = [StatePart(self.part, append, self._fold(), closes=None, forgets=ttl)]
-        for members in self.stage.distinct_sets:
+        for members in self.spec.distinct_sets:
             columns = [
                 STEP,
                 *self.generations.since,
@@ -101,7 +103,7 @@ class Groups(Partials):
                 append = self._counts(members)
             fold = self._fold_values(members)
             # Rows are unique, unless values can be retracted or occur with another enumerated key.
-            merges = self.signed or self.stage.enumerated is not None
+            merges = self.signed or self.spec.enumerated is not None
             found.append(
                 StatePart(self._part(members), append, fold, closes=None, merges=merges, forgets=ttl)
             )
@@ -119,7 +121,7 @@ class Groups(Partials):
             known = f"\nleft anti join ({matching(self.part, [], None)}) as known on true"
             branches.append(self._empty_group("" if initial else known))
         if not self.signed:
-            branches += [self._partials_of_values(members) for members in self.stage.distinct_sets]
+            branches += [self._partials_of_values(members) for members in self.spec.distinct_sets]
         columns = ", ".join(self._columns())
         return self._unioned([f"select {columns} from (\n{branch}\n)" for branch in branches])
 
@@ -183,7 +185,7 @@ class Groups(Partials):
             f"coalesce(batch.{flag}, false) and not coalesce(known.{flag}, false) as {flag}" for flag in flags
         ]
         columns = [f"batch.{name}" for name in [STEP, *identity]]
-        if self.stage.grouping_sets is not None:
+        if self.spec.grouping_sets is not None:
             batch = looked_up = f"select * from {self._batch(members)}"
         else:
             batch, values = self._values_of_batch(members), [*self._set_keys(), *self._values(members)]
@@ -213,7 +215,7 @@ class Groups(Partials):
 
     def _count_columns(self, members: DistinctSet) -> list[str]:
         """Columns with a value's count, one per flag."""
-        return [quote(name) for name in flag_columns(self.stage, members, TIMES)]
+        return [quote(name) for name in flag_columns(self.spec, members, TIMES)]
 
     def _counts(self, members: DistinctSet) -> str:
         """Returns the change of the values' counts in the batch."""
@@ -343,7 +345,7 @@ class Groups(Partials):
         columns = [f"own.{name}" for name in [*self.keys, ROWS_THERE]]
         columns += [quote(name) for metric in self.metrics for name in metric.columns()]
         joins = f"{groups} as own"
-        for members in self.stage.distinct_sets:
+        for members in self.spec.distinct_sets:
             joins += (
                 f"\nleft join (\n{self._metrics_over_values(members, touched)}\n) as {quote(members.name)} "
                 f"on {same('own', quote(members.name), [*self.generations.since, *self.keys])}"
@@ -351,7 +353,7 @@ class Groups(Partials):
         return f"(\nselect {', '.join(columns)}\nfrom {joins}\n)"
 
 
-def identity_columns(stage: GroupStage) -> tuple[str, ...]:
+def identity_columns(spec: GroupAggregateSpec) -> tuple[str, ...]:
     """Returns the columns that identify a group."""
-    names = tuple(key.name for key in stage.keys)
-    return names if stage.grouping_sets is None else (*names, GROUPING_ID)
+    names = tuple(key.name for key in spec.keys)
+    return names if spec.grouping_sets is None else (*names, GROUPING_ID)

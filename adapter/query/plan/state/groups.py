@@ -7,7 +7,7 @@ from dataclasses import replace
 from ....util.quoting import quote
 from ...aggregates.aggregates import TYPED
 from ...aggregates.metric_columns import MetricColumns
-from ...aggregates.model import DistinctSet, GroupStage, Metric
+from ...aggregates.model import DistinctSet, GroupAggregateSpec, Metric
 from ...normalize.conditions import INEXACT
 from ...program import STEP, Asking, Rewrite, StatePart, Step, Whole, now
 from ..relation import WEIGHT
@@ -24,7 +24,7 @@ class GroupChanges(Groups):
     together with the previous rows.
 
     Args:
-        stage: the stage, named like its state. It reads the micro-batch's views.
+        spec: the aggregation, named like its state. It reads the micro-batch's views.
         ttl: microseconds after which an idle key expires. None for never.
         name: name of the change's relation.
         replayed: whether to return all groups of the state as insertions.
@@ -34,27 +34,27 @@ class GroupChanges(Groups):
 
     def __init__(
         self,
-        stage: GroupStage,
+        spec: GroupAggregateSpec,
         ttl: int | None,
         name: str,
         replayed: bool = False,
         takes_back: bool = True,
         read_again: bool = True,
     ) -> None:
-        super().__init__(stage, ttl, fused=True, read_again=read_again)
+        super().__init__(spec, ttl, fused=True, read_again=read_again)
         self.name, self.replayed = name, replayed
         self._of_batch_too = False
-        self.keeps_given = takes_back and any(map(is_inexact, stage.metrics))
+        self.keeps_given = takes_back and any(map(is_inexact, spec.metrics))
         """Whether the state stores the last emitted row of each key, for exact retractions."""
-        self.given, self.given_part = quote(f"{stage.name}_given"), f"{stage.name}_given"
-        self.after = f"{stage.name}_after"
+        self.given, self.given_part = quote(f"{spec.name}_given"), f"{spec.name}_given"
+        self.after = f"{spec.name}_after"
 
     def steps(self) -> list[Step]:
         """Returns the steps up to the change of the result."""
         ingest = [step for step in self.ingest() if step.name != self.met]
         found = [Step(self.rows, self.rows_text(), persist=True), *ingest]
         assert found[-1].name == self.name and found[-2].name == self.changed
-        for members in self.stage.distinct_sets if self.signed else ():
+        for members in self.spec.distinct_sets if self.signed else ():
             found.insert(-2, Step(self._new(members), self._counts(members), persist=True))
         if self.replayed:
             self._of_batch_too = True
@@ -66,7 +66,7 @@ class GroupChanges(Groups):
                 everything,
                 Step(self.name, f"select *, 1L as {WEIGHT} from {self.after}", persist=True),
             ]
-        if not self.keeps_given and not (self.signed and self.stage.distinct_sets):
+        if not self.keeps_given and not (self.signed and self.spec.distinct_sets):
             asks = (Asking(self.part, f"{_HAD} > 0", f"{_TOUCHED} > 0"),)
             initial = f"select *, 1L as {WEIGHT} from (\n{self._first()}\n)"
             whole = Whole(self._merged_before_and_after(None), self.part) if self._can_be_rewritten else None
@@ -107,7 +107,7 @@ class GroupChanges(Groups):
     @property
     def _can_be_rewritten(self) -> bool:
         """Whether the state table of groups may be rewritten as a whole: it is the only one, and keys don't expire."""
-        others = self.keeps_given or self.signed or self.stage.distinct_sets or self.replayed
+        others = self.keeps_given or self.signed or self.spec.distinct_sets or self.replayed
         return bool(self.keys) and not others and self.generations.ttl is None
 
     @property
@@ -204,7 +204,7 @@ class GroupChanges(Groups):
         return StatePart(self.given_part, append, fold, closes=None, forgets=self.generations.ttl or None)
 
     def _first(self) -> str:
-        if not self.signed or not self.stage.distinct_sets:
+        if not self.signed or not self.spec.distinct_sets:
             return self._finished(f"select * from {self.changed}")
         self._of_batch_too, self._only_batch = True, True
         made = self._finished(f"select * from {self.changed}", self.changed)
@@ -225,7 +225,7 @@ class GroupChanges(Groups):
             return found
         listed = []
         for part in found:
-            members = next((m for m in self.stage.distinct_sets if self._part(m) == part.name), None)
+            members = next((m for m in self.spec.distinct_sets if self._part(m) == part.name), None)
             append = part.append if members is None else f"select * from {self._new(members)}"
             listed.append(
                 StatePart(part.name, append, part.fold, closes=None, merges=part.merges, forgets=part.forgets)

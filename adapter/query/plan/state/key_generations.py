@@ -105,12 +105,12 @@ def generations_of(touched: str, known: str, keys: Sequence[str]) -> str:
 
 
 class KeyGenerations:
-    """Generations of a stage's keys, from the rows of one of its state tables."""
+    """Generations of an operator's keys, from the rows of one of its state tables."""
 
-    def __init__(self, stage: str, part: str, keys: Sequence[str], ttl: int | None) -> None:
+    def __init__(self, operator: str, part: str, keys: Sequence[str], ttl: int | None) -> None:
         self.ttl = ttl
         self._part, self._keys = part, list(keys)
-        self._step = f"{stage}_generations"
+        self._step = f"{operator}_generations"
         self._by = f"over (partition by {', '.join(keys)})" if keys else "over ()"
 
     @property

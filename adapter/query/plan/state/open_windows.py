@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from ...aggregates.aggregate_stage import SLICE_END
-from ...aggregates.model import AggregateStage
+from ...aggregates.aggregate_builder import SLICE_END
+from ...aggregates.model import WindowAggregateSpec
 from ...program import OpenWindowQuery
 from ...windows.emission import Emission
-from ..stages import Stage
+from ..window_specs import WindowSpec
 from .sessions import Sessions
 from .window_trigger import WindowTrigger
 
 
-def open_windows(stage: Stage, emission: Emission) -> OpenWindowQuery:
-    """Returns the query for a stage's open windows.
+def open_windows(spec: WindowSpec, emission: Emission) -> OpenWindowQuery:
+    """Returns the query for a window operator's open windows.
 
-    >>> from ..stages import RowsStage
+    >>> from ..window_specs import WindowBufferSpec
     >>> from ...windows.windows import Window
-    >>> stage = RowsStage("stage_1", 0, Window("tumble", "ts", 60, 60), (), "", "", "")
-    >>> print(open_windows(stage, Emission()).sql)
+    >>> spec = WindowBufferSpec("stage_1", 0, Window("tumble", "ts", 60, 60), (), "", "", "")
+    >>> print(open_windows(spec, Emission()).sql)
     select distinct unix_micros(slice_end) as first, unix_micros(slice_end) as last, 0 as sessions
     from state where part = 'stage_1_rows'
     """
-    window = stage.window
-    part = f"{stage.name}_{'slices' if isinstance(stage, AggregateStage) else 'rows'}"
+    window = spec.window
+    part = f"{spec.name}_{'slices' if isinstance(spec, WindowAggregateSpec) else 'rows'}"
     if window.merges:
-        sql = Sessions(stage, part, WindowTrigger(window, emission)).still_open(":watermark")
+        sql = Sessions(spec, part, WindowTrigger(window, emission)).still_open(":watermark")
     else:
         end = f"unix_micros({SLICE_END})"
         bounds = f"{window.first_end(end)} as first, {window.last_end(end)} as last"

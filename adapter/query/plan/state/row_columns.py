@@ -8,14 +8,14 @@ from ....util.quoting import quote
 from ...normalize.rankings.ranks import Top
 
 
-def row_name(stage: str) -> str:
+def row_name(operator: str) -> str:
     """Name of the state column that holds the buffered rows."""
-    return f"{stage}_row"
+    return f"{operator}_row"
 
 
-def row_column(stage: str) -> str:
+def row_column(operator: str) -> str:
     """SQL of the state column that holds the buffered rows."""
-    return quote(row_name(stage))
+    return quote(row_name(operator))
 
 
 def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:

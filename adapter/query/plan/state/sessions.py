@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....util.quoting import quote
-from ...aggregates.aggregate_stage import (
+from ...aggregates.aggregate_builder import (
     MERGE_FROM,
     SESSION_END,
     SESSION_START,
@@ -25,24 +25,26 @@ from ...aggregates.aggregate_stage import (
     WINDOW_START,
     session_keys,
 )
-from ...aggregates.model import AggregateStage, DistinctSet
+from ...aggregates.model import DistinctSet, WindowAggregateSpec
 from ...program import EXPIRES_AT, Step
 from ...sql.instants import is_usable
 from ...windows.emission import Emission
-from ..stages import RowsStage
-from .sliced import SlicedStage
+from ..window_specs import WindowBufferSpec
+from .sliced import SlicedWindows
 from .window_trigger import WindowTrigger
 
 
 class Sessions:
-    """Bounds of a stage's sessions. They are stored with the rows of one of its state tables."""
+    """Bounds of a window operator's sessions. They are stored with the rows of one of its state tables."""
 
-    def __init__(self, stage: AggregateStage | RowsStage, part: str, closing: WindowTrigger) -> None:
-        self.window, self.closing = stage.window, closing
-        self.keys = [quote(name) for name in session_keys(stage.window)]
+    def __init__(
+        self, spec: WindowAggregateSpec | WindowBufferSpec, part: str, closing: WindowTrigger
+    ) -> None:
+        self.window, self.closing = spec.window, closing
+        self.keys = [quote(name) for name in session_keys(spec.window)]
         self.columns = [*self.keys, SESSION_START, SESSION_END, MERGE_FROM]
-        self._open = f"{stage.name}_open"
-        self.name = f"{stage.name}_sessions"
+        self._open = f"{spec.name}_open"
+        self.name = f"{spec.name}_sessions"
         self._part = part
         self._by = f"partition by {', '.join(self.keys)} " if self.keys else ""
 
@@ -62,7 +64,7 @@ class Sessions:
         )
 
     def rows(self, raw: str, clock: bool) -> str:
-        """Returns the stage's rows with the bounds of their sessions."""
+        """Returns the window operator's rows with the bounds of their sessions."""
         listed = ", ".join([*self.keys, ""])
         # A row that is dropped because of its time belongs to no session.
         time = f"case when {is_usable('event_time')} then event_time end"
@@ -201,18 +203,18 @@ class Sessions:
         )
 
 
-class SessionStage(SlicedStage):
+class SessionWindows(SlicedWindows):
     """Steps and state of a window aggregation over sessions."""
 
-    def __init__(self, stage: AggregateStage, emission: Emission) -> None:
-        super().__init__(stage, emission)
-        self.sessions = Sessions(stage, self.slices, self.closing)
+    def __init__(self, spec: WindowAggregateSpec, emission: Emission) -> None:
+        super().__init__(spec, emission)
+        self.sessions = Sessions(spec, self.slices, self.closing)
         self.slice = [EXPIRES_AT, *self.sessions.columns, *([SLICE_END] if self.window.grows else [])]
         self.window_keys = ["start_micros", "end_micros"]
 
     def known(self) -> list[Step]:
         """Returns the step with the open sessions."""
-        return [self.sessions.known(self.stage.rows)]
+        return [self.sessions.known(self.spec.rows)]
 
     def rows_text(self, raw: str, clock: bool) -> str:
         """Returns the rows with their sessions."""
@@ -223,7 +225,7 @@ class SessionStage(SlicedStage):
         return [self.sessions.firing(), *super().emit()]
 
     def _emission(self, clock: bool) -> list[Step]:
-        counted = [Step(self._new(m), self._first_of(m, clock)) for m in self.stage.distinct_sets]
+        counted = [Step(self._new(m), self._first_of(m, clock)) for m in self.spec.distinct_sets]
         return [*(counted if self.window.grows else []), *super()._emission(clock)]
 
     def _start(self) -> str:
@@ -268,7 +270,7 @@ class SessionStage(SlicedStage):
         kept = set(self._stored_columns())
         columns = [quote(c) if c in kept else f"null as {quote(c)}" for c in self._all_columns()]
         branches = [self._in_windows(self.slices, [*self.keys, *columns], clock)]
-        branches += [self._changes(members, True) for members in self.stage.distinct_sets]
+        branches += [self._changes(members, True) for members in self.spec.distinct_sets]
         return f"(\n{self._unioned(branches)}\n)"
 
     # -- compaction --------------------------------------------------------------------------------

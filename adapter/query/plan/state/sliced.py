@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ....util.quoting import quote
-from ...aggregates.aggregate_stage import EVENT_TIME, GROUPING_ID, SLICE_END, WINDOW_START
+from ...aggregates.aggregate_builder import EVENT_TIME, GROUPING_ID, SLICE_END, WINDOW_START
 from ...aggregates.metric_columns import MetricColumns
-from ...aggregates.model import FIRST, SEEN, AggregateStage, DistinctSet
+from ...aggregates.model import FIRST, SEEN, DistinctSet, WindowAggregateSpec
 from ...aggregates.partials import Partials, known_rows
 from ...program import EXPIRES_AT, Asking, StatePart, Step
 from ...windows.emission import Emission
@@ -23,25 +23,25 @@ from .window_steps import WindowSteps
 from .window_trigger import WindowTrigger, window_columns
 
 
-class SlicedStage(Partials, WindowSteps):
-    """Steps and state of an `AggregateStage`."""
+class SlicedWindows(Partials, WindowSteps):
+    """Steps and state of an `WindowAggregateSpec`."""
 
-    stage: AggregateStage
+    spec: WindowAggregateSpec
 
-    def __init__(self, stage: AggregateStage, emission: Emission) -> None:
-        super().__init__(stage)
-        self.window = stage.window
-        self.closing = WindowTrigger(stage.window, emission)
+    def __init__(self, spec: WindowAggregateSpec, emission: Emission) -> None:
+        super().__init__(spec)
+        self.window = spec.window
+        self.closing = WindowTrigger(spec.window, emission)
         self.first_occurrences = self.window.kind == "cumulate"
-        self.slices = f"{stage.name}_slices"
+        self.slices = f"{spec.name}_slices"
         # Columns that identify a slice in the state and in running totals.
         self.point = [EXPIRES_AT, *([WINDOW_START] if self.window.grows else []), SLICE_END]
         self.slice = self.point
         # Columns that identify a closing window.
         self.window_keys = ["end_micros"]
-        self.windows_step = f"{stage.name}_windows"
+        self.windows_step = f"{spec.name}_windows"
         self.kept_metrics = self.metrics if self.first_occurrences else self.plain
-        self.kept_for_finest = stage.has_finest_set
+        self.kept_for_finest = spec.has_finest_set
         self.flags_say = FIRST if self.first_occurrences else SEEN
 
     # -- before the commit -------------------------------------------------------------------------
@@ -51,13 +51,13 @@ class SlicedStage(Partials, WindowSteps):
         return []
 
     def rows_text(self, raw: str, clock: bool) -> str:
-        """Returns the stage's rows from the user's query below it."""
+        """Returns the window operator's rows from the user's query below it."""
         return self._on_time(raw) if clock and self.first_occurrences else raw
 
     def ingest(self) -> list[Step]:
         """Returns the steps before the state is written."""
         steps = []
-        for members in self.stage.distinct_sets if self.first_occurrences else ():
+        for members in self.spec.distinct_sets if self.first_occurrences else ():
             initial, met = self._first_values(members), self._met_values(members)
             firsts = self._firsts(members)
             asks = Asking(
@@ -79,12 +79,12 @@ class SlicedStage(Partials, WindowSteps):
 
     def parts(self) -> list[StatePart]:
         """Returns the state tables."""
-        changing = self.stage.distinct_sets if self.first_occurrences else ()
+        changing = self.spec.distinct_sets if self.first_occurrences else ()
         slices = self._unioned([self._partials(), *(self._changes(m, False) for m in changing)])
         initial = self._unioned([self._partials(), *(self._changes(m, True) for m in changing)])
         zone = self.window.time_zone
         parts = [StatePart(self.slices, slices, self._fold_slices(), initial, time_zone=zone)]
-        for members in self.stage.distinct_sets:
+        for members in self.spec.distinct_sets:
             if self.first_occurrences:
                 finest = f"\nwhere {GROUPING_ID} = 0" if self.kept_for_finest else ""
                 append = f"select {self._value_columns(members)}\nfrom {self._new(members)}{finest}"
@@ -92,7 +92,7 @@ class SlicedStage(Partials, WindowSteps):
                 append = self._occurrences(members)
             fold = self._fold_values(members)
             # A first occurrence is unique, unless the value may occur with another enumerated key.
-            lasts = self.window.size if self.first_occurrences and self.stage.enumerated is None else None
+            lasts = self.window.size if self.first_occurrences and self.spec.enumerated is None else None
             parts.append(StatePart(self._part(members), append, fold, time_zone=zone, lasts=lasts))
         return parts
 
@@ -107,9 +107,9 @@ class SlicedStage(Partials, WindowSteps):
 
     def _row_columns(self) -> list[str]:
         names = [*self.group_keys]
-        if self.stage.enumerated is not None:
-            names.append(quote(self.stage.enumerated.number))
-        for metric in self.stage.metrics:
+        if self.spec.enumerated is not None:
+            names.append(quote(self.spec.enumerated.number))
+        for metric in self.spec.metrics:
             names += [quote(name) for name in (*metric.arguments, metric.filter) if name and name != "*"]
         return list(dict.fromkeys([*self.slice, *names]))
 
@@ -160,8 +160,8 @@ class SlicedStage(Partials, WindowSteps):
         if self.kept_for_finest:
             # In a coarser grouping set a value is new only if it isn't stored with any value of the missing keys. All
             # of its rows are distributed to one task, where each set finds them.
-            sets = self.stage.grouping_sets or ()
-            in_all = [quote(key.name) for key in self.stage.keys if all(key.name in each for each in sets)]
+            sets = self.spec.grouping_sets or ()
+            in_all = [quote(key.name) for key in self.spec.keys if all(key.name in each for each in sets)]
             together = [WINDOW_START, *in_all, *values]
             gathered = f"\n  distribute by {', '.join(together)}"
         else:
@@ -170,7 +170,7 @@ class SlicedStage(Partials, WindowSteps):
         from_state = known_rows(together, "select * from batch", self._part(members))
         fresh = [f"min(case when fresh then {first} end) as {first}" for first in firsts]
         older = [f"min(case when not fresh then {first} end) as {self._known(first)}" for first in firsts]
-        if self.kept_for_finest or self.stage.grouping_sets is None:
+        if self.kept_for_finest or self.spec.grouping_sets is None:
             # The GROUP BY below is enough.
             batch = self._values_of_rows(members)
         else:
@@ -228,10 +228,10 @@ class SlicedStage(Partials, WindowSteps):
     def _grouping_set_keys(self) -> list[tuple[list[str], int]]:
         """Returns the keys and grouping_id() of each grouping set, the one with all keys first."""
         found = []
-        for members in self.stage.grouping_sets or ():
-            missing = [key.name not in members for key in self.stage.keys]
+        for members in self.spec.grouping_sets or ():
+            missing = [key.name not in members for key in self.spec.keys]
             number = int("".join(map(str, map(int, missing))) or "0", 2)
-            found.append(([quote(key.name) for key in self.stage.keys if key.name in members], number))
+            found.append(([quote(key.name) for key in self.spec.keys if key.name in members], number))
         return sorted(found, key=lambda each: each[1])
 
     def _met_values_name(self, members: DistinctSet) -> str:
@@ -328,7 +328,7 @@ class SlicedStage(Partials, WindowSteps):
         """Returns the steps that compute all windows without state."""
         steps = []
         if self.first_occurrences:
-            for members in self.stage.distinct_sets:
+            for members in self.spec.distinct_sets:
                 steps.append(Step(self._new(members), self._first_values(members, in_all_sets=True)))
         for part in self.parts():
             if not (self.first_occurrences and part.name != self.slices):
@@ -339,7 +339,7 @@ class SlicedStage(Partials, WindowSteps):
         return f"(select * from state where part = '{part}')" if clock else part
 
     def _emission(self, clock: bool) -> list[Step]:
-        name = self.stage.name
+        name = self.spec.name
         windows = self._growing_windows(clock) if self.window.grows else self._fixed_windows(clock)
         finished = [f"{metric.finish()} as {quote(metric.metric.name)}" for metric in self.metrics]
         columns = [
@@ -349,7 +349,7 @@ class SlicedStage(Partials, WindowSteps):
         ]
         return [
             Step(self.windows_step, f"select {', '.join(columns)}\nfrom (\n{windows}\n)"),
-            Step(name, self.stage.output),
+            Step(name, self.spec.output),
         ]
 
     def _start(self) -> str:
@@ -366,10 +366,10 @@ class SlicedStage(Partials, WindowSteps):
         columns = ", ".join([*self.keys, *map(quote, self._stored_columns())]) or "1 as one"
         closing = self._closing(self.slices, columns, clock)
         plain = self._merged(f"(\n{closing}\n)", keys)
-        if not self.stage.distinct_sets:
+        if not self.spec.distinct_sets:
             return plain
         branches = [self._with_missing(f"(\n{plain}\n)", keys, self.plain)]
-        for members in self.stage.distinct_sets:
+        for members in self.spec.distinct_sets:
             metrics = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
             branches.append(
                 self._with_missing(f"(\n{self._counted(members, metrics, clock)}\n)", keys, metrics)

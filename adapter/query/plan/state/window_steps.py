@@ -1,4 +1,4 @@
-"""`WindowSteps`: what a stage of windows adds to a program, whatever it stores."""
+"""`WindowSteps`: what a window operator adds to a program, whatever it stores."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 
 from ...program import StatePart, Step
 from ...windows.windows import Window
-from ..stages import Stage
+from ..window_specs import WindowSpec
 from .window_trigger import WindowTrigger
 
 
 class WindowSteps(ABC):
     """Steps and state of windows."""
 
-    stage: Stage
+    spec: WindowSpec
     window: Window
     closing: WindowTrigger
     """When the windows emit a result."""
@@ -22,7 +22,7 @@ class WindowSteps(ABC):
 
     @abstractmethod
     def known(self) -> list[Step]:
-        """Returns the steps that the stage's rows read: sessions that are open."""
+        """Returns the steps that the window operator's rows read: sessions that are open."""
 
     @abstractmethod
     def rows_text(self, raw: str, clock: bool) -> str:

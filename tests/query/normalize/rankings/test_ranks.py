@@ -10,7 +10,7 @@ from sqlglot import exp
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.normalize.rankings import qualify
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
-from dbt.adapters.spark_streaming.query.plan.stages import RowsStage
+from dbt.adapters.spark_streaming.query.plan.window_specs import WindowBufferSpec
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -24,10 +24,10 @@ def top(where: str, rank: str = f"row_number() {OVER}", rows: str = TUMBLE) -> P
     return plan_of(f"select * from (select *, {rank} as rn from {rows}) where {where}")
 
 
-def kept(plan: Plan) -> RowsStage:
-    (stage,) = plan.dataflow.windowed
-    assert isinstance(stage, RowsStage)
-    return stage
+def kept(plan: Plan) -> WindowBufferSpec:
+    (spec,) = plan.dataflow.windowed
+    assert isinstance(spec, WindowBufferSpec)
+    return spec
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ def test_groups_of_groups_know_the_types_of_their_sums() -> None:
 
     text = f"select k, sum(n) as n, avg(n) as m, sum(distinct n) as d from ({per_window('5 minutes')}) group by k"
     found, without = plan_query.plan(text, KNOWN, DAY, ask=ask), plan_query.plan(text, KNOWN, DAY)
-    stages = [each.stage for each in found.dataflow.operators if isinstance(each, GroupAggregate)]
-    metrics = [metric for stage in stages for metric in stage.metrics if metric.function in TYPED]
+    specs = [each.spec for each in found.dataflow.operators if isinstance(each, GroupAggregate)]
+    metrics = [metric for spec in specs for metric in spec.metrics if metric.function in TYPED]
     assert len(metrics) == 3 and all(metric.types is not None for metric in metrics)
     assert len(asked) == len(set(asked)) == 1
     assert differences(signature(without), signature(found)) == [
@@ -56,8 +56,8 @@ def test_rows_that_come_and_go_are_undone_or_counted_by_value() -> None:
     # The feed says what goes: nothing of it is kept.
     assert keeping(found) == [GroupAggregate]
     (group,) = found.groups.values()
-    assert group.stage.signed
-    assert [metric.distinct_set for metric in group.stage.metrics] == [
+    assert group.spec.signed
+    assert [metric.distinct_set for metric in group.spec.metrics] == [
         None,
         None,
         None,

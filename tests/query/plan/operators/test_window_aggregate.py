@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query.plan.operators.window_aggregate import WindowAggregate
-from dbt.adapters.spark_streaming.query.plan.state.sessions import SessionStage
-from dbt.adapters.spark_streaming.query.plan.state.sliced import SlicedStage
+from dbt.adapters.spark_streaming.query.plan.state.sessions import SessionWindows
+from dbt.adapters.spark_streaming.query.plan.state.sliced import SlicedWindows
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of
 
@@ -26,9 +26,9 @@ def planned(rows: str, aggregate: str = "count(*)", above: str = "") -> list[Win
 @pytest.mark.parametrize(
     ("rows", "kind"),
     [
-        (window("tumble", "1 hour"), SlicedStage),
-        (window("hop", "5 minutes", "1 hour"), SlicedStage),
-        (window("session", "5 minutes", partition_by=["k"]), SessionStage),
+        (window("tumble", "1 hour"), SlicedWindows),
+        (window("hop", "5 minutes", "1 hour"), SlicedWindows),
+        (window("session", "5 minutes", partition_by=["k"]), SessionWindows),
     ],
 )
 def test_windows_whose_bounds_depend_on_rows_are_kept_as_sessions(rows: str, kind: type) -> None:
@@ -42,7 +42,7 @@ def test_partial_aggregates_are_kept_per_slice_and_distinct_values_apart() -> No
     assert names == ["stage_1_slices", "stage_1_distinct_v"]
 
 
-def test_what_is_defined_is_independent_of_the_number_of_the_stage() -> None:
+def test_what_is_defined_is_independent_of_the_number_of_the_window() -> None:
     (alone,) = planned(window("tumble", "1 hour"))
     text = (
         f"select window_end, k, count(*) as n from {window('tumble', '2 hours')} group by window_start, 1, 2"

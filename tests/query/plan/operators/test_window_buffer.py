@@ -27,7 +27,7 @@ def buffer(text: str) -> WindowBuffer:
 
 
 def test_the_reason_is_named() -> None:
-    assert "percentile(…) is not kept as partial aggregates" == buffer(MEDIAN.format(HOP)).stage.reason
+    assert "percentile(…) is not kept as partial aggregates" == buffer(MEDIAN.format(HOP)).spec.reason
 
 
 @pytest.mark.parametrize("rows", [HOP, SESSION])
@@ -41,6 +41,6 @@ def test_a_ranking_keeps_the_rows_that_can_be_in_it() -> None:
     ranks = (
         f"select *, row_number() over (partition by window_start, window_end, k order by v) as rn from {HOP}"
     )
-    top = buffer(f"select * from ({ranks}) where rn <= 3").stage.top
+    top = buffer(f"select * from ({ranks}) where rn <= 3").spec.top
     assert top is not None and top.rows == 3
-    assert buffer(MEDIAN.format(HOP)).stage.top is None
+    assert buffer(MEDIAN.format(HOP)).spec.top is None

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.query.plan.operators.window_aggregate import WindowAggregate
-from dbt.adapters.spark_streaming.query.plan.state.sessions import SessionStage
+from dbt.adapters.spark_streaming.query.plan.state.sessions import SessionWindows
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of
 
 
-def planned(kind: str, *lengths: str) -> SessionStage:
+def planned(kind: str, *lengths: str) -> SessionWindows:
     rows = expansion.expand("bids", window_arguments.make(kind, "ts", *lengths, partition_by=["k"]))
     text = f"select window_start, window_end, k, sum(v) as s from {rows} group by 1, 2, 3"
     (found,) = plan_of(text).dataflow.window_operators
     assert isinstance(found, WindowAggregate)
     steps = found.window_steps()
-    assert isinstance(steps, SessionStage)
+    assert isinstance(steps, SessionWindows)
     return steps
 
 

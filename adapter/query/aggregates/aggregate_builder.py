@@ -88,7 +88,7 @@ _KEY = "key"
 
 
 def hidden_name(name: str) -> str:
-    """Name of a slice column in queries below the stage. It is reserved: no user writes it."""
+    """Name of a slice column in queries below the window operator. It is reserved: no user writes it."""
     return f"__{name}"
 
 
@@ -167,7 +167,7 @@ def known_before_closing(window: Window) -> frozenset[str]:
     return frozenset({WINDOW_START}) if window.kind == "cumulate" else frozenset()
 
 
-class StageBuilder:
+class AggregateBuilder:
     """Splits one SELECT: keys, metrics, distinct sets, and the SQL below and above them."""
 
     def __init__(
@@ -578,7 +578,7 @@ def _conditions(select: exp.Select) -> list[exp.Expr]:
     return parts
 
 
-def check_rows_of_stage(select: exp.Select, window: Window, sources: Sequence[FromRelation]) -> None:
+def check_input_rows(select: exp.Select, window: Window, sources: Sequence[FromRelation]) -> None:
     """Raises unless WHERE and joins of the aggregating SELECT can be applied before its windows close."""
     _check_rows(select, window, sources, ())
 

@@ -1,4 +1,4 @@
-"""Compares a stage of windows of a state with that of an edited query. State can't be regrouped by other windows."""
+"""Compares a window operator of a state with that of an edited query. State can't be regrouped by other windows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import fields
 
-from ...query.state_signature import AggregateState, StageOutput, StageState, TopState, WindowState
+from ...query.state_signature import AggregateState, TopState, WindowOperatorState, WindowOutput, WindowState
 from ...util.text import counted
 from .aggregates import compare_aggregates, key_differences
 from .effect import (
@@ -23,10 +23,10 @@ from .effect import (
 )
 
 
-def compare_stages(
-    found: Evolution, old: StageState, new: StageState, same_rows: bool, is_edited: bool
+def compare_windows(
+    found: Evolution, old: WindowOperatorState, new: WindowOperatorState, same_rows: bool, is_edited: bool
 ) -> None:
-    """Adds the effect on a stage.
+    """Adds the effect on a window operator.
 
     Args:
         found: the effect so far.
@@ -59,7 +59,7 @@ def compare_stages(
     compare_aggregates(found, new.name, old.aggregates, new.aggregates, same_rows)
 
 
-def _has_same_input(old: StageState, new: StageState) -> bool:
+def _has_same_input(old: WindowOperatorState, new: WindowOperatorState) -> bool:
     """Returns whether the inputs differ at most in the names of relations or in the order of conditions."""
     plain = [None if each.buffer is None else each.buffer.plain for each in (old, new)]
     return any(was is not None and was == now for was, now in (plain, (old.source_digest, new.source_digest)))
@@ -89,8 +89,8 @@ def _compare_top(found: Evolution, old: TopState | None, new: TopState | None, i
         found.limit_ranking(old.rows, new.rows, may_have_expired=True)
 
 
-def _is_below_changed(old: StageState, new: StageState) -> bool:
-    """Returns whether the results of other stages that a stage reads are other ones."""
+def _is_below_changed(old: WindowOperatorState, new: WindowOperatorState) -> bool:
+    """Returns whether the results of other windows that an operator reads are other ones."""
     renewed = _renewed(old, new)
     is_by_name = all(each.columns is not None for each in new.below.values())
     if old.below.keys() != new.below.keys() or not is_by_name:
@@ -101,18 +101,18 @@ def _is_below_changed(old: StageState, new: StageState) -> bool:
     return not all(_may_follow(old.below[name], new.below[name], needs_all, renewed) for name in new.below)
 
 
-def _renewed(old: StageState, new: StageState) -> set[str]:
-    """Returns the state names, in the stages that this stage reads, whose meaning has changed."""
+def _renewed(old: WindowOperatorState, new: WindowOperatorState) -> set[str]:
+    """Returns the state names, in the operators that this one reads, whose meaning has changed."""
     was, now = old.reads, new.reads
     return {
         name
-        for stage in was.keys() & now.keys()
-        for name in was[stage].keys() & now[stage].keys()
-        if was[stage][name] != now[stage][name]
+        for operator in was.keys() & now.keys()
+        for name in was[operator].keys() & now[operator].keys()
+        if was[operator][name] != now[operator][name]
     }
 
 
-def _may_follow(was: StageOutput, now: StageOutput, needs_all: bool, renewed: Collection[str]) -> bool:
+def _may_follow(was: WindowOutput, now: WindowOutput, needs_all: bool, renewed: Collection[str]) -> bool:
     """Returns whether the rows, and the columns that both outputs have, are the same."""
 
     def same(one: str, other: str) -> bool:
