@@ -23,7 +23,7 @@ from ..query.frontend import mini_batch
 from ..query.frontend.streams import Known
 from ..query.generation import generate
 from ..query.normalize.names import own_names
-from ..query.plan.explanation import Explanation
+from ..query.plan.explanation import Context, Explanation
 from ..query.plan.operators.recompute import Recompute
 from ..query.plan.plan import Plan
 from ..query.plan.state.open_windows import open_windows
@@ -298,14 +298,17 @@ def interval(settings: stream_config.StreamConfig, found: Plan | Program) -> str
 
 def _check_recompute(found: Plan) -> None:
     """Raises if the query recomputes results from stored rows."""
-    again = [
-        f"'{each.label}' "
-        + ("as a whole" if each.is_whole else f"for each {', '.join(each.keys[0])} that changes")
-        for each in found.dataflow.operators
-        if isinstance(each, Recompute)
-    ]
+    again = [_recomputed(each) for each in found.dataflow.operators if isinstance(each, Recompute)]
     if again:
         _refuse_recompute(again)
+
+
+def _recomputed(operator: Recompute) -> str:
+    """Returns what is recomputed, as `explain` shows it, and why."""
+    found = operator.explain(Context())
+    by = ", ".join(found.computing.by)
+    reason = f" ({operator.label})" if found.operator == "GroupAggregate" else ""
+    return f"{found.operator} '{found.description}'{reason} {f'for each {by} that changes' if by else 'as a whole'}"
 
 
 def _refuse_recompute(again: Sequence[str]) -> None:
