@@ -211,9 +211,9 @@ def next_life(chance: random.Random, seed: int, lives: Lives) -> kills.Life:
     if how < lives.anywhere:
         kill = kills.Kill(who, after=chance.uniform(0.5, 20))
     elif how < (1 + lives.anywhere) / 2:
-        specs = kills.STAGES if kills.is_faulty_catalog_there() else kills.STAGES[:1]
+        stages = kills.STAGES if kills.is_faulty_catalog_there() else kills.STAGES[:1]
         kill = kills.Kill(
-            who, chance.choice(list(kills.COMMITS)), chance.randint(1, 2), spec=chance.choice(specs)
+            who, chance.choice(list(kills.COMMITS)), chance.randint(1, 2), stage=chance.choice(stages)
         )
     else:
         kill = kills.Kill(who, chance.choice(points()), chance.randint(1, 2))

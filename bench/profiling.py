@@ -192,14 +192,14 @@ class Profile:
             if job.completionTime().isDefined() and job.submissionTime().isDefined():
                 taken = job.completionTime().get().getTime() - job.submissionTime().get().getTime()
                 of["in jobs"] += taken / 1000
-            specs = job.stageIds()
-            for each in range(specs.size()):
+            stages = job.stageIds()
+            for each in range(stages.size()):
                 try:
-                    spec = self._store.lastStageAttempt(specs.apply(each))
+                    stage = self._store.lastStageAttempt(stages.apply(each))
                 except Py4JJavaError:
                     continue  # skipped: what it would compute was there
-                of["cpu"] += spec.executorCpuTime() / 1e9
-                of["shuffled"] += spec.shuffleWriteBytes() / 1e6
+                of["cpu"] += stage.executorCpuTime() / 1e9
+                of["shuffled"] += stage.shuffleWriteBytes() / 1e6
         self._seen = last
         self._batches.append(found)
         self._own += self._bench.cpu() - began

@@ -116,12 +116,12 @@ class Kill:
     who: str
     """``python``, ``jvm`` or ``both``."""
     point: str = ""
-    """A fail point; or, with `spec`, a step that is a commit; or, with `after`, nothing."""
+    """A fail point; or, with `stage`, a step that is a commit; or, with `after`, nothing."""
     nth: int = 1
     """At which passing."""
     model: str | None = None
     """Whose; None: anyone's."""
-    spec: str = ""
+    stage: str = ""
     """One of `STAGES`: in the middle of the commit."""
     after: float = 0.0
     """At whatever point the streams are, so many seconds after they were begun."""
@@ -383,7 +383,7 @@ class Faults:
         if kill is None or kill.model not in (None, model):
             return
         step, _, side = point.partition(":")
-        if kill.spec:
+        if kill.stage:
             if step != kill.point:
                 return
             if side == "after":
@@ -395,7 +395,7 @@ class Faults:
         self._passed += 1
         if self._passed != kill.nth:
             return
-        if kill.spec:
+        if kill.stage:
             self._watch_commit(kill, model, step)
         else:
             self._kill(kill.who, model, kill.point)
@@ -403,7 +403,7 @@ class Faults:
     def _watch_commit(self, kill: Kill, model: str, step: str) -> None:
         """Have the process killed in the middle of the commit that is about to be made."""
         table = self._table(model, step)
-        if kill.spec == "rows":
+        if kill.stage == "rows":
             folder = self._world.root / "storage" / "warehouse" / SCHEMA / table
             before = set(folder.rglob("*.parquet"))
 
@@ -413,7 +413,7 @@ class Faults:
             marker = self._world.root / "held"
             marker.unlink(missing_ok=True)
             # When only Python is killed, the JVM finishes the commit, if it gets to that.
-            self._catalog.hold(table, kill.spec, str(marker), 1_000 if kill.who == "python" else 600_000)
+            self._catalog.hold(table, kill.stage, str(marker), 1_000 if kill.who == "python" else 600_000)
             is_there = marker.exists
         over = threading.Event()
         self._watched = (model, over)
@@ -423,7 +423,7 @@ class Faults:
                 if over.is_set():
                     return
                 time.sleep(0.0005)
-            self._kill(kill.who, model, f"{kill.point}:{kill.spec}")
+            self._kill(kill.who, model, f"{kill.point}:{kill.stage}")
 
         threading.Thread(target=watch, daemon=True).start()
 
@@ -434,7 +434,7 @@ class Faults:
         self._watched[1].set()
         self._watched = None
         self._passed -= 1
-        if self._life.kill is not None and self._life.kill.spec != "rows":
+        if self._life.kill is not None and self._life.kill.stage != "rows":
             self._catalog.hold(self._table(model, step), None, None, 0)
 
     def _kill(self, who: str, model: str, what: str) -> None:
