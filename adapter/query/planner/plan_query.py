@@ -468,10 +468,10 @@ def _in_operators(
 
 
 def _plan_within_windows(
-    rewrites: Rewrites, tree: exp.Query, streams: Streams, specs: int, keeps_rows: bool, at_once: bool
+    rewrites: Rewrites, tree: exp.Query, streams: Streams, others: int, keeps_rows: bool, at_once: bool
 ) -> WindowResults:
     ctes.check_read_once(tree)
-    return WindowPlanner(tree, rewrites, streams, specs, keeps_rows=keeps_rows, at_once=at_once).plan()
+    return WindowPlanner(tree, rewrites, streams, others, keeps_rows=keeps_rows, at_once=at_once).plan()
 
 
 def _with_ties_broken(tree: exp.Query, known: Mapping[str, Known]) -> exp.Query:

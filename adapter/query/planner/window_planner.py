@@ -596,6 +596,6 @@ def _common(node: exp.SetOperation, sides: Sequence[WindowedInfo]) -> dict[str, 
     }
 
 
-def _is_read(spec: str, text: str) -> bool:
+def _is_read(operator: str, text: str) -> bool:
     """Whether a text reads the results of a window operator."""
-    return re.search(rf"\b{spec}\b", text) is not None
+    return re.search(rf"\b{operator}\b", text) is not None

@@ -122,7 +122,7 @@ class Rewrites:
             raise
 
     def enumerated(
-        self, select: exp.Select, spec: str, builder: AggregateBuilder, ttl: int | None = None
+        self, select: exp.Select, operator: str, builder: AggregateBuilder, ttl: int | None = None
     ) -> Enumerated | None:
         """Returns the keys with few values for which a GROUP BY's distinct sets have columns; None if it
         doesn't request that or it isn't possible."""
@@ -135,23 +135,23 @@ class Rewrites:
             return None
         values = ", ".join(name for members in builder.distinct_sets for name in members.columns)
         if found is None:
-            self._add(ENUM_DISTINCT, f"{spec} keeps each {values} once, with a column for each FILTER")
+            self._add(ENUM_DISTINCT, f"{operator} keeps each {values} once, with a column for each FILTER")
         else:
             keys = ", ".join(found.keys)
             self._add(
                 ENUM_DISTINCT,
-                f"{spec} keeps each {values} once for all {len(found.values)} values of {keys}, with a column for each",
+                f"{operator} keeps each {values} once for all {len(found.values)} values of {keys}, with a column for each",
             )
         return found
 
-    def split(self, select: exp.Select, spec: str, builder: AggregateBuilder) -> None:
+    def split(self, select: exp.Select, operator: str, builder: AggregateBuilder) -> None:
         """Records that the distinct sets of a GROUP BY are split without a change."""
         if SPLIT_DISTINCT not in select.meta:
             return
         if builder.distinct_sets:
             self._add(
                 SPLIT_DISTINCT,
-                f"{spec} keeps each distinct value in its own row and counts it there, so no key's values meet in one "
+                f"{operator} keeps each distinct value in its own row and counts it there, so no key's values meet in one "
                 "place; the number of buckets changes nothing in a stream",
             )
 
@@ -169,11 +169,12 @@ class Rewrites:
         """Returns the number of buckets for rankings; None if they aren't split."""
         return self.asked.get(SPLIT_TOPN)
 
-    def split_ranking(self, spec: str) -> None:
+    def split_ranking(self, operator: str) -> None:
         """Records that a ranking is split into buckets."""
         if self.topn_buckets is not None:
             self._add(
-                SPLIT_TOPN, f"{spec} ranks the rows of {self.topn_buckets} buckets, and the first of these"
+                SPLIT_TOPN,
+                f"{operator} ranks the rows of {self.topn_buckets} buckets, and the first of these",
             )
 
     def output(self, query: exp.Expr) -> str:
