@@ -95,18 +95,29 @@ class Enumerated:
     """SQL literals of the keys, by number."""
 
 
-@dataclass(frozen=True)
-class WindowAggregateSpec:
-    """A window aggregation, kept as partial aggregates per slice and key."""
+@dataclass(frozen=True, kw_only=True)
+class WindowedRows:
+    """The input rows of a window operator."""
 
     name: str
     level: int
     window: Window
     streams: tuple[str, ...]
     rows: str
-    """SQL of the input rows: time, slice, keys and arguments."""
+    """SQL of the rows: time, slice, and what the operator keeps of them."""
     source: str
     """The user's text of the input, for comparing an edited query. Slices are no part of it."""
+    time_carries: str | None = None
+    """The window column of the windows below that serves as the time of these. None over a stream, or for another
+    time column."""
+    written: str = ""
+    """The input as its author wrote it, for `explain`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowAggregateSpec(WindowedRows):
+    """A window aggregation, kept as partial aggregates per slice and key."""
+
     keys: tuple[Key, ...]
     grouping_sets: tuple[tuple[str, ...], ...] | None
     """Key names of each grouping set. None for a plain GROUP BY."""
@@ -116,12 +127,7 @@ class WindowAggregateSpec:
     """SQL of the user's select list and HAVING over ``{windows}``, the finished windows."""
     session_keys: tuple[str, ...] = ()
     """The group keys that sessions are partitioned by."""
-    time_carries: str | None = None
-    """The window column of the windows below that serves as the time of these. None over a stream, or for another
-    time column."""
     enumerated: Enumerated | None = None
-    written: str = ""
-    """The input as its author wrote it, for `explain`."""
 
     @property
     def has_finest_set(self) -> bool:

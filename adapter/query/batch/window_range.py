@@ -18,7 +18,6 @@ from sqlglot import exp
 
 from ...util.quoting import quote, quote_time, shown_time
 from ..aggregates.aggregate_builder import EVENT_TIME, SESSION_START, WINDOW_END, WINDOW_START, WINDOW_TIME
-from ..aggregates.model import WindowAggregateSpec
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.streams import Stream
@@ -26,7 +25,7 @@ from ..generation import generate
 from ..normalize.names import ctes, own_names
 from ..plan.operators.window_results import WindowResults
 from ..plan.window_operator import WindowOperator
-from ..plan.window_specs import WindowBufferSpec
+from ..plan.window_specs import WindowSpec
 from ..planner import plan_query
 from ..program import EXPIRES_AT
 from ..sql.dialect import parse
@@ -43,8 +42,6 @@ _NO_WINDOWS = (
 
 TimesRunner = Callable[[str], tuple[int | None, ...]]
 """Runs a query that returns one row of numbers."""
-
-WindowSpec = WindowAggregateSpec | WindowBufferSpec
 
 
 @dataclass(frozen=True)

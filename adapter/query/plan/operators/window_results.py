@@ -140,11 +140,7 @@ def _of_windows(
     means: dict[str, str] = {}
     for each in windows:
         spec = each.spec
-        try:
-            said = each.definition()
-        except UnknownLineage:
-            rows[spec.name] = means[spec.name] = digest(repr(spec))
-            continue
+        said = each.definition()
         of_rows = {name: what for name, what in said.items() if name not in ("metrics", "output")}
         rows[spec.name] = digest(
             "windows", each.at_once, windows_renamed(json.dumps(of_rows, sort_keys=True), means)

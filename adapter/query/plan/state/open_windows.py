@@ -16,7 +16,8 @@ def open_windows(spec: WindowSpec, emission: Emission) -> OpenWindowQuery:
 
     >>> from ..window_specs import WindowBufferSpec
     >>> from ...windows.windows import Window
-    >>> spec = WindowBufferSpec("stage_1", 0, Window("tumble", "ts", 60, 60), (), "", "", "")
+    >>> read = {"level": 0, "window": Window("tumble", "ts", 60, 60), "streams": (), "rows": "", "source": ""}
+    >>> spec = WindowBufferSpec(name="stage_1", **read, reason="")
     >>> print(open_windows(spec, Emission()).sql)
     select distinct unix_micros(slice_end) as first, unix_micros(slice_end) as last, 0 as sessions
     from state where part = 'stage_1_rows'
