@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 
 from ..util.quoting import literal
+from .file_options import by_lower_name
 
 PROBE = "timestamp_ntz"
 """The type of columns that are read in order to get the text of each record."""
@@ -30,7 +31,7 @@ def may_run_on(options: Mapping[str, str]) -> bool:
     >>> may_run_on({"MultiLine": "true"}), may_run_on({"multiLine": "true", "quote": ""}), may_run_on({})
     (True, False, False)
     """
-    said = _lower(options)
+    said = by_lower_name(options)
     return said.get("multiline", "false").lower() == "true" and said.get("quote", '"') not in _UNQUOTED
 
 
@@ -55,7 +56,7 @@ def record(options: Mapping[str, str]) -> str:
     >>> re.search(record({"sep": "||", "quote": "'"}), "'it\\'s\n||'||1|2||'x'") is not None
     True
     """
-    said = _lower(options)
+    said = by_lower_name(options)
     quote, escape = said.get("quote", '"'), said.get("escape", "\\")
     sep = said.get("sep", said.get("delimiter", ","))
     end = re.escape(_ESCAPES.sub(lambda found: _ESCAPED[found[1]], sep))
@@ -72,7 +73,3 @@ def record(options: Mapping[str, str]) -> str:
 
 def _in_set(letters: str) -> str:
     return "".join(re.escape(letter) for letter in letters)
-
-
-def _lower(options: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): str(value) for name, value in options.items()}

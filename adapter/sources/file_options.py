@@ -15,6 +15,15 @@ from difflib import get_close_matches
 _PATTERN = re.compile(r"[\*\?\[\]\{\}\\]")
 
 
+def by_lower_name(options: Mapping[str, str]) -> dict[str, str]:
+    """Returns options by their names in lower case, as Spark looks them up.
+
+    >>> by_lower_name({"multiLine": "TRUE"})
+    {'multiline': 'TRUE'}
+    """
+    return {name.lower(): str(value) for name, value in options.items()}
+
+
 def is_pattern(path: str) -> bool:
     """Returns whether Spark interprets a path as a pattern.
 

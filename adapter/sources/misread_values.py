@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from ..util.quoting import literal
+from .file_options import by_lower_name
 
 DATE, TIMESTAMP, TIMESTAMP_NTZ, DOUBLE, FLOAT, TINYINT = (
     "date",
@@ -77,7 +78,7 @@ def cast_text(kind: str, text: str, options: Mapping[str, str]) -> str:
     Args:
         kind: its type: a DOUBLE, a FLOAT, or one that is parsed without a format.
     """
-    said = {name.lower(): str(value) for name, value in options.items()}
+    said = by_lower_name(options)
     empty = literal(said.get("nullvalue", ""))
     if kind in (DOUBLE, FLOAT):
         named = {

@@ -23,6 +23,7 @@ from ..util.quoting import quote as quoted
 from . import csv_quotes, json_texts
 from .exact_values import RAW as _RAW
 from .exact_values import ExactValues
+from .file_options import by_lower_name
 from .misread_values import (
     DOUBLE,
     FLOAT,
@@ -193,7 +194,7 @@ class Records:
             return None
         if self.are_messages:
             return "cast(value as string)"
-        said = {name.lower(): value for name, value in self.options.items()}
+        said = by_lower_name(self.options)
         is_file = said.get("multiline", "false").lower() == "true"
         encoding = said.get("encoding", said.get("charset"))
         return json_texts.decoded(LINE, encoding, said.get("linesep"), is_file)
