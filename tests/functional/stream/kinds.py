@@ -25,6 +25,7 @@ _LONG = 365 * 86_400_000_000
 CUSTOMERS = ((0, "north"), (1, "south"), (2, "east"))
 
 _E = expansion.expand_stream("events")
+_ORDERS_AS_OF = expansion.expand_as_of("orders", "`e`.`ts`", "ts", ["k"])
 
 
 def _window(kind: str, *lengths: str, relation: str = "events", time: str = "ts", **more: Any) -> str:
@@ -377,6 +378,53 @@ _KINDS = (
         f"s % 50 desc, k) as r from ({_BY_KEY.format('min(v) as m')})) where r <= 2 group by g",
         changelog=True,
         domains=("k",),
+    ),
+    # Rows of two streams below each other, and those that one has and the other hasn't, or that both have.
+    Kind(
+        "of_both",
+        f"select ts, k, v from {_E} where v > 500 union all select ts, k, v from {expansion.expand_stream('orders')}",
+        reads=("events", "orders"),
+    ),
+    Kind(
+        "not_ordered",
+        f"select k, x % 20 as i from {_E} where v > 300 except all "
+        f"select k, x % 20 as i from {expansion.expand_stream('orders')} where v > 600",
+        reads=("events", "orders"),
+        changelog=True,
+        ttl=_LONG,
+    ),
+    Kind(
+        "in_both",
+        f"select k, count(*) as n, sum(i) as s from (select k, x % 50 as i from {_E} "
+        f"intersect select k, x % 50 as i from {expansion.expand_stream('orders')}) group by k",
+        reads=("events", "orders"),
+        changelog=True,
+        ttl=_LONG,
+    ),
+    # Rows get the version of their time, when no other version can come for it.
+    Kind(
+        "as_of",
+        f"select e.ts, e.k, e.v, o.ts as since, o.v as ordered from {_E} as e left join {_ORDERS_AS_OF} as o on o.k = e.k",
+        reads=("events", "orders"),
+        domains=("k",),
+    ),
+    Kind(
+        "of_as_of",
+        "select o.v % 10 as g, count(*) as n, sum(e.v) as s, max(o.x) as most "
+        f"from {_E} as e join {_ORDERS_AS_OF} as o on o.k = e.k group by o.v % 10",
+        reads=("events", "orders"),
+        changelog=True,
+        ttl=_LONG,
+        domains=("k",),
+    ),
+    # Windows of two lengths, of which one ends where the other does.
+    Kind(
+        "two_lengths",
+        "select a.window_end, a.k, a.n, b.n as m from ("
+        + _counts(_window("tumble", "10 minutes"))
+        + ") as a left join ("
+        + _counts(_window("tumble", "20 minutes"))
+        + ") as b on b.k <=> a.k and b.window_end = a.window_end",
     ),
     # Rows that replace each other, beside groups of the same.
     Kind(

@@ -104,18 +104,18 @@ IN_CORPUS = {
     "GroupAggregate": ("composed: streams: groups", "kinds: counts"),
     "Join": ("composed: streams: a join in time", "kinds: joined"),
     "LateRows": ("composed: streams: a join in time", "kinds: joined"),
-    "Local": ("composed: operators: windows of two lengths",),
+    "Local": ("composed: operators: windows of two lengths", "kinds: two_lengths"),
     "MaterializedProject": ("composed: lookups: below a group by over groups", "kinds: counts_by_region"),
     "OuterIntervalJoin": ("composed: operators: full join in time", "kinds: with_orders"),
     "OverAggregate": ("composed: operators: lag in order of time", "kinds: ordered"),
     "Project": ("composed: streams: a join in time", "kinds: passed"),
     "Recompute": ("composed: streams: percentiles by cube", "kinds: of_all"),
-    "SetOperation": ("composed: operators: except",),
+    "SetOperation": ("composed: operators: except", "kinds: not_ordered"),
     "Source": ("composed: streams: groups", "kinds: passed"),
     "TemporalFilter": ("temporal filters: a left join", "kinds: recent"),
-    "TemporalJoin": ("temporal joins: left",),
+    "TemporalJoin": ("temporal joins: left", "kinds: as_of"),
     "TopN": ("composed: streams: topn that may fall", "kinds: ranking"),
-    "UnionAll": ("composed: streams: union of streams",),
+    "UnionAll": ("composed: streams: union of streams", "kinds: of_both"),
     "WindowAggregate": ("composed: windows: topn of an aggregate", "kinds: cumulated"),
     "WindowBuffer": ("composed: windows: percentiles keep rows", "kinds: best_of_stacked"),
     "WindowChanges": ("kinds: early_sessions",),
@@ -126,8 +126,6 @@ IN_CORPUS = {
 """Queries of the corpus that are planned as an operator, one for each way in which it is run."""
 NOT_ON_DUCKDB = {"WindowChanges"}
 """`differential/test_results.py` runs its own queries of windows with early and late results there."""
-NOT_KILLED = {"SetOperation", "TemporalJoin"}
-"""Operators with state of which the kill bench has no model."""
 
 
 def concrete(base: type[Operator] = Operator) -> Iterator[type[Operator]]:
@@ -226,9 +224,8 @@ def test_an_operator_is_in_the_corpus(name: str, operator: type[Operator]) -> No
     for entry in map(CORPUS.__getitem__, IN_CORPUS[name]):
         tags |= entry.tags
         assert operator in {type(each) for each in entry.planned().plan.dataflow.operators}, entry.name
-    has_state = "keeps" in (operator.__doc__ or "").lower()
     assert (DUCKDB in tags) == (name not in NOT_ON_DUCKDB)
-    assert KILL in tags or not has_state or name in NOT_KILLED
+    assert KILL in tags
 
 
 def test_there_is_an_example_of_no_other_operator() -> None:
