@@ -241,11 +241,10 @@ class Service:
 
     def _say_what_was_committed(self) -> None:
         for name, stream in self._streams.items():
-            if stream.latest is not None:
-                before: Mapping[str, int] = (stream.before or {}).get("total", {})
+            if stream.model is not None:
+                before, now = ((each or {}).get("total", {}) for each in (stream.before, stream.progress))
                 rows_in, rows_out = (
-                    max(0, stream.latest["total"][each] - before.get(each, 0))
-                    for each in ("rows_in", "rows_out")
+                    max(0, now.get(each, 0) - before.get(each, 0)) for each in ("rows_in", "rows_out")
                 )
                 self._board.inform(
                     f"{name}: {counted(rows_in, 'row')} in and {rows_out:,} out since it was started."

@@ -13,7 +13,7 @@ from ..stream.common.errors import TransientError
 from ..stream.common.identifiers import joined, parts
 from ..stream.common.model import StreamModel
 from ..stream.common.stop_requests import StopRequest, stop_requests
-from ..stream.progress.report import latest_progress, read_progress
+from ..stream.progress.report import latest_progress, read_progress, written_progress
 from ..stream.run.runner import RunningStream
 from ..stream.sources.source_schemas import Restarts, SchemaChanged
 from .health import CATCHING_UP, RUNNING
@@ -52,11 +52,12 @@ class RunningModel:
     @property
     def progress(self) -> Mapping[str, Any] | None:
         """The last progress that this process knows, without reading storage."""
-        return self.latest or self.before
+        written = None if self.model is None else written_progress(self.model)
+        return written or self.before
 
     @property
     def latest(self) -> Mapping[str, Any] | None:
-        """The last progress of this process, or None."""
+        """The progress after the last step that this process took, or None if it took none."""
         return None if self.model is None else latest_progress(self.model)
 
 

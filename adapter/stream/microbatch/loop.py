@@ -218,7 +218,8 @@ class Batches:
         """Writes the progress report of the last micro-batch if a crash came between its commits and the report."""
         told = read_progress(self.context.model) or {}
         if (told.get("batch"), told.get("flush")) != (self.position.batch, self.position.flush):
-            write_progress(self.context.model, report(self.position, BatchMetrics(), self._size()))
+            told = report(self.position, BatchMetrics(), self._size())
+            write_progress(self.context.model, told, is_of_earlier_process=True)
 
     def _size(self) -> dict[str, int] | None:
         return self.context.state.size() if self.context.program.keeps_state else None

@@ -122,11 +122,21 @@ def with_row_counts(model: StreamModel, position: Position) -> Position:
 
 _latest: dict[str, Mapping[str, object]] = {}
 """The last progress that this process has written, by file."""
+_stepped: set[str] = set()
+"""Files whose progress is of a step that this process took."""
 
 
-def write_progress(model: StreamModel, progress: Mapping[str, object]) -> None:
-    """Replaces the progress file of a model atomically."""
+def write_progress(
+    model: StreamModel, progress: Mapping[str, object], is_of_earlier_process: bool = False
+) -> None:
+    """Replaces the progress file of a model atomically.
+
+    Args:
+        is_of_earlier_process: whether another process took the last step, before this one.
+    """
     _latest[model.progress] = progress
+    if not is_of_earlier_process:
+        _stepped.add(model.progress)
     with around("progress.write", model.name):
         model.storage.write_text(model.progress, json.dumps(progress, indent=1))
 
@@ -135,7 +145,8 @@ def note_windows(model: StreamModel, windows: OpenWindowSummary) -> None:
     """Adds the windows that are open to the progress file of a model, if it has one."""
     progress = _latest.get(model.progress) or read_progress(model)
     if progress is not None:
-        write_progress(model, {**progress, "windows": windows.as_json()})
+        noted = {**progress, "windows": windows.as_json()}
+        write_progress(model, noted, is_of_earlier_process=model.progress not in _stepped)
 
 
 def windows_so_far(model: StreamModel, position: Position) -> Mapping[str, object]:
@@ -156,9 +167,14 @@ def read_progress(model: StreamModel) -> dict[str, object] | None:
         return None
 
 
-def latest_progress(model: StreamModel) -> Mapping[str, object] | None:
-    """Returns the last progress that this process has written, or None."""
+def written_progress(model: StreamModel) -> Mapping[str, object] | None:
+    """Returns the last progress that this process has written, also of an earlier process's step, or None."""
     return _latest.get(model.progress)
+
+
+def latest_progress(model: StreamModel) -> Mapping[str, object] | None:
+    """Returns the progress after the last step that this process took, or None if it took none."""
+    return _latest[model.progress] if model.progress in _stepped else None
 
 
 def lag_seconds(progress: Mapping[str, object], now: float | None = None) -> float | None:

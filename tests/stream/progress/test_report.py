@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from dbt.adapters.spark_streaming.stream.progress.position import PartGrowth, Po
 from dbt.adapters.spark_streaming.stream.progress.report import (
     BatchMetrics,
     lag_seconds,
+    latest_progress,
     note_windows,
     read_progress,
     report,
@@ -74,3 +76,18 @@ def test_open_windows_are_kept_until_one_of_them_has_closed(tmp_path: Path) -> N
     assert windows_so_far(model, replace(later, query_id="another")) == {}
     note_windows(model, OpenWindowSummary(0))
     assert windows_so_far(model, later) == {}
+
+
+def test_what_an_earlier_process_did_is_not_this_ones_progress(tmp_path: Path) -> None:
+    model = StreamModel("earlier", "db.earlier", "db.state", Storage(str(tmp_path), lambda: None), ())
+    earlier = report(POSITION, BatchMetrics(rows_in=5), None)
+    model.storage.write_text(model.progress, json.dumps(earlier))
+    note_windows(model, OpenWindowSummary(1))
+    assert latest_progress(model) is None
+    write_progress(model, earlier, is_of_earlier_process=True)
+    assert latest_progress(model) is None
+    own = report(replace(POSITION, batch=13), BatchMetrics(rows_in=1), None)
+    write_progress(model, own)
+    note_windows(model, OpenWindowSummary(2))
+    assert latest_progress(model) == read_progress(model)
+    assert latest_progress(model) == {**own, "windows": OpenWindowSummary(2).as_json()}
