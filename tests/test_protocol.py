@@ -24,6 +24,8 @@ POSITION = Position(
     unreadable={"s": {"": 1}},
     lookup_requests=1,
     lookup_keys=1,
+    text="t",
+    is_edited=True,
     needs_rebuild=True,
     is_rebuild=True,
 )

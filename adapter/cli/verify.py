@@ -28,12 +28,12 @@ def verify(project: DbtProject, name: str) -> dict[str, Any]:
     with project_errors():
         with stream_node.errors_with_model_name(query.node):
             comparing.check(query.sql, query.plan, query.known)
-        found = verifying.verify(session, model, program, _verify_request(query, program.upsert is None))
+        request = _verify_request(query, program.upsert is None)
+        found = verifying.verify(session, model, program, request)
     told = _as_json(name, found)
-    outside = [*query.plan.static, *(table.relation for table in query.plan.lookups)]
-    if outside:
+    if request.static:
         told["notes"].append(
-            f"Read as they are now, and not as they were in each micro-batch: {', '.join(outside)}."
+            f"Read as they are now, and not as they were in each micro-batch: {', '.join(request.static)}."
         )
     return told
 
@@ -54,6 +54,7 @@ def _verify_request(query: Query, is_append: bool) -> VerifyRequest:
         has_windows=comparing.has_windows(query.plan),
         is_append=is_append,
         state_ttl=settings.state_ttl is not None,
+        static=[*query.plan.static, *(table.relation for table in query.plan.lookups)],
     )
 
 

@@ -178,6 +178,7 @@ class _Edit:
             folded=not self.has_steps,
             before=position.after if self.has_steps else position.before,
             is_rebuild=False,
+            is_edited=True,
         )
         self._last = position.number
         empty = spark.createDataFrame([], read_streams(spark, context.model, context.program.inputs).schema)

@@ -58,6 +58,8 @@ class VerifyRequest:
     """Whether emitted rows never change."""
     state_ttl: bool
     """Whether keys expire."""
+    static: Sequence[str]
+    """Tables that the query reads and that aren't streams."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ver
         verified = Verified(difference, until, not_due, notes)
         if verified.is_equal:
             return verified
-        return replace(verified, hints=list(_hints(table, position, asked)))
+        is_edited = position.for_text(program.signature.text).is_edited
+        return replace(verified, hints=list(_hints(table, position, asked, is_edited)))
 
 
 def _has_advanced(session: SparkSession, table: IcebergTable) -> bool:
@@ -260,7 +263,7 @@ def _until_then(model: StreamModel, rows: DataFrame, due: Due, until: int) -> Da
     return rows.where(due.condition(until))
 
 
-def _hints(table: IcebergTable, position: Position, asked: VerifyRequest) -> Iterator[str]:
+def _hints(table: IcebergTable, position: Position, asked: VerifyRequest, is_edited: bool) -> Iterator[str]:
     """Yields possible explanations of a difference."""
     if position.late_rows:
         yield (
@@ -282,7 +285,13 @@ def _hints(table: IcebergTable, position: Position, asked: VerifyRequest) -> Ite
         )
     if asked.state_ttl:
         yield "With its state_ttl, keys that were idle for so long expire and start again; batch never forgets one."
-    yield (
-        "A stream keeps what it emitted before its query or its state was edited, or tables that it joins were "
-        "changed; batch computes all rows from what these are now."
-    )
+    if is_edited:
+        yield (
+            "Its query or its state was edited since the stream began. A stream keeps what it emitted before; batch "
+            "computes all rows with the query as it is now."
+        )
+    if asked.static:
+        yield (
+            f"A stream keeps what it emitted before a change of {', '.join(asked.static)}; batch computes all rows from "
+            f"what {agreeing(len(asked.static), 'that table is', 'those tables are')} now."
+        )

@@ -50,9 +50,9 @@ class Batches:
         cut_short: int | None = None,
     ) -> None:
         self._total = StreamResult()
-        self.position = position or Position(
-            context.model.name, query_id="", batch=-1, signature=digest(context.program.signature)
-        )
+        signature = context.program.signature
+        begun = position or Position(context.model.name, query_id="", batch=-1, signature=digest(signature))
+        self.position = begun.for_text(signature.text)
         self.context = context
         self._query_id = query_id
         self._asked = session.session_defaults(spark)

@@ -93,6 +93,10 @@ class Position:
     """Keys in these requests."""
     signature: str = ""
     """A digest of the parts of the query that the state depends on."""
+    text: str = ""
+    """A digest of the query's text; empty if it is unknown."""
+    is_edited: bool = False
+    """Whether the query or the state was edited since the stream began."""
     needs_rebuild: bool = False
     """Whether the query was edited since, so that its rankings have to be rebuilt before the next input."""
     is_rebuild: bool = False
@@ -117,6 +121,11 @@ class Position:
     def is_after(self, other: Position) -> bool:
         """Returns whether this is a later step of the same stream."""
         return self.query_id == other.query_id and self.step > other.step
+
+    def for_text(self, text: str | None) -> Position:
+        """Returns the position for a query with this digest of its text, which may be another one than before."""
+        other = bool(text and self.text and text != self.text)
+        return replace(self, text=text or self.text, is_edited=self.is_edited or other)
 
     def next(self, batch: int) -> Position:
         """Returns the position of the next step: micro-batch `batch`, or another step of the current micro-batch."""
@@ -152,6 +161,8 @@ class Position:
             "lookup-requests": str(self.lookup_requests) if self.lookup_requests else None,
             "lookup-keys": str(self.lookup_keys) if self.lookup_keys else None,
             "signature": self.signature,
+            "text": self.text or None,
+            "edited": "true" if self.is_edited else None,
             "to-remake": "true" if self.needs_rebuild else None,
             "remade": "true" if self.is_rebuild else None,
             "growth": growth_to_text(self.growth),
@@ -187,6 +198,8 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
         lookup_requests=int(text("lookup-requests") or 0),
         lookup_keys=int(text("lookup-keys") or 0),
         signature=text("signature"),
+        text=text("text"),
+        is_edited=text("edited") == "true",
         needs_rebuild=text("to-remake") == "true",
         is_rebuild=text("remade") == "true",
         growth=growth_from_text(text("growth")),

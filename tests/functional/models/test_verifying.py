@@ -101,7 +101,8 @@ class TestVerify(Verify):
         }
         assert [row["views"] for row in found["only_in_table"]] == ["7"]
         assert [(row["views"], row["page"]) for row in found["only_in_batch"]] == [("1", "p2")]
-        assert any("1 commit to the table is not the stream's" in hint for hint in found["hints"])
+        (hint,) = found["hints"]
+        assert "1 commit to the table is not the stream's" in hint
         result = self.verify(project, "curve")
         assert result.exit_code == 1
         assert "6 rows are in both, 1 only in the table, 1 only in batch" in result.stdout
@@ -193,7 +194,8 @@ class TestVerifyOthers(Verify):
         found = self.found(project, "curve", code=1)
         assert found["rows"]["only_in_table"] == 0
         assert {row["page"] for row in found["only_in_batch"]} == {"p4"}
-        assert any("1 row came after all windows of that time had closed" in hint for hint in found["hints"])
+        (hint,) = found["hints"]
+        assert "1 row came after all windows of that time had closed" in hint
 
     def test_a_row_that_somebody_changed_in_a_model_that_is_read(self, project: Any) -> None:
         """Its changelog follows when it is run, though nothing new came to it."""
@@ -208,3 +210,23 @@ class TestVerifyOthers(Verify):
         )
         run_dbt(["run", "--select", "1+totals_read"])
         assert self.found(project, "totals_read")["equal"]
+
+
+@pytest.mark.thorough
+class TestVerifyEdited(Verify):
+    """What was emitted before an edit is an explanation only where there was one."""
+
+    NAMES = ("events.sql", "fresh.sql", "files.sql")
+
+    def test_queries_that_were_edited(self, project: Any) -> None:
+        assert self.found(project, "files")["equal"] and self.found(project, "fresh")["equal"]
+        models = Path(project.project_root) / "models"
+        for name, before, after in (
+            ("files", "sum(amount) as paid", "sum(amount) as paid, max(amount) as most"),
+            ("fresh", "select *", "select page, price + 1 as price"),
+        ):
+            text = (models / f"{name}.sql").read_text()
+            (models / f"{name}.sql").write_text(text.replace(before, after))
+            run_dbt(["run", "--select", name])
+            (hint,) = self.found(project, name, code=1)["hints"]
+            assert hint.startswith("Its query or its state was edited since the stream began.")

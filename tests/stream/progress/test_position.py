@@ -56,3 +56,13 @@ def test_steps_have_numbers_that_grow() -> None:
     assert [step.number for step in steps] == [-1000, 0, 1, 1000, 57000, 57002]
     assert all(later.is_after(earlier) for earlier, later in itertools.pairwise(steps))
     assert not replace(steps[5], query_id="other").is_after(steps[0])
+
+
+def test_a_query_with_another_text_is_an_edit_from_then_on() -> None:
+    begun = Position("m", "q", 0).for_text("a")
+    assert begun.text == "a" and not begun.is_edited
+    assert begun.for_text("a") == begun.for_text(None) == begun
+    edited = begun.for_text("b")
+    assert edited.text == "b" and edited.is_edited
+    assert read_position(edited.next(1).properties()) == edited.next(1)
+    assert edited.for_text("b").is_edited
