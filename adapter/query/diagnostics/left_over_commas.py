@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import sqlglot
 from sqlglot import TokenType
 
 from ..errors import QueryError
-from ..sql.dialect import DIALECT
+from ..sql.dialect import tokens
 
 _ENDS = (
     TokenType.FROM,
@@ -34,8 +33,7 @@ def check(text: str) -> None:
     Args:
         text: a query that sqlglot parses.
     """
-    tokens = sqlglot.tokenize(text, read=DIALECT)
-    for token, following in pairwise(tokens):
+    for token, following in pairwise(tokens(text)):
         if token.token_type == TokenType.COMMA and following.token_type in _ENDS:
             raise QueryError(
                 f"The query doesn't parse at line {token.line}: there is a comma before '{following.text}'. Remove it."

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from ..sql.clauses import conjuncts, joined, without_queries
-from ..sql.dialect import sql
+from ..sql.dialect import DIALECT, sql
 from ..sql.names import unmarked
 from ..sql.nodes import every
 from . import hints
@@ -90,4 +90,5 @@ def _join_clauses(join: exp.Join) -> Iterator[tuple[str, str]]:
 
 def _outline(node: exp.Expr) -> str:
     """Returns a node's text with each subquery replaced by ``…``."""
-    return sql(without_queries(exp.Paren(this=node.copy())).this).strip()
+    copy = without_queries(exp.Paren(this=node.copy())).this
+    return copy.sql(dialect=DIALECT, copy=False).strip()

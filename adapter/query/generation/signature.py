@@ -29,7 +29,7 @@ from ..plan.upserts import needs_retractions, replaced, state_root
 from ..plan.window_operator import WindowOperator
 from ..plan.window_specs import WindowBufferSpec, WindowSpec
 from ..program import with_texts
-from ..sql.dialect import DIALECT, parse, sql
+from ..sql.dialect import DIALECT, parse, parse_once, sql
 from ..sql.names import digest, windows_renamed
 from ..sql.nodes import every
 from ..state_signature import (
@@ -198,7 +198,7 @@ def _single(operator: Operator, flow: Dataflow) -> SingleState | None:
         return SingleState(name, tuple(sorted(key.identity for key in operator.spec.keys)))
     if not isinstance(operator, TopN) or operator.final:
         return None
-    rows = parse(operator.sql)
+    rows = parse_once(operator.sql)
     assert isinstance(rows, exp.Select)
     by = [sql(each.this) for each in rows.expressions if each.alias_or_name.startswith((BY, ORDER))]
     return SingleState(operator.name, (*by, operator.top.function, operator.top.order))
@@ -221,12 +221,12 @@ def _takes_all_columns(spec: WindowAggregateSpec) -> bool:
     """Whether a column that is added to the window operator's input may change its rows, or its other columns."""
     if any("*" in key.identity for key in spec.keys):
         return True
-    for star in every(parse(spec.rows), exp.Star):
+    for star in every(parse_once(spec.rows), exp.Star):
         over = star.parent.parent if isinstance(star.parent, exp.Column) else star.parent
         if not isinstance(over, exp.Select | exp.Count):
             return True
     # Read from the source as written: the expanded form of a window has a generated NATURAL JOIN.
-    query = parse(spec.source)
+    query = parse_once(spec.source)
     named = any(alias.args.get("columns") for alias in every(query, exp.TableAlias))
     natural = any(join.args.get("method") for join in every(query, exp.Join))
     distinct = any(select.args.get("distinct") for select in every(query, exp.Select))

@@ -240,7 +240,7 @@ def _is_of_stream(star: exp.Expr) -> bool:
 
 def _is_over_stream(select: exp.Select) -> bool:
     """Whether a SELECT over streams was written by the author, not printed by a window macro."""
-    return hints.reads_stream(select) and _is_written(select)
+    return _is_written(select) and hints.reads_stream(select)
 
 
 def _is_written(select: exp.Select) -> bool:

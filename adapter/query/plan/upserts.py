@@ -16,7 +16,7 @@ from sqlglot import exp
 from ...util.quoting import quote
 from ..program import Lookup, Upsert
 from ..sql.clauses import aggregate, conjuncts, filters, is_semi_or_anti, joined, relations
-from ..sql.dialect import parse
+from ..sql.dialect import parse_once
 from ..sql.nodes import every
 from . import lookup_keys
 from .column_origins import outputs
@@ -151,7 +151,7 @@ def needs_retractions(flow: Dataflow, group: GroupAggregate) -> bool:
         and above[0].inputs[0].relation.changes
         # The ranking that a group belongs to follows from its keys.
         and above[0].of_groups is not None
-        and not parse(above[0].sql).args.get("where")
+        and not parse_once(above[0].sql).args.get("where")
     )
 
 
@@ -182,7 +182,7 @@ def _in_order(operator: GroupAggregate | TopN | Recompute) -> tuple[str, ...]:
 
 
 def _select(step: Project | MaterializedProject) -> exp.Select:
-    select = parse(step.sql)
+    select = parse_once(step.sql)
     assert isinstance(select, exp.Select)
     return select
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from ..errors import QueryError
 from .nodes import every, shape
@@ -37,6 +37,8 @@ _OF_NULLS = {"any_value", "first", "first_value", "last", "last_value"}
 _BEHIND = ("order", "limit", "offset", "fetch", "sort", "cluster", "distribute")
 # Operators on bits, the loosest first.
 _OF_BITS = (TokenType.PIPE, TokenType.CARET, TokenType.AMP)
+_MANY = 4096
+"""Number of texts that are kept."""
 _NOTHING = "A value or a name is missing before or behind this"
 # Functions that sqlglot's own classes parse. Any other is kept as written, though another dialect may have a function
 # of that name.
@@ -281,6 +283,16 @@ def _check_build() -> None:
         ) from problem
 
 
+@lru_cache(8)
+def tokens(text: str) -> list[Token]:
+    """Returns the tokens of a text. The list is kept and must not be changed.
+
+    Raises:
+        SqlglotError: a quote or a comment has no end.
+    """
+    return DIALECT.tokenize(text)
+
+
 def parse(sql: str, what: str = "A streaming model") -> exp.Query:
     """Parses one SELECT (or a set operation).
 
@@ -289,7 +301,8 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
     """
     _check_build()
     try:
-        trees = [tree for tree in sqlglot.parse(without_semicolons(sql), read=DIALECT) if tree is not None]
+        text = without_semicolons(sql)
+        trees = [tree for tree in DIALECT.parser().parse(tokens(text), text) if tree is not None]
     except SqlglotError as error:
         details = getattr(error, "errors", None) or [{}]
         where, near = details[0].get("line"), details[0].get("highlight")
@@ -307,9 +320,15 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
         _move_clauses_around(query)
     while isinstance(tree, exp.Subquery) and not tree.alias:
         tree = tree.this
-    for node in tree.walk():
+    for node in every(tree, exp.Expr):
         node._meta = None  # positions of names in the text, which every copy of the tree would copy
     return tree
+
+
+@lru_cache(_MANY)
+def parse_once(text: str) -> exp.Query:
+    """Parses a text that the planner printed. Returns the same tree each time, which must not be changed."""
+    return parse(text)
 
 
 def _in_words(problem: str) -> str:
@@ -368,7 +387,7 @@ def function_name(node: exp.Expr) -> str:
     if isinstance(node, exp.WithinGroup):
         return function_name(node.this)
     named = isinstance(node, exp.Anonymous | exp.AnonymousAggFunc)
-    name = node.name if named else sql(_outline(node)).partition("(")[0]
+    name = node.name if named else canonical(_outline(node)).partition("(")[0]
     return name.strip().lower()
 
 
@@ -514,7 +533,6 @@ def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
 _TEXTS: dict[tuple[Hashable, frozenset[str]], str] = {}
 """Cache of canonical texts. Planning requests the same ones again and again, and printing takes ten times as long as
 a lookup."""
-_MANY = 4096
 
 
 def _canonical(node: exp.Expr, unqualified: Collection[str]) -> str:
