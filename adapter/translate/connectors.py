@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from sqlglot import exp
 
 from .errors import Note, Untranslatable
 from .flink_parser import ddl_name
@@ -19,6 +21,28 @@ _CSV = {
     "csv.escape-character": "escape",
     "csv.null-literal": "nullValue",
 }
+_RENAMED = {
+    "connector.type": "connector",
+    "connector.topic": "topic",
+    "connector.startup-mode": "scan.startup.mode",
+    "connector.path": "path",
+    "connector.url": "url",
+    "connector.table": "table-name",
+    "connector.driver": "driver",
+    "connector.username": "username",
+    "connector.password": "password",
+    "connector.lookup.cache.ttl": "lookup.cache.ttl",
+    "connector.lookup.cache.max-rows": "lookup.cache.max-rows",
+    "connector.lookup.max-retries": "lookup.max-retries",
+    "format.type": "format",
+    "format.field-delimiter": "csv.field-delimiter",
+    "format.quote-character": "csv.quote-character",
+    "format.escape-character": "csv.escape-character",
+    "format.null-literal": "csv.null-literal",
+}
+"""Options of Flink before 1.11, and what they are called since."""
+_WITHOUT_MEANING = ("connector.version", "format.derive-schema", "update-mode")
+_LISTED_PROPERTY = re.compile(r"connector\.properties\.(\d+)\.key")
 _SINKS = ("print", "blackhole")
 _GENERATORS = ("datagen", "faker", "nexmark")
 _SECRET = re.compile(r"security|sasl|ssl|password|username|secret|token")
@@ -47,9 +71,58 @@ def described(table: CreateTable, line: int, is_looked_up: bool) -> Described:
     return _Connector(table, line).described(is_looked_up)
 
 
+def current_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options of a table with the names that they have since Flink 1.11.
+
+    >>> current_options({"connector.type": "kafka", "connector.properties.zookeeper.connect": "z", "update-mode": "append"})
+    {'connector': 'kafka', 'properties.zookeeper.connect': 'z'}
+    >>> current_options({"connector.properties.0.key": "group.id", "connector.properties.0.value": "g"})
+    {'properties.group.id': 'g'}
+    >>> current_options({"connector": "kafka-0.11", "format.ignore-parse-errors": "true", "format": "csv"})
+    {'connector': 'kafka', 'csv.ignore-parse-errors': 'true', 'format': 'csv'}
+    """
+    format = options.get("format", options.get("format.type", ""))
+    found = {}
+    for name, value in options.items():
+        if listed := _LISTED_PROPERTY.fullmatch(name):
+            found[f"properties.{value}"] = options.get(f"connector.properties.{listed[1]}.value", "")
+        elif name == "format.ignore-parse-errors":
+            found[f"{format}.ignore-parse-errors"] = value
+        elif name not in _WITHOUT_MEANING and not re.fullmatch(r"connector\.properties\.\d+\.value", name):
+            found[_RENAMED.get(name, name.removeprefix("connector."))] = value
+    if "connector" in found:
+        found["connector"] = re.sub(r"^kafka-0\.1\d$", "kafka", found["connector"])
+    return found
+
+
 def needs_message(table: CreateTable) -> bool:
-    """Returns whether a table has columns of the message of Kafka that its value is in."""
-    return any(each.metadata for each in table.columns) and "kafka" in table.options.get("connector", "")
+    """Returns whether a model takes a table's columns out of the messages of Kafka."""
+    connector = table.options.get("connector", "")
+    if any(each.metadata for each in table.columns):
+        return "kafka" in connector
+    return connector == "kafka" and _format_of(table) == "csv"
+
+
+def parsed_value(table: CreateTable) -> exp.Expr:
+    """Returns the expression that parses the value of a message of Kafka."""
+    format, options = _format_of(table), table.options
+    ignored = options.get(
+        f"{format}.ignore-parse-errors", options.get(f"value.{format}.ignore-parse-errors", "")
+    )
+    said = {} if ignored.lower() == "true" else {"mode": "FAILFAST"}
+    if format == "csv":
+        for name, ours in _CSV.items():
+            if (given := options.get(name, options.get(f"value.{name}"))) is not None:
+                said[ours] = given
+    arguments = [exp.cast(exp.column("value"), "string"), exp.Literal.string(schema_of(table))]
+    if said:
+        pairs = [exp.Literal.string(each) for pair in said.items() for each in pair]
+        arguments.append(exp.Anonymous(this="map", expressions=pairs))
+    return exp.Anonymous(this="from_csv" if format == "csv" else "from_json", expressions=arguments)
+
+
+def _format_of(table: CreateTable) -> str:
+    return table.options.get("format", table.options.get("value.format", ""))
 
 
 def schema_of(table: CreateTable) -> str:
@@ -72,7 +145,7 @@ class _Connector:
     def described(self, is_looked_up: bool) -> Described:
         """Returns what sources.yml says of the table."""
         table, made = self._table, self._made
-        connector = self._pop("connector", self._pop("connector.type"))
+        connector = self._pop("connector")
         if connector == "jdbc":
             made.meta = {"lookup": self._lookup()}
         else:
@@ -80,7 +153,7 @@ class _Connector:
             is_parsed = stream.get("value_format", stream["format"]) in _FORMATS
             if is_parsed and table.physical and not needs_message(table):
                 stream["schema"] = schema_of(table)
-            if table.key and (connector == "upsert-kafka" or is_looked_up):
+            if table.key and (connector == "upsert-kafka" or connector.endswith("-cdc") or is_looked_up):
                 stream["unique_key"] = list(table.key)
             if made.connection:
                 stream["connection"] = table.name
@@ -115,11 +188,11 @@ class _Connector:
         )
         return {"format": "json", "options": {"path": f"data/{name}"}}
 
-    def _format(self) -> str:
-        """Returns the format of the table's rows."""
-        found = self._pop("format", self._pop("value.format", self._pop("format.type")))
+    def _format(self, known: Sequence[str] = _FORMATS) -> str:
+        """Returns the format of the table's rows, with a note unless it is known."""
+        found = self._pop("format", self._pop("value.format"))
         self._pop("key.format")
-        if found not in _FORMATS:
+        if found not in known:
             self._note(
                 f"{self._table.name}: the format {found or '(none)'} isn't read. Write its rows as json, or correct "
                 "sources.yml."
@@ -158,9 +231,15 @@ class _Connector:
                 "sources.yml if that is wrong."
             )
         stream: dict[str, Any] = {"format": "kafka", "options": options}
-        format = self._format()
-        if format == "json" and not needs_message(table):
-            stream |= {"value_format": "json", **self._errors(format)}
+        is_message = needs_message(table)
+        format = self._format(("json", "csv") if is_message else ("json",))
+        errors = self._errors(format)
+        if is_message:
+            for name in _CSV:
+                self._pop(name)
+                self._pop(f"value.{name}")
+        elif format == "json":
+            stream |= {"value_format": "json", **errors}
         if is_upsert:
             self._note(
                 f"{table.name}: a message without a value (a tombstone) doesn't delete the row of its key."
@@ -169,7 +248,7 @@ class _Connector:
 
     def _files(self) -> dict[str, Any]:
         format = self._format()
-        options = {"path": self._pop("path", self._pop("connector.path", f"data/{self._table.name}"))}
+        options = {"path": self._pop("path", f"data/{self._table.name}")}
         options |= {ours: self._pop(name) for name, ours in _CSV.items() if name in self._left}
         self._pop("source.monitor-interval")
         known = format if format in _FORMATS else "json"

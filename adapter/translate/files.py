@@ -28,6 +28,8 @@ class Model:
     config: dict[str, Any] = field(default_factory=dict)
     reads: Mapping[str, NamedRelation] = field(default_factory=dict)
     domains: Sequence[str] = ()
+    group_keys: Sequence[frozenset[str]] = ()
+    """For each key of its GROUP BY, the columns of the result that have it."""
     key: Sequence[str] = ()
     """The PRIMARY KEY of the table that it fills."""
     notes: Sequence[Note] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -79,8 +79,11 @@ def _inputs_first(models: Mapping[str, Model]) -> list[Model]:
 
 def _check_key(model: Model, upsert: Any, note: Callable[[int, str], None]) -> None:
     """Notes a PRIMARY KEY by which rows are replaced in Flink, and aren't in the model's table."""
-    key = ", ".join(model.key)
-    if not key or (upsert is not None and {*(upsert.key or ())} == {each.lower() for each in model.key}):
+    key, columns = ", ".join(model.key), {each.lower() for each in model.key}
+    if not key or (upsert is not None and {*(upsert.key or ())} == columns):
+        return
+    if upsert is None and model.group_keys and all(columns & each for each in model.group_keys):
+        # A group has one result.
         return
     if upsert is None:
         note(
@@ -189,9 +192,15 @@ class _Planned:
         except QueryError as problem:
             return None, problem
 
+    def _keys_read(self) -> Iterator[str]:
+        """Yields the columns by which rows of the relations that the model reads replace each other."""
+        for name, known in self._known.items():
+            if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self._text):
+                yield from known.key
+
     def _domains(self, **config: Any) -> list[str]:
         """Returns the columns that bound the state if their values don't grow; none if they can't."""
-        names = list(self._model.domains)
+        names = list(dict.fromkeys([*self._model.domains, *self._keys_read()]))
 
         def bounds(names: Sequence[str]) -> bool:
             return bool(names) and self._tried(**config, constant_domains=list(names))[1] is None

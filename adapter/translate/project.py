@@ -131,6 +131,7 @@ class _Translator:
         for statement in self.script:
             what = statement.what
             if isinstance(what, CreateTable):
+                what.options = connectors.current_options(what.options)
                 self._like(what, statement.line)
                 if what.name in self.tables:
                     self._note(statement.line, f"{what.name} is created twice; what is said here counts.")
@@ -312,14 +313,7 @@ class _Translator:
         alias = exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
         read: exp.Expr = exp.Table(this=exp.to_identifier(table.name, quoted=True), alias=alias)
         if is_message:
-            parsed = exp.Anonymous(
-                this="from_json",
-                expressions=[
-                    exp.cast(exp.column("value"), "string"),
-                    exp.Literal.string(connectors.schema_of(table)),
-                ],
-            )
-            message = exp.select("*", exp.alias_(parsed, "message")).from_(read)
+            message = exp.select("*", exp.alias_(connectors.parsed_value(table), "message")).from_(read)
             fields = [exp.column(each.name, table="message", quoted=True) for each in table.physical]
             inner = exp.Select(
                 expressions=[
@@ -328,14 +322,21 @@ class _Translator:
                 ],
                 from_=exp.From(this=exp.Subquery(this=message, alias=alias.copy())),
             )
-            columns = [
-                exp.Star(),
-                *(each for each in columns if isinstance(each, exp.Alias) and each.alias in computed),
-            ]
+            columns = [each for each in columns if isinstance(each, exp.Alias) and each.alias in computed]
             read = exp.Subquery(this=inner, alias=alias.copy())
-        query = exp.Select(expressions=columns, from_=exp.From(this=read))
-        is_timed = relation.event_time not in {each.name for each in table.physical} and relation.event_time
-        model = files.Model(table.name, line, [f"The computed columns of {table.name}."])
+        if is_message and not columns:
+            query = inner
+        else:
+            listed = [exp.Star(), *columns] if is_message else columns
+            query = exp.Select(expressions=listed, from_=exp.From(this=read))
+        in_rows = not is_message and relation.event_time in {each.name for each in table.physical}
+        is_timed = relation.event_time and not in_rows
+        what = (
+            f"The columns of {table.name} in Kafka's messages."
+            if is_message
+            else f"The computed columns of {table.name}."
+        )
+        model = files.Model(table.name, line, [what])
         self.models[table.name] = model
         writer = Writer(lambda *_: source, self.types, self.own, self.processing_times, self.notes)
         self._write(
@@ -460,7 +461,8 @@ class _Translator:
             self.notes.append(note)
             model.problems.append(note)
             return
-        model.text, model.reads, model.domains = found.text, found.reads, found.domains
+        model.text, model.reads = found.text, found.reads
+        model.domains, model.group_keys = found.domains, found.group_keys
         self.looked_up |= found.looked_up
         model.notes = self.notes[before:]
         if f"ref('{model.name}')" in model.reads:
@@ -544,8 +546,8 @@ class _Translator:
             if name in self.tables:
                 self.notes += made.notes
             time = table.watermark[0] if table.watermark else None
-            physical = [each.name for each in table.physical]
-            found[name] = files.SourceTable(made.meta, time if time in physical else None, made.connection)
+            has_time = time in {each.name for each in table.physical} and not connectors.needs_message(table)
+            found[name] = files.SourceTable(made.meta, time if has_time else None, made.connection)
         return found
 
     def _is_versioned(self, name: str) -> bool:

@@ -11,6 +11,7 @@ from sqlglot import exp
 from ..query.sql.clauses import relations as from_items
 from ..query.sql.dialect import DIALECT
 from ..query.sql.nodes import every
+from ..query.windows.expansion import WINDOW_COLUMNS
 from ..query.windows.windows import KINDS
 from . import intervals
 from .errors import Note, Untranslatable, line_of
@@ -35,6 +36,8 @@ class Written:
     looked_up: set[str] = field(default_factory=set)
     """The names of those that are read as static or external tables."""
     domains: list[str] = field(default_factory=list)
+    group_keys: list[frozenset[str]] = field(default_factory=list)
+    """For each key of its GROUP BY, the columns of the result that have it."""
     """Columns that the state may be kept by."""
 
 
@@ -92,7 +95,10 @@ class Writer:
         self._drop_processing_times(query)
         self._write_unnest(query)
         Functions(self.types, self.own, self.notes).translate(query)
-        made.domains = _keys(query)
+        made.domains, made.group_keys = (
+            _keys(query),
+            _group_keys(query, grows=any("cumulate(" in each for each in macros)),
+        )
         made.text = escaped(query.sql(dialect=DIALECT, pretty=True))
         for number, macro in enumerate(macros):
             made.text = made.text.replace(f"`{_PLACE.format(number)}`", macro)
@@ -358,6 +364,35 @@ def _keys(query: exp.Query) -> list[str]:
         if select.args.get("distinct"):
             found |= dict.fromkeys(item.alias_or_name for item in select.expressions)
     return [name for name in found if name and name != "*"]
+
+
+def _group_keys(query: exp.Query, grows: bool) -> list[frozenset[str]]:
+    """Returns for each key of GROUP BY the columns of the result that have it, in lower case. The columns of a window are
+    one key.
+
+    Args:
+        grows: whether windows with one start have several ends.
+
+    >>> from ..query.sql.dialect import parse
+    >>> query = parse("select a as b, window_start as s, count(*) as n from t group by a, window_start, window_end")
+    >>> [sorted(columns) for columns in _group_keys(query, grows=False)], [*map(sorted, _group_keys(query, grows=True))]
+    ([['b'], ['s']], [['b'], []])
+    """
+    group = query.args.get("group") if isinstance(query, exp.Select) else None
+    if group is None or any(value for name, value in group.args.items() if name != "expressions"):
+        return []
+    window = WINDOW_COLUMNS[1:] if grows else WINDOW_COLUMNS
+
+    def name_of(node: exp.Expr) -> str:
+        is_window = isinstance(node, exp.Column) and node.name.lower() in window
+        return "window" if is_window else str(node.sql(dialect=DIALECT)).lower()
+
+    columns: dict[str, set[str]] = {}
+    for item in query.expressions:
+        columns.setdefault(name_of(item.unalias()), set()).add(item.alias_or_name.lower())
+    names = dict.fromkeys(map(name_of, group.expressions))
+    # Several windows have one start, and each end has one start.
+    return [frozenset(columns.get(name, ())) for name in names if name != WINDOW_COLUMNS[0]]
 
 
 def last_rows(query: exp.Query, resolve: Resolve) -> tuple[NamedRelation, list[str]] | None:

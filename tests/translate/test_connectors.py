@@ -100,12 +100,57 @@ def test_columns_of_the_message() -> None:
         "id INT, k AS id * 2, at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL, WATERMARK FOR at AS at",
     )
     text = " ".join(made.files["models/t.sql"].split())
-    assert "FROM_JSON(CAST(value AS STRING), 'id int') AS message" in text
+    assert "FROM_JSON(CAST(value AS STRING), 'id int', MAP('mode', 'FAILFAST')) AS message" in text
     assert (
         "SELECT *, id * 2 AS `k` FROM ( SELECT `message`.`id`, CAST(timestamp AS TIMESTAMP) AS `at`" in text
     )
     assert "event_time='at'" in text
     assert "value_format" not in config(made)["meta"]["stream"]
+
+
+def test_csv_in_messages_is_parsed_in_a_model() -> None:
+    """A source takes JSON out of messages only; a record that isn't CSV of the columns stops the stream, as in Flink."""
+    options = "'connector' = 'kafka', 'topic' = 'a', 'format' = 'csv', 'csv.field-delimiter' = ';'"
+    made = translated(options)
+    text = " ".join(made.files["models/t.sql"].split())
+    assert "{{ config(materialized='streaming_table', event_time='ts') }}" in text
+    assert (
+        "SELECT `message`.`id`, `message`.`the name`, `message`.`ts` FROM ( SELECT *, FROM_CSV( CAST(value AS STRING), "
+        "'id int, `the name` string, ts timestamp', MAP('mode', 'FAILFAST', 'sep', ';') ) AS message" in text
+    )
+    assert config(made) == {
+        "meta": {"stream": {"format": "kafka", "options": {"subscribe": "a"}}},
+    }
+    assert not any("csv" in note.text for note in made.notes)
+    lenient = translated(f"{options}, 'csv.ignore-parse-errors' = 'true'").files["models/t.sql"]
+    assert "FAILFAST" not in lenient
+
+
+@pytest.mark.parametrize("format", ["avro", "parquet", "debezium-json"])
+def test_other_formats_of_messages_are_said(format: str) -> None:
+    made = translated(f"'connector' = 'kafka', 'topic' = 'a', 'format' = '{format}'")
+    assert any(f"the format {format} isn't read" in note.text for note in made.notes)
+
+
+def test_options_of_before_flink_1_11() -> None:
+    old = translated(
+        "'connector.type' = 'kafka', 'connector.version' = 'universal', 'connector.topic' = 'a', "
+        "'connector.startup-mode' = 'earliest-offset', 'connector.properties.0.key' = 'bootstrap.servers', "
+        "'connector.properties.0.value' = 'h:1', 'connector.properties.group.id' = 'g', 'update-mode' = 'append', "
+        "'format.type' = 'json', 'format.derive-schema' = 'true'"
+    )
+    new = translated(
+        "'connector' = 'kafka', 'topic' = 'a', 'scan.startup.mode' = 'earliest-offset', "
+        "'properties.bootstrap.servers' = 'h:1', 'format' = 'json'"
+    )
+    assert config(old) == config(new)
+    assert old.notes == new.notes
+
+
+@pytest.mark.parametrize("connector", ["mysql-cdc", "postgres-cdc"])
+def test_rows_of_a_table_of_changes_replace_each_other(connector: str) -> None:
+    made = translated(f"'connector' = '{connector}'", "id INT, name STRING, PRIMARY KEY (id) NOT ENFORCED")
+    assert config(made)["meta"]["stream"]["unique_key"] == ["id"]
 
 
 def test_a_table_like_another() -> None:
