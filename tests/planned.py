@@ -52,7 +52,7 @@ def tree_of(
         name="above",
         inputs=(root,),
         sql=f"select * from {input_name(0)}",
-        relation=root.relation,
+        stated=root.relation,
         label="above",
     )
     return replace(

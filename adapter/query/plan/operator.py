@@ -1,8 +1,8 @@
 """`Operator`, the base class of all operators of a plan, and what they have in common.
 
-Operators are frozen dataclasses, each with its inputs and the relation that it returns. An operator's `name` is a
-digest of what it computes, so that its state is found again when the text around it changes. Its SQL reads its
-inputs as the relations ``__input_0``, ``__input_1`` …
+Operators are frozen dataclasses, each with its inputs, and derive the relation that they return from those of their
+inputs. An operator's `name` is a digest of what it computes, so that its state is found again when the text around it
+changes. Its SQL reads its inputs as the relations ``__input_0``, ``__input_1`` …
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 from sqlglot import exp
@@ -77,11 +78,26 @@ class Operator(ABC):
 
     name: str
     inputs: tuple[Operator, ...] = ()
-    relation: Relation
+    stated: Relation | None = None
+    """Properties of its rows, where it doesn't derive them itself."""
     label: str
     """Description of the operator, for display."""
     growth: UnboundedState | None = None
     """The rows that its state grows with; None if the state is bounded or there is none."""
+
+    @cached_property
+    def relation(self) -> Relation:
+        """The relation that it returns: the properties of the edge above it."""
+        return self.relation_over([each.relation for each in self.inputs])
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns the properties of its rows.
+
+        Args:
+            below: those of each input's rows.
+        """
+        assert self.stated is not None, self.name
+        return self.stated
 
     @property
     def is_global(self) -> bool:

@@ -33,7 +33,7 @@ class WindowOperator(Operator):
     """Relations of the streams that are read."""
     at_once: bool = False
     """Whether its rows feed other windows as they are emitted."""
-    relation: Relation = field(default_factory=Relation)
+    stated: Relation | None = field(default_factory=Relation)
 
     @abstractmethod
     def window_steps(self, emission: Emission = FINAL) -> WindowSteps:

@@ -254,7 +254,7 @@ def _aggregate(
             name=name,
             inputs=(below,),
             spec=spec,
-            relation=replace(made, bounded=bounded),
+            stated=replace(made, bounded=bounded),
             label=_group_label(select),
             growth=None if bounded or made.ends else grows_with,
             groups=groups,

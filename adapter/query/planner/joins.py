@@ -249,7 +249,7 @@ def _inner(planner: Planner, made: _Joined) -> Operator:
             name=f"join_{digest(canonical(made.template), *(each.name for each in inputs))}",
             inputs=inputs,
             sql=sql(with_weight(made.template, weighed) if made.changes else made.template),
-            relation=Relation(
+            stated=Relation(
                 made.changes,
                 delays=_delays_of(select, streams, delays, made.outputs),
                 keys=made.keys,
@@ -481,7 +481,7 @@ def _outer_in_time(planner: Planner, made: _Joined, until: Mapping[str, Until]) 
             name=f"join_{digest(canonical(template), *(each.name for each in inputs))}",
             inputs=inputs,
             sql=sql(template),
-            relation=Relation(delays=delays, keys=keys),
+            stated=Relation(delays=delays, keys=keys),
             label=short(select),
             pairs=None if is_anti else sql(conditions.as_inner(template)),
             alone=tuple(

@@ -332,7 +332,7 @@ def _over_in_time(
             alias=source.alias,
             time=time,
             reach=reached,
-            relation=made,
+            stated=made,
             label="OVER",
             waits=waits,
             growth=growth,

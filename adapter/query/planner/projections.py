@@ -82,7 +82,7 @@ def _leaving(planner: Planner, rows: Operator, stays: int, test: str) -> Operato
             name=f"recent_{digest(rows.name, str(stays))}",
             inputs=(rows,),
             lasts=stays,
-            relation=relation,
+            stated=relation,
             label=test,
         )
     )
@@ -133,7 +133,7 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
                 name=name,
                 inputs=inputs,
                 sql=sql(template),
-                relation=made,
+                stated=made,
                 label=short(select),
                 growth=growth,
                 ends=ends,
@@ -147,7 +147,7 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
             name=f"project_{digest(below.name, canonical(template))}",
             inputs=inputs,
             sql=text,
-            relation=made,
+            stated=made,
             label=short(select),
         )
     )
@@ -198,7 +198,7 @@ def local(
     together."""
     name = f"local_{digest(what, text, *(each.name for each in inputs))}"
     return planner.add(
-        Local(name=name, inputs=inputs, sql=text, relation=replace(relation, changes=False), label=what)
+        Local(name=name, inputs=inputs, sql=text, stated=replace(relation, changes=False), label=what)
     )
 
 

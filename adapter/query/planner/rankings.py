@@ -55,7 +55,7 @@ class _Ranking:
             name=f"top_{digest(below.name, canonical(template), *identity)}",
             inputs=(below,),
             sql=sql(self.rows),
-            relation=relation,
+            stated=relation,
             label="TopN",
             top=self.top,
             rank=self.rank,

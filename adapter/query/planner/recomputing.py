@@ -126,7 +126,7 @@ def recomputed(planner: Planner, query: RecomputedSelect) -> Operator:
             sql=sql(template),
             keys=query.keys,
             aliases=query.aliases,
-            relation=query.relation,
+            stated=query.relation,
             label=query.label,
             top=query.top,
             growth=growth,

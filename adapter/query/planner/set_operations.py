@@ -98,7 +98,7 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
             UnionAll(
                 name=f"union_{digest(*names)}",
                 inputs=(left, right),
-                relation=Relation(changes, together, delays=delays, ends=ends, bounded=bounded),
+                stated=Relation(changes, together, delays=delays, ends=ends, bounded=bounded),
             )
         )
     words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
@@ -141,7 +141,7 @@ def _multiset(
             name=f"set_{digest(words, *(each.name for each in inputs), *told)}",
             inputs=inputs,
             times=_TIMES[words],
-            relation=relation,
+            stated=relation,
             label=words.upper(),
             growth=growth,
             ends=() if ends is None else (ends,) * len(inputs),

@@ -25,7 +25,7 @@ def plan_source(planner: Planner, table: exp.Table) -> Operator:
             name=f"source_{digest(relation.lower())}",
             view=table.name,
             # A changelog holds no more live rows than its table, so it is bounded.
-            relation=Relation(
+            stated=Relation(
                 known.changes,
                 keys=keys,
                 event_time=_event_time(planner, relation, known),
@@ -50,7 +50,7 @@ def plan_versions(planner: Planner, table: exp.Table) -> Operator:
         Source(
             name=f"source_{digest('versions', relation.lower())}",
             view=table.name,
-            relation=Relation(event_time=known.event_time.lower() if measured and known.event_time else None),
+            stated=Relation(event_time=known.event_time.lower() if measured and known.event_time else None),
             label=relation,
             changelog=known.changes,
             versions=True,
@@ -76,9 +76,7 @@ def _normalized(planner: Planner, source: Operator, known: Known, relation: str)
             inputs=(source,),
             key=known.key,
             time=known.event_time,
-            relation=Relation(
-                True, keys=(frozenset(name.lower() for name in known.key),), bounded=not missing
-            ),
+            stated=Relation(True, keys=(frozenset(name.lower() for name in known.key),), bounded=not missing),
             label=f"the last row per {keys}",
             growth=UnboundedState(f"a row for every value of {keys}", frozenset(map(str.lower, known.key)))
             if missing

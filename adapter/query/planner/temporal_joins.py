@@ -92,7 +92,7 @@ def plan_temporal_join(
         name=f"temporal_{digest(text, *(each.name for each in inputs))}",
         inputs=inputs,
         sql=sql(template),
-        relation=Relation(
+        stated=Relation(
             together=outputs.carry({**_simultaneous_columns(relation, time), time: EVENT_TIME}),
             keys=outputs.carry_keys(relation.keys),
         ),

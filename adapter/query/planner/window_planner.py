@@ -126,7 +126,7 @@ class WindowPlanner:
             name="windows",
             inputs=tuple(each for each in self._operators() if _is_read(each.name, output)),
             sql=output,
-            relation=Relation(),
+            stated=Relation(),
             label="windows",
             carried=info.window_columns,
             unique=info.unique,

@@ -91,7 +91,7 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
         ends = [column for column, kind in found.carried.items() if kind == "window_end"]
         relation = Relation(open_until=ends[0] if ends else None, repeatable=conditions.is_repeatable(node))
         name = f"rows_{digest(canonical(node))}"
-        return planner.add(replace(found, name=name, inputs=inputs, relation=relation, label=label))
+        return planner.add(replace(found, name=name, inputs=inputs, stated=relation, label=label))
     zones = {spec.window.time_zone for spec in found.specs}
     # Windows aligned to another time zone may close at another time.
     zone = next(iter(zones)) or ""
@@ -111,7 +111,7 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
         repeatable=conditions.is_repeatable(node),
     )
     return _results(
-        planner, replace(found, name=f"windows_{digest(canonical(node))}", relation=relation, label=label)
+        planner, replace(found, name=f"windows_{digest(canonical(node))}", stated=relation, label=label)
     )
 
 
@@ -158,7 +158,7 @@ def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operat
     keys: tuple[frozenset[str], ...] = ()
     if found.certain and found.unique is not None and found.unique <= carried.keys():
         keys = (frozenset(carried[kind] for kind in found.unique),)
-    results = replace(found, name=f"windows_{identity}", relation=Relation(keys=keys), label=str(window))
+    results = replace(found, name=f"windows_{identity}", stated=Relation(keys=keys), label=str(window))
     return planner.add(
         WindowChanges(
             name=f"changes_{identity}",
@@ -167,7 +167,7 @@ def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operat
             start=start if window.merges else None,
             by=seen,
             # A growing session retracts its result when the next one is emitted, possibly long after its end.
-            relation=Relation(True, keys=keys)
+            stated=Relation(True, keys=keys)
             if goes_on
             else Relation(True, keys=keys, ends=end, in_time=in_time),
             label=str(window),
@@ -221,7 +221,7 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     if not window.merges:
         return planner.add(
             WindowRows(
-                name=name, inputs=(below,), sql=text, relation=relation, label=str(window), window=window
+                name=name, inputs=(below,), sql=text, stated=relation, label=str(window), window=window
             )
         )
     return _recomputed_windows(planner, below, window, name=name, text=text, relation=relation)
@@ -256,7 +256,7 @@ def _recomputed_windows(
         sql=text,
         keys=(by,),
         aliases=("own",),
-        relation=relation,
+        stated=relation,
         label=str(window),
         growth=growth,
         busy=busy,
@@ -283,7 +283,7 @@ def _without_expired(planner: Planner, operator: Operator, until: str) -> Operat
             name=name,
             inputs=(operator,),
             sql=text,
-            relation=operator.relation,
+            stated=operator.relation,
             label="rows that may still count",
         )
     )
