@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from ...util.quoting import is_path
@@ -10,7 +12,6 @@ from ..frontend.streams import Known
 from ..plan.operator import Operator, UnboundedState
 from ..plan.operators.changelog_normalize import ChangelogNormalize
 from ..plan.operators.source import Source
-from ..plan.relation import Relation
 from ..sql.names import digest
 from .context import Planner
 
@@ -19,18 +20,12 @@ def plan_source(planner: Planner, table: exp.Table) -> Operator:
     """Plans a stream; for an upsert source with the last row of each key."""
     known = planner.streams.known(table.name)
     relation = planner.streams.relation(table.name)
-    keys = (frozenset(name.lower() for name in known.key),) if known.changes and known.key else ()
     source = planner.add(
         Source(
             name=f"source_{digest(relation.lower())}",
             view=table.name,
-            # A changelog holds no more live rows than its table, so it is bounded.
-            stated=Relation(
-                known.changes,
-                keys=keys,
-                event_time=_event_time(planner, relation, known),
-                bounded=known.changes,
-            ),
+            key=_lower(known.key) if known.changes else (),
+            event_time=_event_time(planner, relation, known),
             label=relation,
             changelog=known.changes,
         )
@@ -50,7 +45,7 @@ def plan_versions(planner: Planner, table: exp.Table) -> Operator:
         Source(
             name=f"source_{digest('versions', relation.lower())}",
             view=table.name,
-            stated=Relation(event_time=known.event_time.lower() if measured and known.event_time else None),
+            event_time=known.event_time.lower() if measured and known.event_time else None,
             label=relation,
             changelog=known.changes,
             versions=True,
@@ -61,7 +56,7 @@ def plan_versions(planner: Planner, table: exp.Table) -> Operator:
 def _normalized(planner: Planner, source: Operator, known: Known, relation: str) -> Operator:
     """Plans an upsert source, each of whose rows replaces the one before it."""
     assert isinstance(source, Source)
-    missing = sorted({name.lower() for name in known.key} - planner.domains)
+    missing = sorted({*_lower(known.key)} - planner.domains)
     keys = ", ".join(known.key)
     proposed = sorted({*missing, *planner.domains})
     if planner.ttl is not None and missing:
@@ -76,13 +71,16 @@ def _normalized(planner: Planner, source: Operator, known: Known, relation: str)
             inputs=(source,),
             key=known.key,
             time=known.event_time,
-            stated=Relation(True, keys=(frozenset(name.lower() for name in known.key),), bounded=not missing),
             label=f"the last row per {keys}",
-            growth=UnboundedState(f"a row for every value of {keys}", frozenset(map(str.lower, known.key)))
+            growth=UnboundedState(f"a row for every value of {keys}", frozenset(_lower(known.key)))
             if missing
             else None,
         )
     )
+
+
+def _lower(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(map(str.lower, names))
 
 
 def _event_time(planner: Planner, relation: str, known: Known) -> str | None:

@@ -13,7 +13,7 @@ from ...program import STEP, StatePart, Step, now
 from ..explanation import Context, Explanation
 from ..lineage import Lineage, opaque
 from ..operator import Operator, Wiring
-from ..relation import WEIGHT
+from ..relation import WEIGHT, Relation
 from ..state.key_generations import NO_STEP, matching, of_keys, same
 from ..state.row_columns import row_column
 
@@ -27,6 +27,11 @@ class ChangelogNormalize(Operator):
     """Columns that identify a row, as the source declares them."""
     time: str | None
     """Column of the event time that orders the rows of a key; None if they are ordered by arrival."""
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns changes of one row per key."""
+        key = frozenset(map(str.lower, self.key))
+        return Relation(True, keys=(key,), bounded=self.growth is None)
 
     @property
     def depends_on_watermark(self) -> bool:

@@ -9,7 +9,7 @@ from ...windows.expansion import IS_VERSION
 from ..explanation import UPSERT, Changelog, Context, Explanation
 from ..lineage import Lineage, opaque
 from ..operator import Operator, Wiring, in_order
-from ..relation import WEIGHT
+from ..relation import WEIGHT, Relation
 
 _IS_INSERTED = "_change_type in ('insert', 'update_after')"
 
@@ -19,9 +19,19 @@ class Source(Operator):
     """New rows of a stream, or changes of a changelog. No state."""
 
     view: str
+    key: tuple[str, ...] = ()
+    """Columns that identify a row of a changelog, in lower case."""
+    event_time: str | None = None
+    """Column (lower case) that the watermark is measured on; None if it is measured on none, or rows are replaced."""
     changelog: bool = False
     versions: bool = False
     """Whether a temporal join reads its rows as versions: of a changelog its inserts and deletes, with its metadata."""
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns what the project declares of the stream. A changelog has no more live rows than its table."""
+        changes = self.changelog and not self.versions
+        keys = (frozenset(self.key),) if self.key else ()
+        return Relation(changes, keys=keys, event_time=self.event_time, bounded=changes)
 
     @property
     def depends_on_watermark(self) -> bool:
