@@ -82,7 +82,7 @@ def counting_late(planner: Planner, operator: Operator, select: exp.Select, alia
     time = operator.relation.event_time
     if time is not None:
         name = f"timely_{digest(operator.name)}"
-        found = planner.add(LateRows(name=name, inputs=(operator,), time=time, stated=operator.relation))
+        found = planner.add(LateRows(name=name, inputs=(operator,), time=time))
         return planner.drops(found, select, time, alias)
     if not isinstance(operator, Project | UnionAll):
         return operator

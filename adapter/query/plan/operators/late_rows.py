@@ -11,6 +11,7 @@ from ...sql.names import digest
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring
+from ..relation import Relation
 from ..state.buffered_rows import ROW
 from .source import views_below
 
@@ -23,6 +24,10 @@ class LateRows(Operator):
     time: str
     """Column that the watermark is measured on."""
     label: str = "late rows counted"
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns that of its input."""
+        return below[0]
 
     @property
     def rows(self) -> str:
