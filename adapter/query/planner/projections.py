@@ -68,21 +68,11 @@ def plan_temporal_filter(planner: Planner, select: exp.Select, test: exp.Expr) -
 
 def _leaving(planner: Planner, rows: Operator, stays: int, test: str) -> Operator:
     """Returns rows until they expire; each has its event time in a hidden column."""
-    relation = replace(
-        rows.relation,
-        changes=True,
-        together={},
-        event_time=None,
-        delays={},
-        open_for=None,
-        bounded=True,
-    )
     return planner.add(
         TemporalFilter(
             name=f"recent_{digest(rows.name, str(stays))}",
             inputs=(rows,),
             lasts=stays,
-            stated=relation,
             label=test,
         )
     )

@@ -22,7 +22,7 @@ from ..author_text import expression, shown
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring
-from ..relation import WEIGHT
+from ..relation import WEIGHT, Relation
 from ..state.buffered_rows import ROW
 from ..state.key_generations import NO_STEP, lasts, later
 from .source import views_below
@@ -41,6 +41,12 @@ class TemporalFilter(Operator):
 
     lasts: int
     """Microseconds of event time for which a row stays in the result."""
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns that of its input, whose rows are now retracted, at a time that none of their columns has."""
+        return replace(
+            below[0], changes=True, together={}, event_time=None, delays={}, open_for=None, bounded=True
+        )
 
     @property
     def compared_inputs(self) -> tuple[Operator, ...]:
