@@ -13,7 +13,6 @@ from ..plan.operators.late_rows import LateRows
 from ..plan.operators.project import Project
 from ..plan.operators.union_all import UnionAll
 from ..plan.operators.window_close import WindowClose
-from ..plan.relation import WINDOW_END, comes_late
 from ..sql.names import digest
 from .context import Planner
 from .from_items import FromItem
@@ -21,21 +20,12 @@ from .from_items import FromItem
 
 def closed(planner: Planner, operator: Operator) -> Operator:
     """Returns the operator without changes of open windows."""
-    end, lasts = operator.relation.open_until, operator.relation.open_for
+    end = operator.relation.open_until
     if end is None:
         return operator
-    relation = replace(operator.relation, open_until=None, open_for=None)
-    if lasts is not None:
-        together = {end: comes_late(WINDOW_END, lasts)}
-        relation = replace(relation, changes=False, ends=None, together=together)
     return planner.add(
         WindowClose(
-            name=f"closed_{digest(operator.name)}",
-            inputs=(operator,),
-            window_end=end,
-            stated=relation,
-            label=f"when {end} has passed",
-            lasts=lasts,
+            name=f"closed_{digest(operator.name)}", inputs=(operator,), label=f"when {end} has passed"
         )
     )
 

@@ -17,7 +17,7 @@ from ...windows.emission import Emission
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring, ttl_over
-from ..relation import WEIGHT
+from ..relation import WEIGHT, WINDOW_END, Relation, comes_late
 from ..state import generations
 from ..state.buffered_rows import ROW, TIMES, added_up, netted, packed, spread
 from ..state.key_generations import NO_STEP, lasts, later
@@ -30,11 +30,26 @@ class WindowClose(Operator):
     is known for how long rows of a window may still arrive, it waits for that, and results are final. Keeps
     what waits."""
 
-    window_end: str
-    """Column with the window's end, which the watermark must have reached."""
-    lasts: int | None = None
-    """Microseconds after the window's end in which rows may still arrive. The window closes then, and is
-    final. None if unknown: it closes at its end, and later changes pass through."""
+    @property
+    def window_end(self) -> str:
+        """Returns the column with the window's end, which the watermark must have reached."""
+        return str(self.inputs[0].relation.open_until)
+
+    @property
+    def lasts(self) -> int | None:
+        """Returns the microseconds after the window's end in which rows may still arrive. The window closes then, and is
+        final. None if unknown: it closes at its end, and later changes pass through."""
+        return self.inputs[0].relation.open_for
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns that of its input without open windows. If these are final when they close, rows are only inserted,
+        and those of a window arrive together."""
+        (of,) = below
+        found = replace(of, open_until=None, open_for=None)
+        if of.open_until is None or of.open_for is None:
+            return found
+        together = {of.open_until: comes_late(WINDOW_END, of.open_for)}
+        return replace(found, changes=False, ends=None, together=together)
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of the input's rows, emitted when windows close."""
