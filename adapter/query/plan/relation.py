@@ -99,5 +99,20 @@ class Relation:
         return min(self.keys, key=lambda each: (len(each), sorted(each)), default=None)
 
 
+def common_end(left: Relation, right: Relation, pairs: Mapping[str, str]) -> str | None:
+    """Returns the column of the left relation with the end of windows that both relations' rows expire with; None if
+    there is none.
+
+    Args:
+        left: a side of a set operation.
+        right: the other side.
+        pairs: columns of the left side → those of the right one at the same position.
+
+    >>> common_end(Relation(ends="a"), Relation(ends="b"), {"a": "b"})
+    'a'
+    """
+    return left.ends if left.ends is not None and pairs.get(left.ends, "") == right.ends else None
+
+
 GIVEN_BY = "__given_by"
 """Column of a `MaterializedProject`'s input and output that holds the source row."""

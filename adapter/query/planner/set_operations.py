@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
 
 from sqlglot import exp
 
@@ -18,7 +17,7 @@ from ..plan import unbounded_state
 from ..plan.operator import Operator, UnboundedState, input_name, mixes_lifetimes
 from ..plan.operators.set_operation import SetOperation
 from ..plan.operators.union_all import UnionAll
-from ..plan.relation import Relation
+from ..plan.relation import Relation, common_end
 from ..sql.clauses import output_names
 from ..sql.dialect import sql
 from ..sql.finite import is_finite
@@ -29,7 +28,6 @@ from .context import Planner
 from .projections import local, multiplies
 from .row_level import refuse_limit
 
-_T = TypeVar("_T")
 _TIMES = {
     "distinct": "if(l + r > 0, 1, 0)",
     "union": "if(l + r > 0, 1, 0)",
@@ -75,34 +73,15 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
                 "stream too: {{ stream(ref('…')) }}."
             )
     left, right = (closed(planner, side) for side in sides if side is not None)
-    changes = left.relation.changes or right.relation.changes
-    bounded = left.relation.bounded and right.relation.bounded
-    ends = left.relation.ends
-    if ends is not None and _value_at_same_position(node, ends, {right.relation.ends or "": "end"}) is None:
-        ends = None
+    pairs = _columns_at_same_positions(node)
     if every:
-        together = {
-            name: what
-            for name, what in left.relation.together.items()
-            if _value_at_same_position(node, name, right.relation.together) == what
-        }
         names = [left.name, right.name]
         if _has_same_columns(node):
             names.sort()  # the order of the sides doesn't matter
-        delays = {}
-        for name, delay in left.relation.times.items():
-            other = _value_at_same_position(node, name, right.relation.times)
-            if other is not None and name not in together:
-                delays[name] = max(delay, other)
-        return planner.add(
-            UnionAll(
-                name=f"union_{digest(*names)}",
-                inputs=(left, right),
-                stated=Relation(changes, together, delays=delays, ends=ends, bounded=bounded),
-            )
-        )
+        return planner.add(UnionAll(name=f"union_{digest(*names)}", inputs=(left, right), pairs=pairs))
     words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
-    return _multiset(planner, words, (left, right), bounded, ends)
+    bounded = left.relation.bounded and right.relation.bounded
+    return _multiset(planner, words, (left, right), bounded, common_end(left.relation, right.relation, pairs))
 
 
 def _has_same_columns(node: exp.SetOperation) -> bool:
@@ -112,12 +91,13 @@ def _has_same_columns(node: exp.SetOperation) -> bool:
     return left == right and "*" not in left and "" not in left
 
 
-def _value_at_same_position(node: exp.SetOperation, name: str, others: Mapping[str, _T]) -> _T | None:
-    """Returns the value in `others` for the right side's column at the position of a left side's column."""
+def _columns_at_same_positions(node: exp.SetOperation) -> dict[str, str]:
+    """Returns the left side's columns, each with the right side's column at its position; none if a side has a star."""
     left, right = _names_of_sides(node)
-    if "*" in (*left, *right) or len(left) != len(right) or name not in left:
-        return None
-    return others.get(right[left.index(name)])
+    if "*" in (*left, *right) or len(left) != len(right):
+        return {}
+    # The first of several columns of a name counts.
+    return dict(reversed([*zip(left, right, strict=True)]))
 
 
 def _multiset(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ...sql.names import digest
 from ..explanation import Context, Explanation
 from ..lineage import Lineage, by_place
 from ..operator import Operator, Wiring
-from ..relation import WEIGHT
+from ..relation import WEIGHT, Relation, common_end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +17,30 @@ class UnionAll(Operator):
     """The rows of all inputs. No state."""
 
     label: str = "UNION ALL"
+    pairs: Mapping[str, str] = field(default_factory=dict)
+    """Columns of the first input, in lower case → those of the second at the same position; empty if unknown."""
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns what columns at the same position have in common."""
+        left, right = below
+        together = {
+            name: what
+            for name, what in left.together.items()
+            if name in self.pairs and right.together.get(self.pairs[name]) == what
+        }
+        times = right.times
+        delays = {
+            name: max(delay, times[self.pairs[name]])
+            for name, delay in left.times.items()
+            if name not in together and self.pairs.get(name) in times
+        }
+        return Relation(
+            left.changes or right.changes,
+            together,
+            delays=delays,
+            ends=common_end(left, right, self.pairs),
+            bounded=left.bounded and right.bounded,
+        )
 
     @property
     def depends_on_watermark(self) -> bool:
