@@ -17,7 +17,7 @@ from ..plan import unbounded_state
 from ..plan.operator import Operator, UnboundedState, input_name, mixes_lifetimes
 from ..plan.operators.set_operation import SetOperation
 from ..plan.operators.union_all import UnionAll
-from ..plan.relation import Relation, common_end
+from ..plan.relation import common_end
 from ..sql.clauses import output_names
 from ..sql.dialect import sql
 from ..sql.finite import is_finite
@@ -28,14 +28,6 @@ from .context import Planner
 from .projections import local, multiplies
 from .row_level import refuse_limit
 
-_TIMES = {
-    "distinct": "if(l + r > 0, 1, 0)",
-    "union": "if(l + r > 0, 1, 0)",
-    "intersect": "if(l > 0 and r > 0, 1, 0)",
-    "intersect all": "least(l, r)",
-    "except": "if(l > 0 and r <= 0, 1, 0)",
-    "except all": "greatest(l - r, 0)",
-}
 _INSTEAD = {
     "except": "Leave them out with a condition, as in SELECT DISTINCT … WHERE k IS DISTINCT FROM 1; or write",
     "intersect": "Keep them with a condition, as in SELECT DISTINCT … WHERE k IS NOT DISTINCT FROM 1; or write",
@@ -80,8 +72,7 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
             names.sort()  # the order of the sides doesn't matter
         return planner.add(UnionAll(name=f"union_{digest(*names)}", inputs=(left, right), pairs=pairs))
     words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
-    bounded = left.relation.bounded and right.relation.bounded
-    return _multiset(planner, words, (left, right), bounded, common_end(left.relation, right.relation, pairs))
+    return _multiset(planner, words, (left, right), common_end(left.relation, right.relation, pairs))
 
 
 def _has_same_columns(node: exp.SetOperation) -> bool:
@@ -101,30 +92,40 @@ def _columns_at_same_positions(node: exp.SetOperation) -> dict[str, str]:
 
 
 def _multiset(
-    planner: Planner, words: str, inputs: tuple[Operator, ...], bounded: bool, ends: str | None = None
+    planner: Planner,
+    operation: str,
+    inputs: tuple[Operator, ...],
+    end: str | None,
+    has_few_rows: bool = False,
 ) -> Operator:
+    """Plans an operation on counted rows.
+
+    Args:
+        planner: planner of the tree.
+        operation: see `SetOperation.operation`.
+        inputs: its sides.
+        end: the column with the end of the window that their rows expire with; None if there is none.
+        has_few_rows: whether the set of different rows doesn't grow.
+
+    Raises:
+        QueryError: its rows can't be compared.
+    """
     if all(not each.relation.repeatable for each in inputs):
-        raise QueryError(f"{words.upper()} of non-deterministic values, such as those of rand().")
-    relation = Relation(
-        words not in ("distinct", "union") or any(i.relation.changes for i in inputs),
-        ends=ends,
-        bounded=bounded,
-    )
-    if words == "distinct":
-        relation = replace(relation, keys=inputs[0].relation.keys)
-    growth = None if bounded or ends else UnboundedState("every different row", None)
+        raise QueryError(f"{operation.upper()} of non-deterministic values, such as those of rand().")
+    bounded = has_few_rows or all(each.relation.bounded for each in inputs)
+    growth = None if bounded or end else UnboundedState("every different row", None)
     # Before 28 November 2026 rows expired even if those of the input don't: the other name excludes those
     # states.
-    told = ["idle rows are met"] if planner.ttl is not None and mixes_lifetimes(inputs) and not ends else []
+    told = ["idle rows are met"] if planner.ttl is not None and mixes_lifetimes(inputs) and not end else []
     return planner.add(
         SetOperation(
-            name=f"set_{digest(words, *(each.name for each in inputs), *told)}",
+            name=f"set_{digest(operation, *(each.name for each in inputs), *told)}",
             inputs=inputs,
-            times=_TIMES[words],
-            stated=relation,
-            label=words.upper(),
+            operation=operation,
+            label=operation.upper(),
             growth=growth,
-            ends=() if ends is None else (ends,) * len(inputs),
+            ends=() if end is None else (end,) * len(inputs),
+            has_few_rows=has_few_rows,
         )
     )
 
@@ -154,7 +155,7 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
         or is_covered(planner, unbounded_state.names_of(Key("", sql(item.unalias())), rows))
         for item in rows.expressions
     )
-    return _multiset(planner, "distinct", (below,), below.relation.bounded or covered, below.relation.ends)
+    return _multiset(planner, "distinct", (below,), below.relation.ends, has_few_rows=covered)
 
 
 def _limited_ranking(ranking: exp.Select, ended: Mapping[str, int]) -> exp.Select:

@@ -10,9 +10,18 @@ from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
 from ..explanation import Context, Explanation
 from ..lineage import Lineage, by_place
 from ..operator import ExpiringOperator, Wiring, keeps_rows
-from ..relation import WEIGHT
+from ..relation import WEIGHT, Relation
 from ..state import generations
 from ..state.key_generations import NO_STEP, SINCE, generations_of, of_keys
+
+_TIMES = {
+    "distinct": "if(l + r > 0, 1, 0)",
+    "union": "if(l + r > 0, 1, 0)",
+    "intersect": "if(l > 0 and r > 0, 1, 0)",
+    "intersect all": "least(l, r)",
+    "except": "if(l > 0 and r <= 0, 1, 0)",
+    "except all": "greatest(l - r, 0)",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,16 +29,31 @@ class SetOperation(ExpiringOperator):
     """UNION, INTERSECT and EXCEPT, with and without ALL, and DISTINCT where columns lack a name of their own.
     Keeps how often each row is there, on either side."""
 
-    times: str
-    """SQL for the multiplicity of a row in the result, over ``l`` and ``r``, its multiplicities on either
-    side."""
+    operation: str
+    """The key of `_TIMES`."""
+    has_few_rows: bool = False
+    """Whether the set of different rows doesn't grow."""
+
+    @property
+    def times(self) -> str:
+        """Returns SQL for the multiplicity of a row in the result, over ``l`` and ``r``, its multiplicities on either
+        side."""
+        return _TIMES[self.operation]
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns rows that expire as those of both sides do. Only a union is append-only if its sides are."""
+        return Relation(
+            self.operation not in ("distinct", "union") or any(each.changes for each in below),
+            ends=self.ends[0] if self.ends else None,
+            bounded=self.has_few_rows or all(each.bounded for each in below),
+        )
 
     def keeps_rows(self, below: Sequence[bool]) -> bool:
         """Whether its rows never expire: INTERSECT needs one side that keeps its rows, EXCEPT the left one, and the
         others all."""
-        if self.label.startswith("INTERSECT"):
+        if self.operation.startswith("intersect"):
             return any(below)
-        return below[0] if self.label.startswith("EXCEPT") else super().keeps_rows(below)
+        return below[0] if self.operation.startswith("except") else super().keeps_rows(below)
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of both sides' rows; columns are identified by position."""
