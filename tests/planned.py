@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from unittest.mock import patch
 
+from sqlglot import parse_one
+
 from dbt.adapters.spark_streaming.query.errors import NotWithinWindows
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.plan.operator import input_name
@@ -51,8 +53,7 @@ def tree_of(
     above = Project(
         name="above",
         inputs=(root,),
-        sql=f"select * from {input_name(0)}",
-        stated=root.relation,
+        query=parse_one(f"select * from {input_name(0)}"),
         label="above",
     )
     return replace(

@@ -321,6 +321,11 @@ def explodes(select: exp.Select) -> bool:
     return any(makes_rows(node) for item in select.expressions for node in every(item, exp.Expr))
 
 
+def multiplies(select: exp.Select) -> bool:
+    """Whether one input row of a SELECT may become several."""
+    return bool(select.args.get("laterals")) or explodes(select)
+
+
 def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list[exp.Query]:
     """The outermost queries over streams or inputs in expressions, join conditions and LATERAL, apart from versions as
     of a time."""

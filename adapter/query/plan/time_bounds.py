@@ -119,6 +119,16 @@ class TimeBounds:
         return 0 if one == other else self._apart.get(((alias, one), (alias, other)))
 
 
+def delays_of_computed(select: exp.Select, of_item: Callable[[exp.Expr], int | None]) -> dict[str, int]:
+    """Returns `Relation.delays` of the columns that a SELECT computes."""
+    made = {
+        item.alias.lower(): of_item(item.this)
+        for item in select.expressions
+        if isinstance(item, exp.Alias) and not isinstance(item.this, exp.Column)
+    }
+    return {name: delay for name, delay in made.items() if delay is not None}
+
+
 def delay_of(node: exp.Expr, of_column: Callable[[exp.Column], int | None]) -> int | None:
     """Returns the delay of an expression: rows with a value may arrive that many microseconds after the watermark has
     reached the value. None if unknown.

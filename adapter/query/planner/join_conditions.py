@@ -16,7 +16,6 @@ from ..sql.clauses import conjuncts, filters, is_semi_or_anti, joined, set_filte
 from ..sql.dialect import is_read_within, relation_of, walk_same_query
 from ..sql.nodes import every
 from .from_items import FromItem, filter_below, reads_stream
-from .projections import multiplies
 
 
 def put_tests_of_tables_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
@@ -94,7 +93,7 @@ def join_keys(
 ) -> tuple[frozenset[str], ...]:
     """Returns the columns that identify a row of a join: the keys of all sides, without those sides where a
     row matches at most one."""
-    if multiplies(select):
+    if conditions.multiplies(select):
         return ()
     found: set[str] = set()
     met: set[str] = set()

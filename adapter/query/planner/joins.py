@@ -19,7 +19,7 @@ from ..plan.operator import Operator, UnboundedState, Until
 from ..plan.operators.join import Join
 from ..plan.operators.outer_interval_join import OuterIntervalJoin
 from ..plan.relation import Relation, weight_of
-from ..plan.time_bounds import TimeBounds, delay_of
+from ..plan.time_bounds import TimeBounds, delay_of, delays_of_computed
 from ..sql.clauses import is_semi_or_anti
 from ..sql.dialect import canonical, is_read_within, relation_of, relations_around, sql, walk_same_query
 from ..sql.names import digest
@@ -37,7 +37,7 @@ from .join_conditions import (
     put_tests_below_inner,
     put_tests_of_tables_below,
 )
-from .projections import delays_of_computed, local, short
+from .projections import local, short
 from .recomputing import RecomputedSelect, ends_among, is_repeatable, recomputed, refuse_chance, refuse_tables
 
 _BY_WINDOW = (

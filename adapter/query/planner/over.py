@@ -31,7 +31,7 @@ from .bounds import fixed_keys, passed_end
 from .context import Planner
 from .from_items import FromItem, filter_below
 from .inputs import with_inputs
-from .projections import local, multiplies
+from .projections import local
 from .rankings import RankedSelect
 from .recomputing import RecomputedSelect, is_repeatable, recomputed, refuse_chance, refuse_tables
 from .results import is_result
@@ -132,7 +132,7 @@ def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
     relation = source.streamed.relation
     keys = (tuple(sql(key) for key in common),)
     covered = fixed_keys(planner, common, select)
-    kept = () if multiplies(select) else query.outputs.carry_keys(relation.keys)
+    kept = () if conditions.multiplies(select) else query.outputs.carry_keys(relation.keys)
     made = Relation(
         True,
         # Keys of the input hold for any number of ranks.
@@ -148,7 +148,7 @@ def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
     growth = None
     if relation.ends is None and not relation.bounded and not (top is not None and covered):
         growth = _growth_of_rows(common, top, "" if is_ended else _refusal(query.written))
-    if is_one and (relation.changes or len(inputs) == 1) and not multiplies(select):
+    if is_one and (relation.changes or len(inputs) == 1) and not conditions.multiplies(select):
         (name,) = ranked
         limited = RankedSelect(
             select=select,
@@ -289,7 +289,7 @@ def _over_in_time(
     over = conditions.windows_of(select)
     waits = relation.event_time is not None
     time = ordered_by(over[0], source.alias)
-    if relation.changes or time is None or multiplies(select):
+    if relation.changes or time is None or conditions.multiplies(select):
         return None
     in_order = relation.event_time == time if waits else comes_in_order(relation.together.get(time))
     reached = reach(over, time, source.alias) if in_order else None

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import count
 
 from sqlglot import exp
 
 from ..errors import QueryError
 from ..normalize import conditions, event_clock
-from ..plan import column_origins
 from ..plan.hidden_items import with_row, with_weight
 from ..plan.operator import Operator, UnboundedState, in_order
 from ..plan.operators.late_rows import LateRows
@@ -22,7 +20,6 @@ from ..plan.operators.project import Project
 from ..plan.operators.temporal_filter import ROW_TIME as TIME_OF_ROW
 from ..plan.operators.temporal_filter import TemporalFilter
 from ..plan.relation import WEIGHT, Relation
-from ..plan.time_bounds import delay_of
 from ..sql import intervals
 from ..sql.clauses import filters, hide_from_stars, set_filters
 from ..sql.dialect import canonical, sql
@@ -101,83 +98,29 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
         return _leaving_above(planner, select, read, source, below)
     template, inputs = with_inputs(planner, select, read)
     relation = below.relation
-    random = not conditions.is_repeatable(template)
     # VALUES are part of the query.
-    outside = conditions.reads_tables(template)
-    is_kept = relation.changes and (random or outside)
-    one_to_one = len(read) == 1 and not multiplies(select) and not source.node.args.get("pivots")
-    outputs = column_origins.outputs(select, source.alias)
-    made = replace(
-        _carried(select, source.alias, relation, outputs=outputs, one_to_one=one_to_one),
-        bounded=relation.bounded and not (select.args.get("laterals") and random),
-        # Columns of a static table are read once for each input row.
-        repeatable=relation.repeatable and (is_kept or not random),
-    )
-    if is_kept:
-        template = with_row(template, source.alias)
-        growth = None if relation.bounded or relation.ends else UnboundedState("every row", None)
-        name = f"given_{digest(below.name, canonical(template))}"
+    if relation.changes and (conditions.reads_tables(template) or not conditions.is_repeatable(template)):
         ends = () if relation.ends is None else (relation.ends,)
+        template = with_row(template, source.alias)
         return planner.add(
             MaterializedProject(
-                name=name,
+                name=f"given_{digest(below.name, canonical(template))}",
                 inputs=inputs,
-                sql=sql(template),
-                stated=made,
+                query=template,
                 label=short(select),
-                growth=growth,
+                growth=None if relation.bounded or ends else UnboundedState("every row", None),
                 ends=ends,
             )
         )
     if relation.changes:
         template = with_weight(template, [(source.alias, WEIGHT)])
-    text = sql(template)
     return planner.add(
         Project(
             name=f"project_{digest(below.name, canonical(template))}",
             inputs=inputs,
-            sql=text,
-            stated=made,
+            query=template,
             label=short(select),
         )
-    )
-
-
-def _carried(
-    select: exp.Select,
-    alias: str,
-    relation: Relation,
-    outputs: column_origins.Outputs,
-    one_to_one: bool,
-) -> Relation:
-    """Returns the properties of a relation that a SELECT over it passes on.
-
-    Args:
-        select: the SELECT.
-        alias: alias of the relation.
-        relation: its properties.
-        outputs: columns that the SELECT passes on.
-        one_to_one: whether each row becomes one row.
-    """
-    of_item = partial(
-        delay_of, of_column=lambda column: column_origins.carried(column, alias, relation.times)
-    )
-    keys: tuple[frozenset[str], ...] = ()
-    if one_to_one and outputs.star:
-        keys = tuple(key for key in relation.keys if not key & outputs.hidden)
-    elif one_to_one:
-        keys = outputs.carry_keys(relation.keys)
-    time = relation.event_time
-    return Relation(
-        relation.changes,
-        outputs.carry(relation.together),
-        open_until=None if relation.open_until is None else outputs[relation.open_until],
-        open_for=relation.open_for,
-        ends=outputs[relation.ends] if relation.ends and relation.ends in outputs else None,
-        in_time=frozenset(outputs[name] for name in relation.in_time if name in outputs),
-        event_time=outputs[time] if time and time in outputs else None,
-        delays={**outputs.carry(relation.delays), **delays_of_computed(select, of_item)},
-        keys=keys,
     )
 
 
@@ -190,21 +133,6 @@ def local(
     return planner.add(
         Local(name=name, inputs=inputs, sql=text, stated=replace(relation, changes=False), label=what)
     )
-
-
-def delays_of_computed(select: exp.Select, of_item: Callable[[exp.Expr], int | None]) -> dict[str, int]:
-    """Returns `Relation.delays` of the columns that a SELECT computes."""
-    made = {
-        item.alias.lower(): of_item(item.this)
-        for item in select.expressions
-        if isinstance(item, exp.Alias) and not isinstance(item.this, exp.Column)
-    }
-    return {name: delay for name, delay in made.items() if delay is not None}
-
-
-def multiplies(select: exp.Select) -> bool:
-    """Whether one input row of a SELECT may become several."""
-    return bool(select.args.get("laterals")) or conditions.explodes(select)
 
 
 def short(select: exp.Select) -> str:

@@ -23,7 +23,7 @@ from ..plan.state.group_state import identity_columns
 from ..plan.state.ranked_groups import ROW
 from ..plan.state.top_n_fields import BY, ID, ORDER
 from ..sql.clauses import hide_from_stars, output_column_of, relations
-from ..sql.dialect import canonical, function_name, parse_once, sql
+from ..sql.dialect import canonical, function_name, sql
 from ..sql.names import digest
 from ..sql.tie_breaking import fields_of, tie
 
@@ -171,7 +171,7 @@ def of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
     made = _split(select, template, ranked.name, ranked.last, ids)
     if made is None:
         return None
-    selects = [parse_once(each.sql) for each in path]
+    selects = [each.query for each in path]
     of_group = _group_columns(selects, group)
     within = _keys_of(group, [column_origins.carried(each, alias, of_group) for each in made.within])
     of_ids = tuple(of_group.get(name, "") for name in sorted(key))

@@ -25,7 +25,7 @@ from ..sql.names import digest
 from .bounds import is_covered
 from .closing import closed
 from .context import Planner
-from .projections import local, multiplies
+from .projections import local
 from .row_level import refuse_limit
 
 _INSTEAD = {
@@ -177,7 +177,7 @@ def _as_group_by(rows: exp.Select) -> exp.Select | None:
         len(items) < len(rows.expressions)
         or len(names) < len(items)
         or is_grouped(rows)
-        or multiplies(rows)
+        or conditions.multiplies(rows)
         or conditions.windows_of(rows)
         or conditions.inner_queries(rows)
     ):

@@ -24,7 +24,7 @@ from ..plan.relation import Relation
 from ..plan.state import generations
 from ..plan.state.key_generations import later
 from ..rewrites.stream_rewrites import Rewrites
-from ..sql.dialect import canonical
+from ..sql.dialect import canonical, parse
 from ..sql.names import digest
 from ..sql.nodes import every, shape
 from ..windows import expansion
@@ -277,16 +277,9 @@ def _without_expired(planner: Planner, operator: Operator, until: str) -> Operat
     if ttl is None:
         return operator
     text = generations.countable(input_name(0), until, ttl)
-    name = f"project_{digest(operator.name, text)}"
-    return planner.add(
-        Project(
-            name=name,
-            inputs=(operator,),
-            sql=text,
-            stated=operator.relation,
-            label="rows that may still count",
-        )
-    )
+    name, query = f"project_{digest(operator.name, text)}", parse(text)
+    assert isinstance(query, exp.Select)
+    return planner.add(Project(name=name, inputs=(operator,), query=query, label="rows that may still count"))
 
 
 def _starts(found: WindowResults, zone: str) -> dict[str, int]:

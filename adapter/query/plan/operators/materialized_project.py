@@ -7,7 +7,7 @@ it had; one that was retracted or expired is computed again, with another `SINCE
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
@@ -15,22 +15,26 @@ from ...sql.dialect import parse
 from ..explanation import WINDOW_END, Context, Explanation
 from ..lineage import Lineage, text_lineage
 from ..operator import ExpiringOperator, Wiring, over
+from ..passed_relation import passed_relation
+from ..query_operator import QueryOperator
 from ..query_summary import ROW_BY_ROW, Summary, tables
-from ..relation import GIVEN_BY, WEIGHT
+from ..relation import GIVEN_BY, WEIGHT, Relation
 from ..state import generations
 from ..state.buffered_rows import ROW, TIMES, packed
 from ..state.key_generations import NO_STEP, SINCE, lasts, of_keys
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaterializedProject(ExpiringOperator):
+class MaterializedProject(QueryOperator, ExpiringOperator):
     """A projection of an updating table that may give another result when it is computed again: a static
     table may have changed, and rand() differs. Keeps what each row gave, to retract it as it was."""
 
     shown_as = ROW_BY_ROW
 
-    sql: str
-    """Has `GIVEN_BY`, which each input row has, among its columns."""
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns what passes through from its input. What a row gave is stored, so it is the same again."""
+        (of,) = below
+        return replace(passed_relation(self.query, of), repeatable=of.repeatable)
 
     @property
     def lookup_sql(self) -> str:

@@ -10,19 +10,23 @@ from ..author_text import lifted
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring, over
+from ..passed_relation import passed_relation
 from ..query_lineage import lineage_of_text
+from ..query_operator import QueryOperator
 from ..query_summary import ROW_BY_ROW, Summary, tables
+from ..relation import Relation
 
 
 @dataclass(frozen=True, kw_only=True)
-class Project(Operator):
+class Project(QueryOperator):
     """Row by row: select list, filter, LATERAL VIEW, joins with static tables, which are read in each
     micro-batch, and with external tables, which are asked for its keys. No state."""
 
     shown_as = ROW_BY_ROW
 
-    sql: str
-    """Has the weight among its columns if the input has one."""
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns what passes through from its input."""
+        return passed_relation(self.query, below[0])
 
     @property
     def lookup_sql(self) -> str:
