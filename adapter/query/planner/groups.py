@@ -69,9 +69,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
             return over_groups(planner, select)
         break_ties(template)
         decide_extremes(template)
-        together = dict(column_origins.outputs(select, source.alias).carry(relation.together))
-        made = Relation(together=together, keys=(key_columns,) if key_columns else ())
-        return local(planner, "GROUP BY", inputs, sql(template), made)
+        return local(planner, "GROUP BY", inputs, template, (key_columns,) if key_columns else ())
     end = relation.open_until
     if end is not None and not any(column_origins.carried(key, source.alias, {end: end}) for key in in_all):
         below = closed(planner, below)

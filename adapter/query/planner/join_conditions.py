@@ -1,18 +1,16 @@
-"""Analyses the conditions of a join: which can move below it, which columns are equal, and which columns
-identify its rows."""
+"""Analyses the conditions of a join: which can move below it, and which columns are equal."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
 from ..normalize import conditions
 from ..normalize.asked_relations import tests_with_queries
-from ..normalize.compared_types import is_mixed, is_of_mixed_types
 from ..plan import column_origins
 from ..plan.relation import Relation
-from ..sql.clauses import conjuncts, filters, is_semi_or_anti, joined, set_filters
+from ..sql.clauses import filters, joined, set_filters
 from ..sql.dialect import is_read_within, relation_of, walk_same_query
 from ..sql.nodes import every
 from .from_items import FromItem, filter_below, reads_stream
@@ -86,36 +84,6 @@ def equal_ends(
     return ()
 
 
-def join_keys(
-    select: exp.Select,
-    streams: Sequence[FromItem],
-    outputs: column_origins.Outputs,
-) -> tuple[frozenset[str], ...]:
-    """Returns the columns that identify a row of a join: the keys of all sides, without those sides where a
-    row matches at most one."""
-    if conditions.multiplies(select):
-        return ()
-    found: set[str] = set()
-    met: set[str] = set()
-    inner = all(conditions.is_inner(each.join) for each in streams)
-    for number, each in enumerate(streams):
-        assert each.operator is not None
-        if each.join is not None and is_semi_or_anti(each.join):
-            continue
-        key = each.operator.relation.key
-        names = None if key is None else [outputs.of.get((each.alias.lower(), name)) for name in key]
-        if names is None or None in names:
-            # The order of inner joins doesn't matter.
-            others = {other.alias.lower() for other in (streams if inner else streams[:number])}
-            others -= {each.alias.lower(), *met}
-            if any(_is_equated(own, each, select, others, inner) for own in each.operator.relation.keys):
-                met.add(each.alias.lower())  # each row matches at most one of its rows
-                continue
-            return ()
-        found |= {name for name in names if name is not None}
-    return (frozenset(found),)
-
-
 def put_filters_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
     """Moves conditions of an inner join that read one relation's columns below the join, so that rows that
     fail them aren't stored; returns whether there were any. Changes the tree."""
@@ -138,31 +106,3 @@ def put_filters_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
         if tests := found.get(each.alias.lower()):
             filter_below(each.node, each.alias, tests)
     return True
-
-
-def _is_equated(
-    key: frozenset[str], each: FromItem, select: exp.Select, others: Collection[str], inner: bool
-) -> bool:
-    """Whether a relation's key is equated with columns of other relations, so that a row matches at most one
-    of its rows: by its own join condition or, if all joins are inner, by any condition."""
-    if not inner and (each.join is None or each.join.side not in ("", "LEFT")):
-        return False
-    joins = (select.args.get("joins") or ()) if inner else [each.join]
-    tests = [test for join in joins if join is not None for test in conjuncts(join.args.get("on"))]
-    tests += filters(select) if inner else []
-    using = each.join.args.get("using") if each.join is not None else None
-    told = {name.name.lower() for name in using or () if not is_of_mixed_types(name)}
-    for test in tests:
-        if not isinstance(test, exp.EQ | exp.NullSafeEQ) or is_mixed(test.this, test.expression):
-            continue
-        for own, other in ((test.this, test.expression), (test.expression, test.this)):
-            column = own.unnest()
-            of = {found.table.lower() for found in every(other, exp.Column)}
-            if (
-                isinstance(column, exp.Column)
-                and column.table.lower() == each.alias.lower()
-                and bool(of)
-                and of <= {*others}
-            ):
-                told.add(column.name.lower())
-    return key <= told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import NoReturn
 
 from sqlglot import exp
@@ -15,11 +15,12 @@ from ..normalize import asked_relations, conditions, correlated_aggregates, semi
 from ..normalize.static_sides import nest, nest_inner, unqualified_correlation
 from ..plan import column_origins
 from ..plan.hidden_items import with_weight
+from ..plan.joined_relation import JoinedRelations
 from ..plan.operator import Operator, UnboundedState, Until
 from ..plan.operators.join import Join
 from ..plan.operators.outer_interval_join import OuterIntervalJoin
 from ..plan.relation import Relation, weight_of
-from ..plan.time_bounds import TimeBounds, delay_of, delays_of_computed
+from ..plan.time_bounds import TimeBounds
 from ..sql.clauses import is_semi_or_anti
 from ..sql.dialect import canonical, is_read_within, relation_of, relations_around, sql, walk_same_query
 from ..sql.names import digest
@@ -31,7 +32,6 @@ from .from_items import FromItem, reads_stream, times_of
 from .inputs import read_from, with_inputs
 from .join_conditions import (
     equal_ends,
-    join_keys,
     put_filters_below,
     put_test_below,
     put_tests_below_inner,
@@ -89,9 +89,6 @@ def plan_join(
     streams = tuple(each for each in read if each.operator is not None)
     if len(streams) < len(read) or conditions.reads_tables(template):
         _refuse_tables_beside(select)
-    outputs = column_origins.outputs_of_join(
-        select, [(e.alias, e.operator.relation) for e in streams if e.operator]
-    )
     made = _Joined(
         select=select,
         template=template,
@@ -99,13 +96,9 @@ def plan_join(
         streams=streams,
         inner=inner,
         equal=conditions.equal_columns(select, [e.alias for e in streams]),
-        outputs=outputs,
-        keys=join_keys(select, streams, outputs),
     )
     if made.is_together:
-        return local(
-            planner, "JOIN", inputs, sql(template), Relation(together=outputs.together, keys=made.keys)
-        )
+        return local(planner, "JOIN", inputs, template)
     if not inner and all(conditions.is_inner(each.join) for each in streams):
         return _inner(planner, made)
     until = None if inner or made.changes else _until_alone(select, streams)
@@ -185,9 +178,6 @@ class _Joined:
     """Its subqueries over streams outside FROM."""
     equal: Sequence[Mapping[str, exp.Expr]]
     """Groups of equal columns, by alias."""
-    outputs: column_origins.Outputs
-    """Columns that it passes on."""
-    keys: tuple[frozenset[str], ...]
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -226,10 +216,10 @@ class _Joined:
                 return True
         return False
 
-    @property
-    def end(self) -> str | None:
-        """Returns an output column with the end of the window with which rows expire; None if there is none."""
-        return next(filter(None, (self.outputs.ends.get(alias.lower()) for alias in self.aliases)), None)
+    @cached_property
+    def joined(self) -> JoinedRelations:
+        """What passes through."""
+        return JoinedRelations(self.template, self.relations)
 
 
 def _inner(planner: Planner, made: _Joined) -> Operator:
@@ -251,10 +241,10 @@ def _inner(planner: Planner, made: _Joined) -> Operator:
             sql=sql(with_weight(made.template, weighed) if made.changes else made.template),
             stated=Relation(
                 made.changes,
-                delays=_delays_of(select, streams, delays, made.outputs),
-                keys=made.keys,
+                delays=made.joined.delays(delays),
+                keys=made.joined.keys,
                 bounded=made.bounded,
-                ends=made.end if ends else None,
+                ends=made.joined.end if ends else None,
             ),
             label=short(select),
             growth=growth,
@@ -281,16 +271,16 @@ def _recomputed_join(
     select, streams, template = made.select, made.streams, made.template
     ends = () if made.inner else equal_ends(made.equal, made.aliases, made.relations)
     aliases = (*made.aliases, *conditions.inner_aliases(template, len(made.aliases), len(made.inputs)))
-    keys = made.keys
+    keys = made.joined.keys
     if any(each.join is not None and each.join.side in ("RIGHT", "FULL") for each in streams):
         # Unmatched rows of either side may be distinguished by NULLs only.
         keys = ()
     by_end = ends_among(partitions, aliases, made.relations)
-    relation = Relation(True, keys=keys, bounded=made.bounded, ends=made.end if by_end else None)
+    relation = Relation(True, keys=keys, bounded=made.bounded, ends=made.joined.end if by_end else None)
     if until:
         # A row that has found a match stays in the result.
         found = TimeBounds(select, times_of(streams)).delays(until)
-        relation = Relation(False, delays=_delays_of(select, streams, found, made.outputs), keys=keys)
+        relation = Relation(False, delays=made.joined.delays(found), keys=keys)
     growth = None
     if not (made.bounded or ends or until or by_end):
         bound = _bound_advice(select, streams, made.inner, made.changes)
@@ -452,13 +442,8 @@ def _outer_in_time(planner: Planner, made: _Joined, until: Mapping[str, Until]) 
         made: the join.
         until: by alias, the watermark until which their rows are needed.
     """
-    select, template, inputs, streams, keys = (
-        made.select,
-        made.template,
-        made.inputs,
-        made.streams,
-        made.keys,
-    )
+    select, template, inputs, streams = made.select, made.template, made.inputs, made.streams
+    keys = made.joined.keys
     bounds, preserved = _time_bounds_of_met(select, streams), _preserved(streams)
     due = bounds.until()
     assert due is not None
@@ -475,7 +460,7 @@ def _outer_in_time(planner: Planner, made: _Joined, until: Mapping[str, Until]) 
         for (alias, column), delay in bounds.delays(due).items()
         if alias not in preserved or [column] == [name for name, _ in due[alias]]
     }
-    delays = _delays_of(select, streams, late, made.outputs)
+    delays = made.joined.delays(late)
     return planner.add(
         OuterIntervalJoin(
             name=f"join_{digest(canonical(template), *(each.name for each in inputs))}",
@@ -519,32 +504,6 @@ def _time_bounds_of_met(select: exp.Select, streams: Sequence[FromItem]) -> Time
     met = select.copy()
     met.set("where", None)
     return TimeBounds(met, times_of(streams))
-
-
-def _delays_of(
-    select: exp.Select,
-    streams: Sequence[FromItem],
-    delays: Mapping[tuple[str, str], int],
-    outputs: column_origins.Outputs,
-) -> dict[str, int]:
-    """Returns `Relation.delays` of a join's result.
-
-    Args:
-        select: the join.
-        streams: relations that it reads.
-        delays: by alias and column, how long after the watermark has reached the column's time rows of the
-            join may still arrive.
-        outputs: columns that it passes on.
-    """
-    own = {each.alias.lower() for each in streams if each.join is None or not is_semi_or_anti(each.join)}
-    found: dict[str, int] = {}
-    for (alias, column), delay in delays.items():
-        if alias in own and (name := outputs.of.get((alias, column))) is not None:
-            found[name] = max(delay, found.get(name, delay))
-    of_item = partial(
-        delay_of, of_column=lambda column: delays.get((column.table.lower(), column.name.lower()))
-    )
-    return {**found, **delays_of_computed(select, of_item)}
 
 
 def _unqualified(select: exp.Select) -> list[str]:

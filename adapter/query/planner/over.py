@@ -70,11 +70,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     if not relation.changes and any(
         column_origins.carried(key, source.alias, relation.together) for key in common
     ):
-        made = Relation(
-            together=outputs.carry(relation.together),
-            keys=_rank_keys(select, common, bounds),
-        )
-        return local(planner, "OVER", inputs, sql(template), made)
+        return local(planner, "OVER", inputs, template, _rank_keys(select, common, bounds))
     if (in_time := _over_in_time(planner, select, template, source, inputs)) is not None:
         return in_time
     for name, rank in ranked.items():

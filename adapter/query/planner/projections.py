@@ -19,7 +19,7 @@ from ..plan.operators.materialized_project import MaterializedProject
 from ..plan.operators.project import Project
 from ..plan.operators.temporal_filter import ROW_TIME as TIME_OF_ROW
 from ..plan.operators.temporal_filter import TemporalFilter
-from ..plan.relation import WEIGHT, Relation
+from ..plan.relation import WEIGHT
 from ..sql import intervals
 from ..sql.clauses import filters, hide_from_stars, set_filters
 from ..sql.dialect import canonical, sql
@@ -125,14 +125,16 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
 
 
 def local(
-    planner: Planner, what: str, inputs: tuple[Operator, ...], text: str, relation: Relation
+    planner: Planner,
+    what: str,
+    inputs: tuple[Operator, ...],
+    query: exp.Select,
+    unique: tuple[frozenset[str], ...] = (),
 ) -> Operator:
     """Plans a query that needs the rows of one micro-batch only, since all rows that it combines arrive
-    together."""
-    name = f"local_{digest(what, text, *(each.name for each in inputs))}"
-    return planner.add(
-        Local(name=name, inputs=inputs, sql=text, stated=replace(relation, changes=False), label=what)
-    )
+    together. See `Local` for the arguments."""
+    name = f"local_{digest(what, sql(query), *(each.name for each in inputs))}"
+    return planner.add(Local(name=name, inputs=inputs, query=query, label=what, unique=unique))
 
 
 def short(select: exp.Select) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -15,17 +14,17 @@ from ..normalize import conditions
 from ..normalize.rankings import ranks
 from ..plan import unbounded_state
 from ..plan.operator import Operator, UnboundedState, input_name, mixes_lifetimes
+from ..plan.operators.local import Local
 from ..plan.operators.set_operation import SetOperation
 from ..plan.operators.union_all import UnionAll
 from ..plan.relation import common_end
 from ..sql.clauses import output_names
-from ..sql.dialect import sql
+from ..sql.dialect import parse, sql
 from ..sql.finite import is_finite
 from ..sql.names import digest
 from .bounds import is_covered
 from .closing import closed
 from .context import Planner
-from .projections import local
 from .row_level import refuse_limit
 
 _INSTEAD = {
@@ -144,8 +143,10 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
     together = frozenset(below.relation.together)
     if together and not below.relation.changes:
         # Equal rows arrive in one micro-batch.
-        text = f"select distinct * from {input_name(0)}"
-        return local(planner, "distinct", (below,), text, replace(below.relation, keys=()))
+        query = parse(text := f"select distinct * from {input_name(0)}")
+        assert isinstance(query, exp.Select)
+        name = f"local_{digest('distinct', text, below.name)}"
+        return planner.add(Local(name=name, inputs=(below,), query=query, label="distinct"))
     if below.relation.keys:
         return below  # no row is repeated
     if grouped is not None:

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...sql.dialect import parse
 from ..author_text import lifted
 from ..explanation import Context, Explanation
+from ..joined_relation import JoinedRelations
 from ..lineage import Lineage
-from ..operator import Operator, Wiring, over
+from ..operator import Wiring, over
+from ..passed_relation import passed_relation
 from ..query_lineage import lineage_of_text
+from ..query_operator import QueryOperator
 from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
+from ..relation import Relation
 
 
 @dataclass(frozen=True, kw_only=True)
-class Local(Operator):
+class Local(QueryOperator):
     """A query that needs only the rows of this micro-batch, because all rows of a window arrive together:
     joins, rankings and groups within windows. No state."""
 
     shown_as = ANY_QUERY
 
-    sql: str
+    unique: tuple[frozenset[str], ...] = ()
+    """Sets of columns that identify a group, or a ranked row; each set does."""
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns rows that arrive together as those of its inputs do. DISTINCT passes on all of their columns."""
+        if self.query.args.get("distinct"):
+            return replace(passed_relation(self.query, below[0]), keys=())
+        joined = JoinedRelations(self.query, below)
+        is_join = bool(self.query.args.get("joins"))
+        return Relation(together=joined.outputs.together, keys=joined.keys if is_join else self.unique)
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its query, or of its text if that isn't understood."""

@@ -1,0 +1,123 @@
+"""Derives the relation that a SELECT returns which joins an operator's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from sqlglot import exp
+
+from ..normalize import conditions
+from ..normalize.compared_types import is_mixed, is_of_mixed_types
+from ..sql.clauses import conjuncts, filters, is_semi_or_anti, joined
+from ..sql.nodes import every
+from .column_origins import Outputs, outputs_of_join
+from .passed_relation import input_tables
+from .relation import Relation
+from .time_bounds import delay_of, delays_of_computed
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A relation of a join."""
+
+    alias: str
+    """In lower case."""
+    join: exp.Join | None
+    relation: Relation
+
+
+@dataclass(frozen=True)
+class JoinedRelations:
+    """A SELECT that joins an operator's inputs, and what is known of their rows."""
+
+    select: exp.Select
+    """Reads the inputs as ``__input_0``, ``__input_1`` …"""
+    below: Sequence[Relation]
+    """Properties of each input's rows; those of subqueries' inputs come last, and don't count."""
+
+    @cached_property
+    def _sides(self) -> list[_Side]:
+        joins = {id(node): join for node, join in joined(self.select)}
+        tables = input_tables(self.select)
+        return [
+            _Side(table.alias_or_name.lower(), joins[id(table)], of)
+            for table, of in zip(tables, self.below, strict=False)
+        ]
+
+    @cached_property
+    def outputs(self) -> Outputs:
+        """The columns that pass through."""
+        return outputs_of_join(self.select, [(each.alias, each.relation) for each in self._sides])
+
+    @property
+    def end(self) -> str | None:
+        """Returns an output column with the end of the window that rows expire with; None if there is none."""
+        return next(filter(None, (self.outputs.ends.get(each.alias) for each in self._sides)), None)
+
+    @cached_property
+    def keys(self) -> tuple[frozenset[str], ...]:
+        """The columns that identify a row: the keys of all sides, without those sides where a row matches at most
+        one."""
+        if conditions.multiplies(self.select):
+            return ()
+        found: set[str] = set()
+        met: set[str] = set()
+        for number, each in enumerate(self._sides):
+            if each.join is not None and is_semi_or_anti(each.join):
+                continue
+            key = each.relation.key
+            names = None if key is None else [self.outputs.of.get((each.alias, name)) for name in key]
+            if names is None or None in names:
+                # The order of inner joins doesn't matter.
+                others = {other.alias for other in (self._sides if self._is_inner else self._sides[:number])}
+                equated = self._equated_columns(each, others - {each.alias, *met})
+                if any(own <= equated for own in each.relation.keys):
+                    met.add(each.alias)  # each row matches at most one of its rows
+                    continue
+                return ()
+            found |= {name for name in names if name is not None}
+        return (frozenset(found),)
+
+    @property
+    def _is_inner(self) -> bool:
+        return all(conditions.is_inner(each.join) for each in self._sides)
+
+    def _equated_columns(self, side: _Side, others: Collection[str]) -> set[str]:
+        """Returns a relation's columns that are equated with columns of other relations: by its own join condition or,
+        if all joins are inner, by any condition."""
+        inner, join = self._is_inner, side.join
+        if not inner and (join is None or join.side not in ("", "LEFT")):
+            return set()
+        joins = (self.select.args.get("joins") or ()) if inner else [join]
+        tests = [test for each in joins if each is not None for test in conjuncts(each.args.get("on"))]
+        tests += filters(self.select) if inner else []
+        using = join.args.get("using") if join is not None else None
+        found = {name.name.lower() for name in using or () if not is_of_mixed_types(name)}
+        for test in tests:
+            if not isinstance(test, exp.EQ | exp.NullSafeEQ) or is_mixed(test.this, test.expression):
+                continue
+            for own, other in ((test.this, test.expression), (test.expression, test.this)):
+                column = own.unnest()
+                of = {each.table.lower() for each in every(other, exp.Column)}
+                if isinstance(column, exp.Column) and column.table.lower() == side.alias and of:
+                    found |= {column.name.lower()} if of <= {*others} else set()
+        return found
+
+    def delays(self, delays: Mapping[tuple[str, str], int]) -> dict[str, int]:
+        """Returns `Relation.delays` of the rows.
+
+        Args:
+            delays: by alias and column, how long after the watermark has reached the column's time rows of the
+                join may still arrive.
+        """
+        own = {each.alias for each in self._sides if each.join is None or not is_semi_or_anti(each.join)}
+        found: dict[str, int] = {}
+        for (alias, column), delay in delays.items():
+            if alias in own and (name := self.outputs.of.get((alias, column))) is not None:
+                found[name] = max(delay, found.get(name, delay))
+        of_item = partial(
+            delay_of, of_column=lambda column: delays.get((column.table.lower(), column.name.lower()))
+        )
+        return {**found, **delays_of_computed(self.select, of_item)}
