@@ -227,29 +227,23 @@ def _inner(planner: Planner, made: _Joined) -> Operator:
     select, streams = made.select, made.streams
     ends = equal_ends(made.equal, made.aliases, made.relations)
     bounds = None if made.changes else TimeBounds(select, times_of(streams))
-    until = None if bounds is None else bounds.until()
+    if bounds is None or bounds.until() is None:
+        inputs, bounds = made.inputs, None
+    else:
+        inputs = late_counted(planner, select, made.inputs, streams)
     growth = None
-    if not (made.bounded or ends or until):
+    if not (made.bounded or ends or bounds):
         growth = UnboundedState("every row of both sides", None, or_else=_IN_TIME)
-    inputs = late_counted(planner, select, made.inputs, streams) if until else made.inputs
     weighed = [(each.alias, weight_of(number)) for number, each in enumerate(streams)]
-    delays = bounds.delays(until) if bounds and until else {}
     return planner.add(
         Join(
             name=f"join_{digest(canonical(made.template), *(each.name for each in inputs))}",
             inputs=inputs,
-            sql=sql(with_weight(made.template, weighed) if made.changes else made.template),
-            stated=Relation(
-                made.changes,
-                delays=made.joined.delays(delays),
-                keys=made.joined.keys,
-                bounded=made.bounded,
-                ends=made.joined.end if ends else None,
-            ),
+            query=with_weight(made.template, weighed) if made.changes else made.template,
             label=short(select),
             growth=growth,
             ends=ends,
-            until=tuple(until[alias.lower()] for alias in made.aliases) if until else (),
+            bounds=bounds,
         )
     )
 

@@ -4,31 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..author_text import select_of
 from ..explanation import ALL_BOUNDED, AS_ITS_INPUT, WINDOW_END, Context, Explanation
 from ..join_sides import states_of_sides
+from ..joined_relation import JoinedRelations
 from ..lineage import Lineage
 from ..operator import ExpiringOperator, Operator, Until, Wiring, keeps_rows, over, ttl_over
 from ..query_lineage import lineage_of_text
+from ..query_operator import QueryOperator
 from ..query_summary import Summary
-from ..relation import weight_of
+from ..relation import Relation, weight_of
 from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions
-from ..time_bounds import kept_until
+from ..time_bounds import TimeBounds, kept_until
 
 
 @dataclass(frozen=True, kw_only=True)
-class Join(ExpiringOperator):
+class Join(QueryOperator, ExpiringOperator):
     """An inner join of inputs that change: the changes of each input joined with all rows of the others.
     Keeps the rows that may still match: of an interval join until the watermark has passed the bounds of its
     time conditions."""
 
     shown_as = ("IntervalJoin", "RegularJoin")
 
-    sql: str
-    """Has the product of the inputs' weights among its columns."""
-    until: tuple[Until, ...] = ()
-    """Per input, the watermark until which a row may find matches. Empty if unknown."""
+    bounds: TimeBounds | None = None
+    """Bounds of the times of rows that match; None if time doesn't bound which rows match."""
+
+    @cached_property
+    def until(self) -> tuple[Until, ...]:
+        """Per input, the watermark until which a row may find matches. Empty if unknown."""
+        return tuple(self._until.values())
+
+    @cached_property
+    def _until(self) -> dict[str, Until]:
+        return (self.bounds and self.bounds.until()) or {}
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns pairs, which come with the later of their rows, and expire with the window of both."""
+        joined = JoinedRelations(self.query, below)
+        return Relation(
+            any(each.changes for each in below),
+            delays=joined.delays(self.bounds.delays(self._until) if self.bounds else {}),
+            keys=joined.keys,
+            bounded=all(each.bounded for each in below),
+            ends=joined.end if self.ends else None,
+        )
 
     @property
     def depends_on_watermark(self) -> bool:
