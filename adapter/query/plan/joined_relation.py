@@ -18,6 +18,19 @@ from .relation import Relation
 from .time_bounds import delay_of, delays_of_computed
 
 
+def preserved_sides(select: exp.Select) -> tuple[str, ...]:
+    """Returns the aliases (lower case) of the relations of a join of two whose unmatched rows matter for the result.
+
+    >>> from ..sql.dialect import parse
+    >>> preserved_sides(parse("select * from a right join b on a.k = b.k"))
+    ('b',)
+    """
+    (left, _), (right, join) = joined(select)
+    one, other = left.alias_or_name.lower(), right.alias_or_name.lower()
+    side = (join.side or "").upper() if join is not None else ""
+    return {"FULL": (one, other), "RIGHT": (other,)}.get(side, (one,))
+
+
 @dataclass(frozen=True)
 class _Side:
     """A relation of a join."""

@@ -15,14 +15,13 @@ from ..normalize import asked_relations, conditions, correlated_aggregates, semi
 from ..normalize.static_sides import nest, nest_inner, unqualified_correlation
 from ..plan import column_origins
 from ..plan.hidden_items import with_weight
-from ..plan.joined_relation import JoinedRelations
+from ..plan.joined_relation import JoinedRelations, preserved_sides
 from ..plan.operator import Operator, UnboundedState, Until
 from ..plan.operators.join import Join
 from ..plan.operators.outer_interval_join import OuterIntervalJoin
 from ..plan.relation import Relation, weight_of
 from ..plan.time_bounds import TimeBounds
-from ..sql.clauses import is_semi_or_anti
-from ..sql.dialect import canonical, is_read_within, relation_of, relations_around, sql, walk_same_query
+from ..sql.dialect import canonical, is_read_within, relation_of, relations_around, walk_same_query
 from ..sql.names import digest
 from ..sql.nodes import every
 from ..sql.tie_breaking import decide_extremes
@@ -105,7 +104,7 @@ def plan_join(
     if until:
         made = replace(made, inputs=late_counted(planner, select, inputs, streams))
         if not any(each.join is not None and each.join.kind == "SEMI" for each in streams):
-            return _outer_in_time(planner, made, until)
+            return _outer_in_time(planner, made)
     partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
     if not any(partitions) and put_test_below(select, read):
         return planner.select(select)
@@ -428,51 +427,15 @@ def _bound_advice(
     return _TWO_BY_TWO if is_timed and len(streams) > 2 else ""
 
 
-def _outer_in_time(planner: Planner, made: _Joined, until: Mapping[str, Until]) -> Operator:
-    """Plans an outer or anti interval join of two relations; its result is append-only.
-
-    Args:
-        planner: planner of the tree.
-        made: the join.
-        until: by alias, the watermark until which their rows are needed.
-    """
-    select, template, inputs, streams = made.select, made.template, made.inputs, made.streams
-    keys = made.joined.keys
-    bounds, preserved = _time_bounds_of_met(select, streams), _preserved(streams)
-    due = bounds.until()
-    assert due is not None
-    is_anti = streams[1].join is not None and is_semi_or_anti(streams[1].join)
-    if conditions.has_outer(select):
-        keys = ()
-    aliases = [each.alias.lower() for each in streams]
-    # An anti join returns only unmatched rows, which its own text selects.
-    asked = [not is_anti and alias in preserved for alias in aliases]
-    # An unmatched row is emitted some time after the column by which it expires. The join conditions bound
-    # its other times only for matching rows.
-    late = {
-        (alias, column): delay
-        for (alias, column), delay in bounds.delays(due).items()
-        if alias not in preserved or [column] == [name for name, _ in due[alias]]
-    }
-    delays = made.joined.delays(late)
+def _outer_in_time(planner: Planner, made: _Joined) -> Operator:
+    """Plans an outer or anti interval join of two relations; its result is append-only."""
     return planner.add(
         OuterIntervalJoin(
-            name=f"join_{digest(canonical(template), *(each.name for each in inputs))}",
-            inputs=inputs,
-            sql=sql(template),
-            stated=Relation(delays=delays, keys=keys),
-            label=short(select),
-            pairs=None if is_anti else sql(conditions.as_inner(template)),
-            alone=tuple(
-                sql(conditions.unmatched_rows(template, n)) if is_asked else None
-                for n, is_asked in enumerate(asked)
-            ),
-            meet=tuple(
-                sql(conditions.matched_rows(template, n)) if is_asked else None
-                for n, is_asked in enumerate(asked)
-            ),
-            until=tuple(until[alias] for alias in aliases),
-            due=tuple(due[alias] for alias in aliases),
+            name=f"join_{digest(canonical(made.template), *(each.name for each in made.inputs))}",
+            inputs=made.inputs,
+            query=made.template,
+            label=short(made.select),
+            bounds=_time_bounds_of_met(made.select, made.streams),
         )
     )
 
@@ -482,15 +445,7 @@ def _until_alone(select: exp.Select, streams: Sequence[FromItem]) -> dict[str, U
     needed; None if time doesn't bound it."""
     if len(streams) != 2 or streams[1].join is None:
         return None
-    return _time_bounds_of_met(select, streams).until_alone(_preserved(streams))
-
-
-def _preserved(streams: Sequence[FromItem]) -> tuple[str, ...]:
-    """Returns the aliases of the relations of a join whose unmatched rows matter for the result."""
-    one, other = (each.alias.lower() for each in streams)
-    join = streams[1].join
-    side = (join.side or "").upper() if join is not None else ""
-    return {"FULL": (one, other), "RIGHT": (other,)}.get(side, (one,))
+    return _time_bounds_of_met(select, streams).until_alone(preserved_sides(select))
 
 
 def _time_bounds_of_met(select: exp.Select, streams: Sequence[FromItem]) -> TimeBounds:

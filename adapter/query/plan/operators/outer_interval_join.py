@@ -3,41 +3,96 @@ can't match any more (Flink's interval join). Results never change."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+
+from sqlglot import exp
 
 from ....util.quoting import quote
+from ...normalize import conditions
 from ...program import EXPIRES_AT, StatePart
+from ...sql.clauses import is_semi_or_anti
+from ...sql.dialect import sql
 from ..author_text import select_of
 from ..explanation import Context, Explanation
 from ..join_sides import states_of_sides
+from ..joined_relation import JoinedRelations, preserved_sides
 from ..lineage import Lineage, text_lineage
-from ..operator import Operator, Until, Wiring, over
+from ..operator import Until, Wiring, over
+from ..query_operator import QueryOperator
 from ..query_summary import Summary
+from ..relation import Relation
 from ..state.buffered_rows import ROW
 from ..state.key_generations import lasts
-from ..time_bounds import expires, kept_until
+from ..time_bounds import TimeBounds, expires, kept_until
 
 
 @dataclass(frozen=True, kw_only=True)
-class OuterIntervalJoin(Operator):
+class OuterIntervalJoin(QueryOperator):
     """An outer, semi or anti join of append-only inputs that time conditions bound. Pairs are emitted when
     they meet; a row without a match is emitted once, when it can't find one any more. Keeps the rows that may
     still match, and those that say whether a row is alone."""
 
     shown_as = ("IntervalJoin",)
 
-    sql: str
-    pairs: str | None
-    """SQL of the inner join; None if no pairs are emitted."""
-    alone: tuple[str | None, ...]
-    """Per input, SQL for its rows without a match, over both inputs; None if they aren't part of the result."""
-    meet: tuple[str | None, ...]
-    """Per input, SQL for its rows that have a match."""
-    until: tuple[Until, ...]
-    """Per input, the watermark until which a row is stored."""
-    due: tuple[Until, ...]
-    """Per input, the watermark until which a row may find matches."""
+    bounds: TimeBounds
+    """Bounds of the times of rows that match. WHERE doesn't count, as it also applies to rows without a match."""
+
+    @cached_property
+    def pairs(self) -> str | None:
+        """SQL of the inner join; None if no pairs are emitted."""
+        return None if self._is_anti else sql(conditions.as_inner(self.query))
+
+    @cached_property
+    def alone(self) -> tuple[str | None, ...]:
+        """Per input, SQL for its rows without a match, over both inputs; None if they aren't part of the result."""
+        return self._of_asked(conditions.unmatched_rows)
+
+    @cached_property
+    def meet(self) -> tuple[str | None, ...]:
+        """Per input, SQL for its rows that have a match."""
+        return self._of_asked(conditions.matched_rows)
+
+    @cached_property
+    def until(self) -> tuple[Until, ...]:
+        """Per input, the watermark until which a row is stored."""
+        return tuple((self.bounds.until_alone(preserved_sides(self.query)) or {}).values())
+
+    @cached_property
+    def due(self) -> tuple[Until, ...]:
+        """Per input, the watermark until which a row may find matches."""
+        return tuple(self._due.values())
+
+    @cached_property
+    def _due(self) -> dict[str, Until]:
+        return self.bounds.until() or {}
+
+    @property
+    def _is_anti(self) -> bool:
+        return any(map(is_semi_or_anti, self.query.args["joins"]))
+
+    def _of_asked(self, rows: Callable[[exp.Select, int], exp.Select]) -> tuple[str | None, ...]:
+        """Returns a query for each input whose rows without a match are part of the result. An anti join returns only
+        such rows, which its own text selects."""
+        asked = () if self._is_anti else preserved_sides(self.query)
+        return tuple(
+            sql(rows(self.query, number)) if alias in asked else None
+            for number, alias in enumerate(self._due)
+        )
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns rows that are only inserted. A row without a match is emitted some time after the column by which it
+        expires: the join conditions bound its other times only for rows that match."""
+        joined, preserved = JoinedRelations(self.query, below), preserved_sides(self.query)
+        delays = {
+            (alias, column): delay
+            for (alias, column), delay in self.bounds.delays(self._due).items()
+            if alias not in preserved or [column] == [name for name, _ in self._due[alias]]
+        }
+        # Rows without a match may be distinguished by NULLs only.
+        keys = () if conditions.has_outer(self.query) else joined.keys
+        return Relation(delays=joined.delays(delays), keys=keys)
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its text."""
