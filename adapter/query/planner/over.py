@@ -19,7 +19,7 @@ from ..plan.hidden_items import with_weight
 from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.over_aggregate import OVER_LIFE, OverAggregate
 from ..plan.operators.top_n import TopN
-from ..plan.relation import EVENT_TIME, WEIGHT, Relation, comes_in_order
+from ..plan.relation import WEIGHT, Relation, comes_in_order
 from ..plan.state.buffered_rows import TopRows
 from ..sql.clauses import hide_from_stars, output_column_of, relations
 from ..sql.dialect import canonical, sql
@@ -307,11 +307,6 @@ def _over_in_time(
     else:
         ends = bool(until) or relation.bounded
         growth = None if until else _growth_of_frames(reached, () if covered else keys, ends)
-    outputs = column_origins.outputs(select, source.alias)
-    made = Relation(
-        together=outputs.carry({**relation.together, **({time: EVENT_TIME} if waits else {})}),
-        keys=outputs.carry_keys(relation.keys),
-    )
     text = canonical(template)
     made_of, values = running or (template, ())
     weighed = with_weight(made_of, [(source.alias, WEIGHT)])
@@ -323,12 +318,11 @@ def _over_in_time(
         OverAggregate(
             name=f"{'running' if values else 'over'}_{digest(below.name, text)}",
             inputs=inputs,
-            sql=sql(weighed),
+            query=weighed,
             keys=tuple(map(sql, keys)),
             alias=source.alias,
             time=time,
             reach=reached,
-            stated=made,
             label="OVER",
             waits=waits,
             growth=growth,

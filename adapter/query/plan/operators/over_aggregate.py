@@ -19,7 +19,9 @@ from ..explanation import BOUNDED, WHEN_EMITTED, Context, Explanation
 from ..frame_extent import FrameExtent
 from ..lineage import Lineage, text_lineage
 from ..operator import Operator, Until, Wiring, over
-from ..relation import WEIGHT
+from ..passed_relation import passed_columns
+from ..query_operator import QueryOperator
+from ..relation import EVENT_TIME, WEIGHT, Relation
 from ..running import RunningValue
 from ..state.buffered_rows import ROW
 from ..state.key_generations import NO_STEP, due_at, lasts, later, of_keys, passed
@@ -32,13 +34,11 @@ OVER_LIFE = "__life"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverAggregate(Operator):
+class OverAggregate(QueryOperator):
     """OVER in order of event time over append-only input (LAG, running and sliding aggregates): each row is
     emitted once, when no row before it can arrive any more. Keeps rows that wait, and rows that frames of
     later rows reach back to; of running totals one row per partition."""
 
-    sql: str
-    """Has the weight among its columns: 1 for a row to emit, 0 for a row that only frames of other rows read."""
     keys: tuple[str, ...]
     """Partition keys, over `alias`."""
     alias: str
@@ -55,6 +55,13 @@ class OverAggregate(Operator):
     """Running aggregates, for which the last row of a partition is stored; empty if rows are stored."""
     written: str = ""
     """The query with its original aggregates, where `sql` uses `running` values."""
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns rows that arrive in order of time, all rows of a time together."""
+        (of,) = below
+        passed = passed_columns(self.query)
+        together = {**of.together, **({self.time: EVENT_TIME} if self.waits else {})}
+        return Relation(together=passed.carry(together), keys=passed.carry_keys(of.keys))
 
     @property
     def compared_inputs(self) -> tuple[Operator, ...]:
