@@ -13,11 +13,11 @@ from ..frontend import hints
 from ..frontend.hints import VersionsAsOf
 from ..normalize import as_of_joins
 from ..normalize.static_sides import nest_first
-from ..plan import column_origins, untimed_rows
+from ..plan import untimed_rows
 from ..plan.operator import Operator, UnboundedState, in_order
 from ..plan.operators.source import Source
 from ..plan.operators.temporal_join import TemporalJoin
-from ..plan.relation import EVENT_TIME, WINDOW_END, Relation, comes_late
+from ..plan.relation import Relation
 from ..plan.state.buffered_rows import ROW
 from ..sql.clauses import conjuncts, relations
 from ..sql.dialect import canonical, sql
@@ -82,34 +82,25 @@ def plan_temporal_join(
     template, inputs = with_inputs(planner, select, [found.rows, replace(found.item, operator=source)])
     (made_join,) = template.args["joins"]
     as_of_joins.compare_times(template, made_join, found.item.alias, versions)
-    relation = found.rows.streamed.relation
-    outputs = column_origins.outputs(select, found.rows.alias)
-    time = versions.time.name.lower()
-    arrives_in_order = time in relation.together
     text = canonical(template)
     sought = _key_values(found)
     made = TemporalJoin(
         name=f"temporal_{digest(text, *(each.name for each in inputs))}",
         inputs=inputs,
-        sql=sql(template),
-        stated=Relation(
-            together=outputs.carry({**_simultaneous_columns(relation, time), time: EVENT_TIME}),
-            keys=outputs.carry_keys(relation.keys),
-        ),
+        query=template,
         label=short(select),
         alias=found.rows.alias,
-        time=time,
+        time=versions.time.name.lower(),
         version_time=versions.version_time.name,
         version_key=versions.key,
         keys=tuple(each.value for each in sought),
         compared_by=tuple(each.compared_by for each in sought),
         ordered=ROW if versions.row is None else ordered(ROW, versions.row),
-        in_order=arrives_in_order,
         # A changelog's table bounds the keys.
         growth=None if source.changelog else _growth(planner, found),
     )
     operator = planner.add(made)
-    if arrives_in_order:
+    if made.in_order:
         return operator
     written = node.meta.get(_AS_WRITTEN, versions.time)
     return planner.drops(operator, select, written.name.lower(), written.table)
@@ -176,18 +167,6 @@ def _times(relation: Relation) -> set[str]:
     """Returns the columns (lower case) whose times the watermark hasn't passed when rows with them arrive, unless the
     rows are late."""
     return {name for name, delay in relation.times.items() if not delay}
-
-
-def _simultaneous_columns(relation: Relation, time: str) -> dict[str, str]:
-    """Returns the columns by whose values the rows still arrive together. A row comes once the watermark is after its
-    time: that is when windows close for their last instant, but later for their end."""
-    if relation.together.get(time) != WINDOW_END:
-        return {**relation.together}
-    return {
-        name: comes_late(what, 1)
-        for name, what in relation.together.items()
-        if what in ("window_time", WINDOW_END)
-    }
 
 
 class _KeyValue(NamedTuple):

@@ -14,10 +14,13 @@ from ....util.quoting import quote
 from ...program import BATCH_ID, CHANGE_TYPE, STEP, Rows, StatePart, Step, now
 from ...sql.dialect import parse
 from ...windows.expansion import VALID_UNTIL
+from ..column_origins import outputs
 from ..explanation import WHEN_EMITTED, Context, Explanation
 from ..lineage import Lineage, text_lineage
 from ..operator import Operator, Wiring, over
+from ..query_operator import QueryOperator
 from ..query_summary import Summary
+from ..relation import EVENT_TIME, WINDOW_END, Relation, comes_late
 from ..state.buffered_rows import ROW
 from ..state.key_generations import NO_STEP, due_at, passed
 from ..state.ranked_rows import DUE
@@ -27,13 +30,11 @@ _TIME = "__time"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TemporalJoin(Operator):
+class TemporalJoin(QueryOperator):
     """Joins append-only rows with the version of a key that was valid at their event time; a row is emitted
     once, when the watermark has passed its time. Keeps rows that wait, and of each key the version that is
     valid at the watermark, and later ones."""
 
-    sql: str
-    """The join. The versions have the column `VALID_UNTIL`."""
     alias: str
     """Name of the rows in `keys`."""
     time: str
@@ -48,8 +49,24 @@ class TemporalJoin(Operator):
     """For each of these, the operator: ``=`` or ``<=>``."""
     ordered: str = ROW
     """SQL of a version that can be compared with others of its time."""
-    in_order: bool = False
-    """Whether rows arrive in order of time, when the watermark reaches it, so that none of them is late."""
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns the rows as they were, which come once the watermark is after their time. That is when windows close
+        for their last instant, but later for their end."""
+        rows = below[0]
+        together = dict(rows.together)
+        if rows.together.get(self.time) == WINDOW_END:
+            ends = ("window_time", WINDOW_END)
+            together = {name: comes_late(what, 1) for name, what in rows.together.items() if what in ends}
+        passed = outputs(self.query, self.alias)
+        return Relation(
+            together=passed.carry({**together, self.time: EVENT_TIME}), keys=passed.carry_keys(rows.keys)
+        )
+
+    @property
+    def in_order(self) -> bool:
+        """Whether rows arrive in order of time, when the watermark reaches it, so that none of them is late."""
+        return self.time in self.inputs[0].relation.together
 
     @property
     def of_changes(self) -> bool:
