@@ -23,6 +23,7 @@ from ..plan.operators.window_rows import WindowRows
 from ..plan.relation import Relation
 from ..plan.state import generations
 from ..plan.state.key_generations import later
+from ..plan.windowed_relation import WindowedRows
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.dialect import canonical, parse
 from ..sql.names import digest
@@ -197,39 +198,24 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     text = f"select * from {expansion.expand(input_name(0), window)}"
     # Windows over other windows' results get no rows after their own state has expired. Others, such as
     # windows over a join, can: such a row isn't late in its stream.
-    is_bounded = changes and window.time_col.lower() in below.relation.in_time
-    open_for = _lateness_after_end(planner, below, window)
-    if is_bounded or open_for is not None:
+    windowed = WindowedRows(window, below.relation, changes)
+    open_for = windowed.open_for
+    if windowed.expires_in_time or open_for is not None:
         text = generations.countable(f"({text})", "own.window_end", open_for or 0)
-    replaced = set(expansion.WINDOW_COLUMNS)
-    keys = tuple(key for key in below.relation.keys if not key & replaced)
-    if window.kind != "tumble":
-        keys = tuple(key | {"window_end"} for key in keys)
-    relation = Relation(
-        below.relation.changes,
-        keys=keys,
-        bounded=below.relation.bounded,
-        repeatable=below.relation.repeatable,
-        open_until="window_end",
-        ends="window_end" if is_bounded else None,
-    )
     name = f"windows_{digest(below.name, window.hint())}"
+    if window.merges:
+        return _recomputed_windows(planner, below, window, name=name, text=text)
     if open_for is not None:
-        relation = replace(relation, open_for=open_for, delays=_delays_in(window, below, open_for))
         below = counting_late(planner, below, _OF_MACRO, "")
         name = f"windows_{digest(below.name, window.hint(), f'open for {open_for}')}"
-    if not window.merges:
-        return planner.add(
-            WindowRows(
-                name=name, inputs=(below,), sql=text, stated=relation, label=str(window), window=window
-            )
+    return planner.add(
+        WindowRows(
+            name=name, inputs=(below,), sql=text, label=str(window), window=window, fires_again=changes
         )
-    return _recomputed_windows(planner, below, window, name=name, text=text, relation=relation)
+    )
 
 
-def _recomputed_windows(
-    planner: Planner, below: Operator, window: Window, name: str, text: str, relation: Relation
-) -> Operator:
+def _recomputed_windows(planner: Planner, below: Operator, window: Window, name: str, text: str) -> Operator:
     """Plans windows whose bounds depend on other rows, which are recomputed per partition.
 
     Args:
@@ -238,7 +224,6 @@ def _recomputed_windows(
         window: the windows.
         name: name of the operator.
         text: SQL of the rows with their windows.
-        relation: properties of these, apart from whether they change.
 
     Raises:
         QueryError: the rows aren't deterministic.
@@ -248,7 +233,7 @@ def _recomputed_windows(
     growth = None if below.relation.bounded else UnboundedState("every row", None)
     by = tuple(f"own.{quote(column)}" for column in window.partition_by)
     busy = later(f"cast(own.{window.time} as timestamp)", window.size)
-    relation = replace(relation, changes=True)
+    relation = WindowedRows(window, below.relation, False).recomputed
     below = _without_expired(planner, below, busy)
     made = Recompute(
         name=name,
@@ -262,13 +247,6 @@ def _recomputed_windows(
         busy=busy,
     )
     return closed(planner, planner.add(made))
-
-
-def _lateness_after_end(planner: Planner, below: Operator, window: Window) -> int | None:
-    """Returns for how many microseconds after its end a window may still get rows; None if unknown."""
-    if below.relation.changes or window.merges or planner.emission.changes:
-        return None
-    return below.relation.times.get(window.time_col.lower())
 
 
 def _without_expired(planner: Planner, operator: Operator, until: str) -> Operator:
@@ -288,19 +266,3 @@ def _starts(found: WindowResults, zone: str) -> dict[str, int]:
     if zone or not found.closed or len(sizes) != 1 or len(sizes) != len(found.specs):
         return {}
     return {column: max(sizes) for column, kind in found.carried.items() if kind == "window_start"}
-
-
-def _delays_in(window: Window, below: Operator, open_for: int) -> dict[str, int]:
-    """Returns `Relation.delays` of rows in windows that are open for `open_for` microseconds after their end,
-    also for closed windows."""
-    own = {"window_end": open_for, "window_time": open_for}
-    if window.time_zone:
-        return own  # the clock is put forward or back in some windows
-    whole = window.size + open_for
-    # The distance between the window's time and other times of a row is unknown.
-    times = {
-        name: max(delay, whole)
-        for name, delay in below.relation.times.items()
-        if name == window.time_col.lower()
-    }
-    return {**times, "window_start": whole, **own}

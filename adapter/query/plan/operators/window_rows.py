@@ -11,7 +11,9 @@ from ...windows.windows import Window
 from ..explanation import Context, Explanation
 from ..lineage import WINDOW_COLUMNS, Lineage
 from ..operator import Operator, Wiring, over
+from ..relation import Relation
 from ..state.generations import without_expired_windows
+from ..windowed_relation import WindowedRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +24,12 @@ class WindowRows(Operator):
 
     sql: str
     window: Window
+    fires_again: bool = False
+    """Whether a window may have several results."""
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns the rows with their windows, which may be open."""
+        return WindowedRows(self.window, below[0], self.fires_again).relation
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of the input's rows, each repeated for each window that it is in."""
