@@ -149,10 +149,6 @@ def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operat
     seen = tuple((column, name) for column, name in by if column is not None)
     if len(seen) < len(by):
         raise QueryError("What its windows are partitioned by isn't among its columns.")
-    in_time = frozenset(
-        column.lower() for column, kind in found.carried.items() if kind in ("window_end", "window_time")
-    )
-    goes_on = window.merges and not window.grows
     planner.windows_planned += 1
     planner.ranks |= dict.fromkeys(found.ranks)
     identity = digest(canonical(node), *(["as it comes"] if found.at_once else []))
@@ -167,10 +163,6 @@ def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operat
             end=end,
             start=start if window.merges else None,
             by=seen,
-            # A growing session retracts its result when the next one is emitted, possibly long after its end.
-            stated=Relation(True, keys=keys)
-            if goes_on
-            else Relation(True, keys=keys, ends=end, in_time=in_time),
             label=str(window),
         )
     )

@@ -16,6 +16,7 @@ from ...sql.names import digest
 from ..explanation import WINDOW_END, Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring
+from ..relation import Relation
 from ..state.buffered_rows import ROW, TIMES, netted, packed
 from ..state.key_generations import lasts
 from ..state.sessions import Sessions, SessionWindows
@@ -34,6 +35,25 @@ class WindowChanges(Operator):
     """Column with the window's start, where later rows can change a window's bounds; None if they can't."""
     by: tuple[tuple[str, str], ...]
     """Partition columns of such windows: name in the result, and name in the relation of windows that fired."""
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns changes of windows that go with their end. A session that goes on retracts its result when the next one
+        is emitted, possibly long after its end."""
+        results, keys = self.results, below[0].keys
+        (spec,) = results.specs
+        if spec.window.merges and not spec.window.grows:
+            return Relation(True, keys=keys)
+        in_time = {
+            name.lower() for name, kind in results.carried.items() if kind in ("window_end", "window_time")
+        }
+        return Relation(True, keys=keys, ends=self.end, in_time=frozenset(in_time))
+
+    @property
+    def results(self) -> WindowResults:
+        """Returns its input."""
+        (below,) = self.inputs
+        assert isinstance(below, WindowResults)
+        return below
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of the windows' results, as changes."""
@@ -63,10 +83,8 @@ class ChangedWindows:
     """Steps and state of a `WindowChanges`."""
 
     def __init__(self, operator: WindowChanges) -> None:
-        (below,) = operator.inputs
-        assert isinstance(below, WindowResults)
-        self.operator, self.below = operator, below
-        (windows,) = below.windows
+        self.operator, self.below = operator, operator.results
+        (windows,) = self.below.windows
         self.spec = windows.spec
         self.part = operator.name
         self.row, self.times = (quote(f"{self.part}_{what}") for what in ("row", "times"))
