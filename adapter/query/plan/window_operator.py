@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..sql import intervals
@@ -33,7 +33,10 @@ class WindowOperator(Operator):
     """Relations of the streams that are read."""
     at_once: bool = False
     """Whether its rows feed other windows as they are emitted."""
-    stated: Relation | None = field(default_factory=Relation)
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns that nothing is known: a `WindowResults` above says how the rows of its windows arrive."""
+        return Relation()
 
     @abstractmethod
     def window_steps(self, emission: Emission = FINAL) -> WindowSteps:

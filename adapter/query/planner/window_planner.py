@@ -42,7 +42,6 @@ from ..plan import identity
 from ..plan.operators.window_aggregate import WindowAggregate
 from ..plan.operators.window_buffer import WindowBuffer
 from ..plan.operators.window_results import WindowResults
-from ..plan.relation import Relation
 from ..plan.window_operator import WindowOperator
 from ..plan.window_specs import WindowBufferSpec
 from ..rewrites.stream_rewrites import Rewrites
@@ -126,7 +125,6 @@ class WindowPlanner:
             name="windows",
             inputs=tuple(each for each in self._operators() if _is_read(each.name, output)),
             sql=output,
-            stated=Relation(),
             label="windows",
             carried=info.window_columns,
             unique=info.unique,

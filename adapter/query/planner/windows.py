@@ -20,7 +20,6 @@ from ..plan.operators.recompute import Recompute
 from ..plan.operators.window_changes import WindowChanges
 from ..plan.operators.window_results import WindowResults
 from ..plan.operators.window_rows import WindowRows
-from ..plan.relation import Relation
 from ..plan.state import generations
 from ..plan.state.key_generations import later
 from ..plan.windowed_relation import WindowedRows
@@ -82,38 +81,16 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
     planner.windows_planned += len(found.specs)
     planner.ranks |= dict.fromkeys(found.ranks)
     label = ", ".join(dict.fromkeys(str(spec.window) for spec in found.specs)) or "windows"
-    if not found.specs:
-        holder = hints.windows_under(node)
-        names = {t.name for each in holder for t in every(each, exp.Table) if hints.is_stream(t)}
-        inputs = tuple(
-            plan_source(planner, next(t for t in every(node, exp.Table) if t.name == name))
-            for name in sorted(names)
-        )
-        ends = [column for column, kind in found.carried.items() if kind == "window_end"]
-        relation = Relation(open_until=ends[0] if ends else None, repeatable=conditions.is_repeatable(node))
-        name = f"rows_{digest(canonical(node))}"
-        return planner.add(replace(found, name=name, inputs=inputs, stated=relation, label=label))
-    zones = {spec.window.time_zone for spec in found.specs}
-    # Windows aligned to another time zone may close at another time.
-    zone = next(iter(zones)) or ""
-    together = {
-        column: f"{kind} {zone}".strip()
-        for column, kind in found.carried.items()
-        if kind in ("window_end", "window_time") and len(zones) == 1 and found.closed
-    }
-    carried = {kind: column for column, kind in reversed(list(found.carried.items()))}
-    keys: tuple[frozenset[str], ...] = ()
-    if found.certain and found.unique is not None and found.unique <= carried.keys():
-        keys = (frozenset(carried[kind].lower() for kind in found.unique),)
-    relation = Relation(
-        together=together,
-        delays=_starts(found, zone),
-        keys=keys,
-        repeatable=conditions.is_repeatable(node),
+    made = replace(found, label=label, is_result=False, is_repeatable=conditions.is_repeatable(node))
+    if found.specs:
+        return _results(planner, replace(made, name=f"windows_{digest(canonical(node))}"))
+    holder = hints.windows_under(node)
+    names = {t.name for each in holder for t in every(each, exp.Table) if hints.is_stream(t)}
+    inputs = tuple(
+        plan_source(planner, next(t for t in every(node, exp.Table) if t.name == name))
+        for name in sorted(names)
     )
-    return _results(
-        planner, replace(found, name=f"windows_{digest(canonical(node))}", stated=relation, label=label)
-    )
+    return planner.add(replace(made, name=f"rows_{digest(canonical(node))}", inputs=inputs))
 
 
 def _results(planner: Planner, results: WindowResults) -> Operator:
@@ -152,10 +129,7 @@ def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operat
     planner.windows_planned += 1
     planner.ranks |= dict.fromkeys(found.ranks)
     identity = digest(canonical(node), *(["as it comes"] if found.at_once else []))
-    keys: tuple[frozenset[str], ...] = ()
-    if found.certain and found.unique is not None and found.unique <= carried.keys():
-        keys = (frozenset(carried[kind] for kind in found.unique),)
-    results = replace(found, name=f"windows_{identity}", stated=Relation(keys=keys), label=str(window))
+    results = replace(found, name=f"windows_{identity}", label=str(window), is_result=False, closed=False)
     return planner.add(
         WindowChanges(
             name=f"changes_{identity}",
@@ -250,11 +224,3 @@ def _without_expired(planner: Planner, operator: Operator, until: str) -> Operat
     name, query = f"project_{digest(operator.name, text)}", parse(text)
     assert isinstance(query, exp.Select)
     return planner.add(Project(name=name, inputs=(operator,), query=query, label="rows that may still count"))
-
-
-def _starts(found: WindowResults, zone: str) -> dict[str, int]:
-    """Returns the columns with the starts of closed windows, and by how much they are before the ends."""
-    sizes = {spec.window.size for spec in found.specs if not spec.window.merges}
-    if zone or not found.closed or len(sizes) != 1 or len(sizes) != len(found.specs):
-        return {}
-    return {column: max(sizes) for column, kind in found.carried.items() if kind == "window_start"}

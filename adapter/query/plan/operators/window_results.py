@@ -19,6 +19,7 @@ from ..lineage import UNKNOWN, Lineage, UnknownLineage, opaque
 from ..operator import Operator, Wiring, in_order
 from ..query_lineage import of_query
 from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
+from ..relation import Relation
 from ..state.generations import without_expired_windows
 from ..window_operator import WindowOperator
 from ..window_specs import WindowSpec
@@ -48,10 +49,55 @@ class WindowResults(Operator):
     certain: bool = True
     """Whether no operation in it can multiply a row."""
     closed: bool = True
-    """Whether the window columns in its output belong to closed windows, so that all rows of a window arrive
-    at once."""
+    """Whether the window columns in its output belong to windows that have closed and have one result, so that all rows
+    of a window arrive at once."""
     written: str = ""
     """`sql` as written in the model, if it differs; for display."""
+    is_result: bool = True
+    """Whether its rows are the model's result, so that no operator needs to know how they arrive."""
+    is_repeatable: bool = True
+    """Whether the same input always gives the same rows, also those below the windows."""
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns rows of closed windows, which arrive together; without windows, those of windows that may be open."""
+        if self.is_result:
+            return Relation()
+        if not self.specs:
+            ends = [column for column, kind in self.carried.items() if kind == "window_end"]
+            return Relation(open_until=ends[0] if ends else None, repeatable=self.is_repeatable)
+        keys: tuple[frozenset[str], ...] = ()
+        if self.certain and self.unique is not None and self.unique <= {*self.carried.values()}:
+            keys = (frozenset(self._first_columns[kind] for kind in self.unique),)
+        closing = self._closing_columns
+        return Relation(together=closing, delays=self._starts, keys=keys, repeatable=self.is_repeatable)
+
+    @property
+    def _first_columns(self) -> dict[str, str]:
+        """The first column (lower case) with each window column or group key."""
+        return {kind: column.lower() for column, kind in reversed(list(self.carried.items()))}
+
+    @property
+    def _zones(self) -> set[str | None]:
+        """Time zones of the windows. Those aligned to another one may close at another time."""
+        return {spec.window.time_zone for spec in self.specs}
+
+    @property
+    def _closing_columns(self) -> dict[str, str]:
+        """Columns by whose values rows arrive together, as in `Relation.together`."""
+        if not self.closed or len(self._zones) != 1:
+            return {}
+        zone = next(iter(self._zones)) or ""
+        kinds = ("window_end", "window_time")
+        return {column: f"{kind} {zone}".strip() for column, kind in self.carried.items() if kind in kinds}
+
+    @property
+    def _starts(self) -> dict[str, int]:
+        """Columns with the starts of closed windows, and by how much they are before the ends."""
+        sizes = [spec.window.size for spec in self.specs]
+        merges = any(spec.window.merges for spec in self.specs)
+        if any(self._zones) or not self.closed or merges or len(sizes) != 1:
+            return {}
+        return {column: sizes[0] for column, kind in self.carried.items() if kind == "window_start"}
 
     @property
     def lookup_sql(self) -> str:
