@@ -52,10 +52,21 @@ class Outputs:
 def carried(node: exp.Expr | None, alias: str, columns: Mapping[str, _T]) -> _T | None:
     """Returns the value that `columns` has for a column of the input; None if the expression isn't such a
     column."""
+    column = column_of(node, alias)
+    return None if column is None else columns.get(column)
+
+
+def column_of(node: exp.Expr | None, alias: str) -> str | None:
+    """Returns the input's column (lower case) that an expression is; None if it is something else.
+
+    >>> from ..sql.dialect import parse
+    >>> [column_of(item, "t") for item in parse("select (t.K), u.k, k + 1").selects]
+    ['k', None, None]
+    """
     node = node.unnest() if node is not None else None
     if not isinstance(node, exp.Column) or node.table.lower() not in ("", alias.lower()):
         return None
-    return columns.get(node.name.lower())
+    return node.name.lower()
 
 
 def outputs(select: exp.Select, alias: str) -> Outputs:

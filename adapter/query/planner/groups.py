@@ -15,6 +15,7 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import above_groups, conditions
 from ..plan import column_origins, unbounded_state
+from ..plan.grouped_relation import GroupedRows
 from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.recompute import Recompute
@@ -215,12 +216,11 @@ def _aggregate(
     signed = below.relation.changes
     builder = AggregateBuilder(template, [From(source.alias, source.node, "rows", {})], None, signed)
     keys = tuple(builder.keys)
-    open_for = below.relation.open_for
-    end_of_rows = below.relation.ends if open_for is None else below.relation.open_until
-    made = _relation(builder, source.alias, below.relation, end_of_rows)
+    grouped = GroupedRows(keys, builder.grouping_sets, source.alias, below.relation)
+    expires_in_time = grouped.relation.ends is not None
     # A global aggregate has no key that could be idle.
     is_forgotten = ttl_over(below, planner.ttl) is not None
-    is_timed = (bool(keys) and is_forgotten) or made.ends is not None
+    is_timed = (bool(keys) and is_forgotten) or expires_in_time
     identity = digest(
         below.name,
         conditions.row_source(template),
@@ -246,18 +246,17 @@ def _aggregate(
         written=sql(hints.user_tree(template)),
     )
     grows_with = _growth(planner, select, keys)
-    bounded = grows_with is None or below.relation.bounded
     group = planner.add(
         GroupAggregate(
             name=name,
             inputs=(below,),
             spec=spec,
-            stated=replace(made, bounded=bounded),
+            alias=source.alias,
             label=_group_label(select),
-            growth=None if bounded or made.ends else grows_with,
+            growth=None if below.relation.bounded or expires_in_time else grows_with,
             groups=groups,
-            ends=() if made.ends is None else (str(end_of_rows),),
-            lasts=open_for or 0,
+            ends=(str(grouped.end),) if expires_in_time else (),
+            has_few_groups=grows_with is None,
         )
     )
     group = closed(planner, group)
@@ -269,35 +268,6 @@ def _aggregate(
     return planner.select(above)
 
 
-def _relation(builder: AggregateBuilder, alias: str, below: Relation, end_of_rows: str | None) -> Relation:
-    """Returns the properties of groups, apart from whether they are bounded.
-
-    Args:
-        builder: the GROUP BY.
-        alias: alias of the grouped relation.
-        below: properties of that relation.
-        end_of_rows: its column with the end of the window with which rows expire; None if there is none.
-    """
-    keys, sets = tuple(builder.keys), builder.grouping_sets
-    open_until, ends = (_key_of_end(keys, alias, end, sets) for end in (below.open_until, end_of_rows))
-    delays = {
-        key: delay
-        for column, delay in below.times.items()
-        if (key := _key_of_end(keys, alias, column, sets)) is not None
-    }
-    in_time = (_key_of_end(keys, alias, each, sets) for each in below.in_time)
-    ids = {key.name.lower() for key in keys} | ({"grouping_id"} if sets is not None else set())
-    return Relation(
-        True,
-        keys=(frozenset(ids),),
-        open_until=open_until,
-        open_for=None if open_until is None else below.open_for,
-        ends=ends,
-        in_time=frozenset(filter(None, in_time)),
-        delays=delays,
-    )
-
-
 def _growth(planner: Planner, select: exp.Select, keys: Sequence[Key]) -> UnboundedState | None:
     """Returns what the number of groups grows with; None if their keys have few values."""
     growing = [key for key in keys if not is_finite(exp.maybe_parse(key.sql, dialect=DIALECT), select)]
@@ -307,18 +277,6 @@ def _growth(planner: Planner, select: exp.Select, keys: Sequence[Key]) -> Unboun
         f"something for every value of {', '.join(key.sql for key in growing)}",
         frozenset().union(*(unbounded_state.columns_to_name(key, select) for key in growing)),
     )
-
-
-def _key_of_end(
-    keys: Sequence[Key], alias: str, end: str | None, sets: Sequence[Sequence[str]] | None
-) -> str | None:
-    """Returns the key that is the column with a window's end, if it is in every grouping set; None otherwise."""
-    for key in keys if end is not None else ():
-        node: exp.Expr = exp.maybe_parse(key.sql, dialect=DIALECT)
-        in_all = all(key.name in members for members in sets or ())
-        if in_all and column_origins.carried(node, alias, {str(end): "end"}) is not None:
-            return key.name.lower()
-    return None
 
 
 def _group_label(select: exp.Select) -> str:

@@ -16,11 +16,12 @@ from ...sql.dialect import parse
 from ...sql.names import digest
 from ..author_text import expressions_of, grouping_of, written_spec
 from ..explanation import AS_ITS_INPUT, WINDOW_END, Context, Explanation, kept_metrics
+from ..grouped_relation import GroupedRows
 from ..lineage import Lineage, UnknownLineage
 from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, never_expires, over
 from ..query_lineage import expression, read_input
 from ..query_summary import of_rows, tables
-from ..relation import WEIGHT
+from ..relation import WEIGHT, Relation
 from ..state.group_state import Groups, identity_columns
 from ..state.groups import GroupChanges
 from .source import views_below
@@ -33,10 +34,23 @@ class GroupAggregate(ExpiringOperator):
     and MAX where rows may be retracted."""
 
     spec: GroupAggregateSpec
+    alias: str
+    """Alias of its input in the keys."""
     groups: str = ""
     """Identity of the groups, independent of the aggregates."""
-    lasts: int = 0
-    """Microseconds after that end in which rows may still arrive."""
+    has_few_groups: bool = False
+    """Whether the sets of values of its keys don't grow."""
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns changes of one row per key and grouping set."""
+        spec = self.spec
+        found = GroupedRows(spec.keys, spec.grouping_sets, self.alias, below[0]).relation
+        return replace(found, bounded=found.bounded or self.has_few_groups)
+
+    @property
+    def lasts(self) -> int:
+        """Returns the microseconds after the end of a window in which its rows may still arrive."""
+        return self.inputs[0].relation.open_for or 0
 
     @property
     def is_global(self) -> bool:
