@@ -102,6 +102,16 @@ def outputs(select: exp.Select, alias: str) -> Outputs:
     return Outputs(names, star, frozenset(hidden))
 
 
+def passed_end(select: exp.Select, alias: str, relation: Relation, keys: Sequence[exp.Expr]) -> str | None:
+    """Returns the output column with the end of the windows, if rows are grouped by that end and it is
+    selected; None otherwise."""
+    end = relation.ends
+    if end is None or not any(carried(key, alias, {end: end}) for key in keys):
+        return None
+    passed = outputs(select, alias)
+    return passed[end] if end in passed else None
+
+
 def outputs_of_join(select: exp.Select, inputs: Sequence[tuple[str, Relation]]) -> Outputs:
     """Returns the columns that a SELECT passes through from several inputs. Only columns that the inputs'
     relations list are considered, since a column without an alias may belong to any input."""

@@ -7,21 +7,10 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ..aggregates.model import Key
-from ..plan import column_origins, unbounded_state
-from ..plan.relation import Relation
+from ..plan import unbounded_state
 from ..sql.dialect import sql
 from ..sql.finite import is_finite
 from .context import Planner
-
-
-def passed_end(select: exp.Select, alias: str, relation: Relation, keys: Sequence[exp.Expr]) -> str | None:
-    """Returns the output column with the end of the windows, if rows are grouped by that end and it is
-    selected; None otherwise."""
-    end = relation.ends
-    if end is None or not any(column_origins.carried(key, alias, {end: end}) for key in keys):
-        return None
-    outputs = column_origins.outputs(select, alias)
-    return outputs[end] if end in outputs else None
 
 
 def fixed_keys(planner: Planner, keys: Sequence[exp.Expr], select: exp.Select) -> bool:

@@ -28,7 +28,7 @@ from ..sql.nodes import every
 from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows.window_columns import FromRelation as From
 from . import results
-from .bounds import fixed_keys, is_covered, passed_end
+from .bounds import fixed_keys, is_covered
 from .closing import closed
 from .context import Planner
 from .from_items import FromItem
@@ -142,7 +142,7 @@ def _recomputed_groups(
         True,
         keys=(key_columns,) if key_columns is not None else (),
         bounded=fixed_keys(planner, in_all, select) or relation.bounded,
-        ends=passed_end(select, source.alias, relation, in_all),
+        ends=column_origins.passed_end(select, source.alias, relation, in_all),
     )
     growth = None
     if not all(each.relation.bounded for each in inputs):

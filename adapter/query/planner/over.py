@@ -19,15 +19,16 @@ from ..plan.hidden_items import with_weight
 from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.over_aggregate import OVER_LIFE, OverAggregate
 from ..plan.operators.top_n import TopN
+from ..plan.partitioned_relation import PartitionedRows, rank_keys
 from ..plan.relation import WEIGHT, Relation, comes_in_order
 from ..plan.state.buffered_rows import TopRows
-from ..sql.clauses import hide_from_stars, output_column_of, relations
+from ..sql.clauses import hide_from_stars, relations
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest
 from ..sql.nodes import every
 from ..sql.tie_breaking import break_ties, decide_extremes, tie
 from . import rankings
-from .bounds import fixed_keys, passed_end
+from .bounds import fixed_keys
 from .context import Planner
 from .from_items import FromItem, filter_below
 from .inputs import with_inputs
@@ -64,13 +65,11 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
             f"'{hints.quoted(written)}' ranks and holds a function that gives another value each time; compute it in a "
             "query below."
         )
-    over = conditions.windows_of(select)
-    common = _common_keys(over)
-    outputs = column_origins.outputs(select, source.alias)
+    partitioned = PartitionedRows(select, source.alias, relation, bounds)
     if not relation.changes and any(
-        column_origins.carried(key, source.alias, relation.together) for key in common
+        column_origins.carried(key, source.alias, relation.together) for key in partitioned.common
     ):
-        return local(planner, "OVER", inputs, template, _rank_keys(select, common, bounds))
+        return local(planner, "OVER", inputs, template, rank_keys(select, bounds))
     if (in_time := _over_in_time(planner, select, template, source, inputs)) is not None:
         return in_time
     for name, rank in ranked.items():
@@ -84,11 +83,8 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
             template=template,
             source=source,
             inputs=inputs,
-            over=over,
-            common=common,
             ranked=ranked,
-            bounds=bounds,
-            outputs=outputs,
+            partitioned=partitioned,
         ),
     )
 
@@ -105,38 +101,31 @@ class _OverSelect:
     """The SELECT over its inputs."""
     source: FromItem
     inputs: tuple[Operator, ...]
-    over: Sequence[exp.Window]
-    common: Sequence[exp.Expr]
-    """Partition keys that all OVER clauses have."""
     ranked: Mapping[str, exp.Window]
     """Rankings, by their column."""
-    bounds: Mapping[str, int]
-    """The last rank that is used, by the ranking's column."""
-    outputs: column_origins.Outputs
-    """Columns that the SELECT passes on."""
+    partitioned: PartitionedRows
 
     @property
     def is_ended(self) -> bool:
         """Whether each ranking has a limit."""
-        return self.ranked.keys() <= self.bounds.keys()
+        return self.ranked.keys() <= self.partitioned.bounds.keys()
 
 
 def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
     """Plans a SELECT with OVER as the first rows of a ranking, or recomputed."""
     select, template, source, inputs = query.select, query.template, query.source, query.inputs
-    common, ranked, bounds, is_ended = query.common, query.ranked, query.bounds, query.is_ended
+    common, ranked, is_ended = query.partitioned.common, query.ranked, query.is_ended
+    bounds, has_other = query.partitioned.bounds, len(conditions.windows_of(select)) != len(ranked)
     relation = source.streamed.relation
     keys = (tuple(sql(key) for key in common),)
     covered = fixed_keys(planner, common, select)
-    kept = () if conditions.multiplies(select) else query.outputs.carry_keys(relation.keys)
     made = Relation(
         True,
-        # Keys of the input hold for any number of ranks.
-        keys=(*kept, *_rank_keys(select, common, {} if kept else bounds)),
-        bounded=relation.bounded or (covered and is_ended and len(ranked) == len(query.over)),
-        ends=passed_end(select, source.alias, relation, common),
+        keys=query.partitioned.keys,
+        bounded=relation.bounded or (covered and is_ended and not has_other),
+        ends=query.partitioned.end,
     )
-    is_one = is_ended and len(query.over) == len(ranked) == 1
+    is_one = is_ended and len(ranked) == 1 and not has_other
     top = None
     if is_one and not relation.changes and not select.args.get("laterals"):
         (name,) = ranked
@@ -153,7 +142,7 @@ def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
             below=inputs[0],
             name=name,
             last=bounds[name],
-            relation=made,
+            has_few_partitions=covered,
         )
         if (found := _first_rows(planner, limited, source, growth)) is not None:
             return found
@@ -176,13 +165,6 @@ def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
             growth=growth,
         ),
     )
-
-
-def _common_keys(over: Sequence[exp.Window]) -> list[exp.Expr]:
-    """Returns the partition keys that all OVER clauses have."""
-    lists = [[canonical(key) for key in each.args.get("partition_by") or ()] for each in over]
-    first = over[0].args.get("partition_by") or []
-    return [key for key in first if all(canonical(key) in texts for texts in lists)]
 
 
 def _top_rows(template: exp.Select, last: int) -> TopRows:
@@ -230,16 +212,14 @@ def _first_rows(
         return None if found is None else _add_ranking(planner, replace(found, growth=growth))
     if select.args.get("laterals"):
         return None
-    if _is_emitted_once(select, source, limited.last):
-        limited = replace(limited, relation=replace(limited.relation, changes=False))
+    limited = replace(limited, final=_is_emitted_once(select, source, limited.last))
     (over,) = conditions.windows_of(select)
-    changes = limited.relation.changes
-    is_timed = (bool(over.args.get("partition_by")) and is_forgotten) or not changes
+    is_timed = (bool(over.args.get("partition_by")) and is_forgotten) or limited.final
     found = rankings.of_rows(limited, is_timed)
     if found is None:
         return None
     ranking = _add_ranking(planner, replace(found, growth=growth))
-    return ranking if changes else planner.drops(ranking, select)
+    return planner.drops(ranking, select) if limited.final else ranking
 
 
 def _is_emitted_once(select: exp.Select, source: FromItem, last: int) -> bool:
@@ -363,22 +343,6 @@ def _filtered_below(planner: Planner, select: exp.Select, source: FromItem) -> t
     made.set("where", None)
     (node,) = relations(made)
     return made, replace(source, node=node, operator=planner.visit(node))
-
-
-def _rank_keys(
-    select: exp.Select, common: Sequence[exp.Expr], bounds: Mapping[str, int]
-) -> tuple[frozenset[str], ...]:
-    """Returns the keys of a SELECT with ROW_NUMBER: the number and its partition keys; the partition keys
-    alone if only the first row is kept."""
-    if conditions.explodes(select):
-        return ()
-    for name, rank in ranks.ranks(select).items():
-        if isinstance(rank.this, exp.RowNumber):
-            within = [output_column_of(select, key) for key in rank.args.get("partition_by") or ()]
-            if None not in within:
-                own = {*filter(None, within)}
-                return (frozenset(own if bounds.get(name) == 1 else {name, *own}),)
-    return ()
 
 
 def _partition_by_generation(select: exp.Select, alias: str) -> None:

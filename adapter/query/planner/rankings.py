@@ -18,7 +18,7 @@ from ..plan.operator import Operator
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.project import row_by_row
 from ..plan.operators.top_n import TopN
-from ..plan.relation import WEIGHT, Relation
+from ..plan.relation import WEIGHT
 from ..plan.state.group_state import identity_columns
 from ..plan.state.ranked_groups import ROW
 from ..plan.state.top_n_fields import BY, ID, ORDER
@@ -42,24 +42,22 @@ class _Ranking:
     function: exp.Expr
     columns: tuple[str, ...] | None
 
-    def operator(self, template: exp.Select, below: Operator, relation: Relation, *identity: str) -> TopN:
+    def operator(self, template: exp.Select, below: Operator, *identity: str) -> TopN:
         """Returns the operator over append-only rows.
 
         Args:
             template: the query over its input.
             below: its input.
-            relation: relation of the result.
             identity: texts that distinguish it from other operators with the same text and input.
         """
         return TopN(
             name=f"top_{digest(below.name, canonical(template), *identity)}",
             inputs=(below,),
             sql=sql(self.rows),
-            stated=relation,
             label="TopN",
             top=self.top,
             rank=self.rank,
-            written=sql(template),
+            query=template,
             orders=len(self.order),
             ids=(),
             columns=self.columns,
@@ -123,8 +121,10 @@ class RankedSelect:
     """Column of the ranking, in lower case."""
     last: int
     """The last rank that is used."""
-    relation: Relation
-    """Properties of the result. If it is append-only, a row is emitted when no other can come before it."""
+    has_few_partitions: bool
+    """Whether the sets of values of the partition keys don't grow."""
+    final: bool = False
+    """Whether a row is emitted when no other can come before it."""
 
 
 def of_rows(ranked: RankedSelect, is_timed: bool) -> TopN | None:
@@ -134,7 +134,7 @@ def of_rows(ranked: RankedSelect, is_timed: bool) -> TopN | None:
         ranked: the SELECT.
         is_timed: whether rows have a time, in the hidden column `ROW_TIME`.
     """
-    template, relation = ranked.template, ranked.relation
+    template = ranked.template
     made = _split(ranked.select, template, ranked.name, ranked.last)
     if made is None or conditions.inner_queries(template):
         return None
@@ -142,8 +142,9 @@ def of_rows(ranked: RankedSelect, is_timed: bool) -> TopN | None:
         hide_from_stars(made.rows, [(ranked.alias, ROW_TIME)])
         made.rows.append("expressions", exp.column(ROW_TIME, table=ranked.alias, quoted=True))
     return replace(
-        made.operator(template, ranked.below, relation),
-        final=not relation.changes,
+        made.operator(template, ranked.below),
+        final=ranked.final,
+        has_few_partitions=ranked.has_few_partitions,
         descends=_descends(made),
     )
 
@@ -179,7 +180,8 @@ def of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
         return None
     is_filtered = any(each.args.get("where") for each in (*selects, template))
     return replace(
-        made.operator(template, below, ranked.relation, str(ranked.last)),
+        made.operator(template, below, str(ranked.last)),
+        has_few_partitions=ranked.has_few_partitions,
         sql=sql(with_weight(made.rows, [(alias, WEIGHT)])),
         ids=_numbered(ID, len(ids)),
         of_groups=within,

@@ -7,14 +7,17 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ...sql.dialect import parse
+from ...sql.dialect import parse, sql
 from ...sql.names import digest
 from ..explanation import Context, Explanation
 from ..hidden_items import ROW_TIME
 from ..lineage import Lineage
 from ..operator import ResultSteps, Wiring, input_name
+from ..partitioned_relation import PartitionedRows
+from ..passed_relation import input_tables
 from ..query_lineage import of_query
 from ..query_summary import ranking
+from ..relation import Relation
 from ..state.ranked_groups import ROW, RankedGroups, members_part
 from ..state.ranked_rows import RankedRows
 from ..state.top_n_fields import BY, ID, ORDER, TopNFields
@@ -37,6 +40,14 @@ class TopN(TopNFields):
     and reads the groups' state when one of these falls."""
 
     shown_as = ("AppendOnlyTopN", "UpdatableTopN", "RetractableTopN", "Deduplicate")
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns changes of the members of each ranking; rows that are only inserted if each is emitted once."""
+        (of,) = below
+        (table,) = input_tables(self.query)
+        ranked = PartitionedRows(self.query, table.alias_or_name, of, {self.rank.lower(): self.top.rows})
+        bounded = of.bounded or self.has_few_partitions
+        return Relation(not self.final, keys=ranked.keys, bounded=bounded, ends=ranked.end)
 
     @property
     def is_global(self) -> bool:
@@ -77,7 +88,7 @@ class TopN(TopNFields):
     def explain(self, context: Context) -> Explanation:
         """Returns its ranking in Flink's terms, and what clears the rows of its state."""
         (below,) = self.inputs
-        select = self.as_written(self.written)
+        select = self.as_written(sql(self.query))
         assert isinstance(select, exp.Select)
         of_groups, time = below.relation.changes, below.relation.event_time
         name, what = ranking(select, self.top.rows, "" if of_groups else time or "")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sqlglot import exp
+
 from ...normalize.rankings.ranks import Top
 from ..operator import Operator
 
@@ -22,7 +24,7 @@ class TopNFields(Operator):
     """The ranking, partitioned by the columns that begin with `BY` and ordered by the row's column."""
     rank: str
     """Column of the rank."""
-    written: str
+    query: exp.Select
     """SELECT with the ranking, over its input."""
     orders: int
     """Number of columns that begin with `ORDER`."""
@@ -43,3 +45,5 @@ class TopNFields(Operator):
     final: bool = False
     """Whether a row is emitted once, when no other row can come before it any more: the first rows in order
     of event time."""
+    has_few_partitions: bool = False
+    """Whether the sets of values of the partition keys don't grow."""
