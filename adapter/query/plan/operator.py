@@ -78,8 +78,6 @@ class Operator(ABC):
 
     name: str
     inputs: tuple[Operator, ...] = ()
-    stated: Relation | None = None
-    """Properties of its rows, where it doesn't derive them itself."""
     label: str
     """Description of the operator, for display."""
     growth: UnboundedState | None = None
@@ -90,14 +88,13 @@ class Operator(ABC):
         """The relation that it returns: the properties of the edge above it."""
         return self.relation_over([each.relation for each in self.inputs])
 
+    @abstractmethod
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns the properties of its rows.
 
         Args:
             below: those of each input's rows.
         """
-        assert self.stated is not None, self.name
-        return self.stated
 
     @property
     def is_global(self) -> bool:

@@ -7,7 +7,7 @@ column is missing, and each row counts once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 WEIGHT = "__stream_weight"
@@ -96,7 +96,16 @@ class Relation:
     @property
     def key(self) -> frozenset[str] | None:
         """Returns the smallest set of columns that identifies a row; None if nothing does."""
-        return min(self.keys, key=lambda each: (len(each), sorted(each)), default=None)
+        return smallest(self.keys)
+
+
+def smallest(keys: Sequence[frozenset[str]]) -> frozenset[str] | None:
+    """Returns the key with the fewest columns; None if there is no key.
+
+    >>> smallest([frozenset({"a", "b"}), frozenset({"c"})]), smallest([])
+    (frozenset({'c'}), None)
+    """
+    return min(keys, key=lambda each: (len(each), sorted(each)), default=None)
 
 
 def common_end(left: Relation, right: Relation, pairs: Mapping[str, str]) -> str | None:

@@ -19,7 +19,6 @@ from ..plan.grouped_relation import GroupedRows
 from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.recompute import Recompute
-from ..plan.relation import Relation
 from ..sql.clauses import output_column_of
 from ..sql.dialect import DIALECT, canonical, parse, sql, unqualified
 from ..sql.finite import is_finite
@@ -138,12 +137,6 @@ def _recomputed_groups(
         refuse_chance(select, key_columns, why, f"{reason}, and ", after)
         refuse_tables(select, template)
     keys = tuple(sql(key) for key in in_all)
-    made = Relation(
-        True,
-        keys=(key_columns,) if key_columns is not None else (),
-        bounded=fixed_keys(planner, in_all, select) or relation.bounded,
-        ends=column_origins.passed_end(select, source.alias, relation, in_all),
-    )
     growth = None
     if not all(each.relation.bounded for each in inputs):
         growth = UnboundedState("every row", None)
@@ -155,8 +148,10 @@ def _recomputed_groups(
             inputs=inputs,
             keys=(keys,),
             aliases=(source.alias,),
-            relation=made,
             label=reason,
+            unique=() if key_columns is None else (key_columns,),
+            end=column_origins.passed_end(select, source.alias, relation, in_all),
+            has_few_rows=relation.bounded or fixed_keys(planner, in_all, select),
             growth=growth,
         ),
     )

@@ -19,7 +19,7 @@ from ..plan.joined_relation import JoinedRelations, preserved_sides
 from ..plan.operator import Operator, UnboundedState, Until
 from ..plan.operators.join import Join
 from ..plan.operators.outer_interval_join import OuterIntervalJoin
-from ..plan.relation import Relation, weight_of
+from ..plan.relation import Relation, smallest, weight_of
 from ..plan.time_bounds import TimeBounds
 from ..sql.dialect import canonical, is_read_within, relation_of, relations_around, walk_same_query
 from ..sql.names import digest
@@ -269,16 +269,13 @@ def _recomputed_join(
         # Unmatched rows of either side may be distinguished by NULLs only.
         keys = ()
     by_end = ends_among(partitions, aliases, made.relations)
-    relation = Relation(True, keys=keys, bounded=made.bounded, ends=made.joined.end if by_end else None)
-    if until:
-        # A row that has found a match stays in the result.
-        found = TimeBounds(select, times_of(streams)).delays(until)
-        relation = Relation(False, delays=made.joined.delays(found), keys=keys)
+    # A row that has found a match stays in the result.
+    delays = made.joined.delays(TimeBounds(select, times_of(streams)).delays(until)) if until else {}
     growth = None
     if not (made.bounded or ends or until or by_end):
         bound = _bound_advice(select, streams, made.inner, made.changes)
         growth = UnboundedState("every row of both sides", None, or_else=bound)
-    _settle_inner(select, template, relation.key)
+    _settle_inner(select, template, smallest(keys))
     return recomputed(
         planner,
         RecomputedSelect(
@@ -287,8 +284,10 @@ def _recomputed_join(
             inputs=made.inputs,
             keys=partitions,
             aliases=aliases,
-            relation=relation,
             label=short(select),
+            unique=keys,
+            end=made.joined.end if by_end and not until else None,
+            delays=delays,
             growth=growth,
             until=tuple(until[alias.lower()] for alias in made.aliases) if until else (),
             always=_always_recomputed(select, streams),
@@ -354,8 +353,8 @@ def _plan_without_from(
             inputs=inputs,
             keys=keys,
             aliases=aliases,
-            relation=Relation(True, keys=(frozenset(),)),
             label=short(select),
+            unique=(frozenset(),),
         ),
     )
 
@@ -377,7 +376,6 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     partitions = conditions.partitions(select, template, aliases, len(inputs))
     bounded = all(each.relation.bounded for each in inputs)
     growth = None if bounded else UnboundedState("every row of both sides", None)
-    relation = Relation(True, bounded=bounded)
     return recomputed(
         planner,
         RecomputedSelect(
@@ -386,7 +384,6 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
             inputs=inputs,
             keys=partitions,
             aliases=all_aliases,
-            relation=relation,
             label=short(select),
             growth=growth,
             always=_always_recomputed(select, [each for each in read if each.operator is not None]),

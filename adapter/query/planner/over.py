@@ -20,7 +20,7 @@ from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.over_aggregate import OVER_LIFE, OverAggregate
 from ..plan.operators.top_n import TopN
 from ..plan.partitioned_relation import PartitionedRows, rank_keys
-from ..plan.relation import WEIGHT, Relation, comes_in_order
+from ..plan.relation import WEIGHT, comes_in_order, smallest
 from ..plan.state.buffered_rows import TopRows
 from ..sql.clauses import hide_from_stars, relations
 from ..sql.dialect import canonical, sql
@@ -119,12 +119,7 @@ def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
     relation = source.streamed.relation
     keys = (tuple(sql(key) for key in common),)
     covered = fixed_keys(planner, common, select)
-    made = Relation(
-        True,
-        keys=query.partitioned.keys,
-        bounded=relation.bounded or (covered and is_ended and not has_other),
-        ends=query.partitioned.end,
-    )
+    unique = query.partitioned.keys
     is_one = is_ended and len(ranked) == 1 and not has_other
     top = None
     if is_one and not relation.changes and not select.args.get("laterals"):
@@ -147,8 +142,10 @@ def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
         if (found := _first_rows(planner, limited, source, growth)) is not None:
             return found
     decide_extremes(template)
-    refuse_chance(select, made.key, partial(conditions.why_over_nondeterministic, template, relation.keys))
-    if not is_result(select) or made.key is None:
+    refuse_chance(
+        select, smallest(unique), partial(conditions.why_over_nondeterministic, template, relation.keys)
+    )
+    if not (is_result(select) and unique):
         # Otherwise a row is replaced by its key, whatever it was.
         refuse_tables(select, template)
     return recomputed(
@@ -159,8 +156,10 @@ def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
             inputs=inputs,
             keys=keys,
             aliases=(source.alias,),
-            relation=made,
             label="OVER",
+            unique=unique,
+            end=query.partitioned.end,
+            has_few_rows=relation.bounded or (covered and is_ended and not has_other),
             top=top,
             growth=growth,
         ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -86,10 +86,16 @@ class RecomputedSelect:
     """Partition expressions of each input."""
     aliases: tuple[str, ...]
     """Aliases of the inputs."""
-    relation: Relation
-    """Properties of its rows."""
     label: str
     """Short description."""
+    unique: tuple[frozenset[str], ...] = ()
+    """See `Recompute.unique`."""
+    end: str | None = None
+    """See `Recompute.end`."""
+    delays: Mapping[str, int] = field(default_factory=dict)
+    """See `Recompute.delays`."""
+    has_few_rows: bool = False
+    """See `Recompute.has_few_rows`."""
     top: TopRows | None = None
     """The ranking whose first rows are stored, if it is one."""
     growth: UnboundedState | None = None
@@ -126,7 +132,10 @@ def recomputed(planner: Planner, query: RecomputedSelect) -> Operator:
             sql=sql(template),
             keys=query.keys,
             aliases=query.aliases,
-            stated=query.relation,
+            unique=query.unique,
+            end=query.end,
+            delays=query.delays,
+            has_few_rows=query.has_few_rows,
             label=query.label,
             top=query.top,
             growth=growth,

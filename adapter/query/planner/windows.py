@@ -21,7 +21,6 @@ from ..plan.operators.window_changes import WindowChanges
 from ..plan.operators.window_results import WindowResults
 from ..plan.operators.window_rows import WindowRows
 from ..plan.state import generations
-from ..plan.state.key_generations import later
 from ..plan.windowed_relation import WindowedRows
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.dialect import canonical, parse
@@ -198,20 +197,17 @@ def _recomputed_windows(planner: Planner, below: Operator, window: Window, name:
         raise QueryError(f"{window} is over non-deterministic values.")
     growth = None if below.relation.bounded else UnboundedState("every row", None)
     by = tuple(f"own.{quote(column)}" for column in window.partition_by)
-    busy = later(f"cast(own.{window.time} as timestamp)", window.size)
-    relation = WindowedRows(window, below.relation, False).recomputed
-    below = _without_expired(planner, below, busy)
     made = Recompute(
         name=name,
         inputs=(below,),
         sql=text,
         keys=(by,),
         aliases=("own",),
-        stated=relation,
         label=str(window),
         growth=growth,
-        busy=busy,
+        window=window,
     )
+    made = replace(made, inputs=(_without_expired(planner, below, str(made.busy)),))
     return closed(planner, planner.add(made))
 
 

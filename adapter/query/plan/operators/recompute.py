@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ....util.quoting import quote
 from ...program import Step, now
 from ...sql.dialect import parse
+from ...windows.windows import Window
 from ..author_text import aggregates, keys, lifted, select_of, shown, tidy
 from ..explanation import EVERYTHING, PARTITIONS, Computing, Context, Explanation, KeptMetric
 from ..join_sides import states_of_sides
@@ -15,10 +16,11 @@ from ..lineage import Lineage, text_lineage
 from ..operator import ExpiringOperator, ResultSteps, Until, Wiring, keeps_rows, over
 from ..query_lineage import canonical_text
 from ..query_summary import Summary, tables
-from ..relation import WEIGHT
+from ..relation import WEIGHT, Relation
 from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions, TopRows, added_up, netted, spread
-from ..state.key_generations import of_keys
+from ..state.key_generations import later, of_keys
 from ..time_bounds import kept_until
+from ..windowed_relation import WindowedRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +45,17 @@ class Recompute(ExpiringOperator):
     """Per input, the partition expressions over its alias; empty if everything is recomputed."""
     aliases: tuple[str, ...]
     """Name of each input in the keys."""
+    unique: tuple[frozenset[str], ...] = ()
+    """Sets of columns that identify a row of the query; each set does."""
+    end: str | None = None
+    """Column with the end of the window that its rows expire with; None if there is none."""
+    delays: Mapping[str, int] = field(default_factory=dict)
+    """`Relation.delays` of its rows."""
+    has_few_rows: bool = False
+    """Whether the number of its rows is bounded, even if those of its inputs isn't."""
     top: TopRows | None = None
-    busy: str | None = None
-    """SQL over ``own``, an input's row, for the time until which the row keeps its partition from being idle.
-    None if that is its arrival."""
+    window: Window | None = None
+    """Windows that a row may change for others; None if it is another query."""
     until: tuple[Until, ...] = ()
     """See `Join.until`."""
 
@@ -59,6 +68,27 @@ class Recompute(ExpiringOperator):
 
     always: tuple[int, ...] = ()
     """Indexes of the inputs that contribute a row to each result row."""
+
+    def relation_over(self, below: Sequence[Relation]) -> Relation:
+        """Returns changes of its rows; rows that time bounds are only inserted. The query may be any, so what identifies
+        its rows is stated by the planner, which has read it."""
+        if self.window is not None:
+            return WindowedRows(self.window, below[0], False).recomputed
+        return Relation(
+            not self.until,
+            keys=self.unique,
+            ends=self.end,
+            delays=self.delays,
+            bounded=self.has_few_rows or all(each.bounded for each in below),
+        )
+
+    @property
+    def busy(self) -> str | None:
+        """Returns SQL over ``own``, an input's row, for the time until which the row keeps its partition from being
+        idle; None if that is its arrival."""
+        if self.window is None:
+            return None
+        return later(f"cast(own.{self.window.time} as timestamp)", self.window.size)
 
     @property
     def is_anchored(self) -> bool:
