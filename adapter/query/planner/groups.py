@@ -15,10 +15,10 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import above_groups, conditions
 from ..plan import column_origins, unbounded_state
-from ..plan.grouped_relation import GroupedRows
 from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.recompute import Recompute
+from ..plan.relations.grouped import GroupedRows
 from ..sql.clauses import output_column_of
 from ..sql.dialect import DIALECT, canonical, parse, sql, unqualified
 from ..sql.finite import is_finite

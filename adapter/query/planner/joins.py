@@ -15,11 +15,11 @@ from ..normalize import asked_relations, conditions, correlated_aggregates, semi
 from ..normalize.static_sides import nest, nest_inner, unqualified_correlation
 from ..plan import column_origins
 from ..plan.hidden_items import with_weight
-from ..plan.joined_relation import JoinedRelations, preserved_sides
 from ..plan.operator import Operator, UnboundedState, Until
 from ..plan.operators.join import Join
 from ..plan.operators.outer_interval_join import OuterIntervalJoin
 from ..plan.relation import Relation, smallest, weight_of
+from ..plan.relations.joined import JoinedRelations, preserved_sides
 from ..plan.time_bounds import TimeBounds
 from ..sql.dialect import canonical, is_read_within, relation_of, relations_around, walk_same_query
 from ..sql.names import digest

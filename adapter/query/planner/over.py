@@ -19,8 +19,8 @@ from ..plan.hidden_items import with_weight
 from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.over_aggregate import OVER_LIFE, OverAggregate
 from ..plan.operators.top_n import TopN
-from ..plan.partitioned_relation import PartitionedRows, rank_keys
 from ..plan.relation import WEIGHT, comes_in_order, smallest
+from ..plan.relations.partitioned import PartitionedRows, rank_keys
 from ..plan.state.buffered_rows import TopRows
 from ..sql.clauses import hide_from_stars, relations
 from ..sql.dialect import canonical, sql

@@ -20,8 +20,8 @@ from ..plan.operators.recompute import Recompute
 from ..plan.operators.window_changes import WindowChanges
 from ..plan.operators.window_results import WindowResults
 from ..plan.operators.window_rows import WindowRows
+from ..plan.relations.windowed import RowsInWindows
 from ..plan.state import generations
-from ..plan.windowed_relation import WindowedRows
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.dialect import canonical, parse
 from ..sql.names import digest
@@ -163,7 +163,7 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     text = f"select * from {expansion.expand(input_name(0), window)}"
     # Windows over other windows' results get no rows after their own state has expired. Others, such as
     # windows over a join, can: such a row isn't late in its stream.
-    windowed = WindowedRows(window, below.relation, changes)
+    windowed = RowsInWindows(window, below.relation, changes)
     open_for = windowed.open_for
     if windowed.expires_in_time or open_for is not None:
         text = generations.countable(f"({text})", "own.window_end", open_for or 0)

@@ -1,1 +1,1 @@
-"""State and micro-batch SQL of each operator."""
+"""The operators, each with its relation, its state and its micro-batch SQL."""

@@ -16,12 +16,12 @@ from ...sql.dialect import parse
 from ...sql.names import digest
 from ..author_text import expressions_of, grouping_of, written_spec
 from ..explanation import AS_ITS_INPUT, WINDOW_END, Context, Explanation, kept_metrics
-from ..grouped_relation import GroupedRows
 from ..lineage import Lineage, UnknownLineage
 from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, never_expires, over
 from ..query_lineage import expression, read_input
 from ..query_summary import of_rows, tables
 from ..relation import WEIGHT, Relation
+from ..relations.grouped import GroupedRows
 from ..state.group_state import Groups, identity_columns
 from ..state.groups import GroupChanges
 from .source import views_below

@@ -9,13 +9,13 @@ from functools import cached_property
 from ..author_text import select_of
 from ..explanation import ALL_BOUNDED, AS_ITS_INPUT, WINDOW_END, Context, Explanation
 from ..join_sides import states_of_sides
-from ..joined_relation import JoinedRelations
 from ..lineage import Lineage
 from ..operator import ExpiringOperator, Operator, Until, Wiring, keeps_rows, over, ttl_over
 from ..query_lineage import lineage_of_text
-from ..query_operator import QueryOperator
 from ..query_summary import Summary
 from ..relation import Relation, weight_of
+from ..relations.joined import JoinedRelations
+from ..relations.query_operator import QueryOperator
 from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions
 from ..time_bounds import TimeBounds, kept_until
 

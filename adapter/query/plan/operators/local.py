@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from ...sql.dialect import parse
 from ..author_text import lifted
 from ..explanation import Context, Explanation
-from ..joined_relation import JoinedRelations
 from ..lineage import Lineage
 from ..operator import Wiring, over
-from ..passed_relation import passed_relation
 from ..query_lineage import lineage_of_text
-from ..query_operator import QueryOperator
 from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
 from ..relation import Relation
+from ..relations.joined import JoinedRelations
+from ..relations.passed import passed_relation
+from ..relations.query_operator import QueryOperator
 
 
 @dataclass(frozen=True, kw_only=True)

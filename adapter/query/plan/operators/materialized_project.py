@@ -15,10 +15,10 @@ from ...sql.dialect import parse
 from ..explanation import WINDOW_END, Context, Explanation
 from ..lineage import Lineage, text_lineage
 from ..operator import ExpiringOperator, Wiring, over
-from ..passed_relation import passed_relation
-from ..query_operator import QueryOperator
 from ..query_summary import ROW_BY_ROW, Summary, tables
 from ..relation import GIVEN_BY, WEIGHT, Relation
+from ..relations.passed import passed_relation
+from ..relations.query_operator import QueryOperator
 from ..state import generations
 from ..state.buffered_rows import ROW, TIMES, packed
 from ..state.key_generations import NO_STEP, SINCE, lasts, of_keys

@@ -17,12 +17,12 @@ from ...sql.dialect import sql
 from ..author_text import select_of
 from ..explanation import Context, Explanation
 from ..join_sides import states_of_sides
-from ..joined_relation import JoinedRelations, preserved_sides
 from ..lineage import Lineage, text_lineage
 from ..operator import Until, Wiring, over
-from ..query_operator import QueryOperator
 from ..query_summary import Summary
 from ..relation import Relation
+from ..relations.joined import JoinedRelations, preserved_sides
+from ..relations.query_operator import QueryOperator
 from ..state.buffered_rows import ROW
 from ..state.key_generations import lasts
 from ..time_bounds import TimeBounds, expires, kept_until

@@ -19,9 +19,9 @@ from ..explanation import BOUNDED, WHEN_EMITTED, Context, Explanation
 from ..frame_extent import FrameExtent
 from ..lineage import Lineage, text_lineage
 from ..operator import Operator, Until, Wiring, over
-from ..passed_relation import passed_columns
-from ..query_operator import QueryOperator
 from ..relation import EVENT_TIME, WEIGHT, Relation
+from ..relations.passed import passed_columns
+from ..relations.query_operator import QueryOperator
 from ..running import RunningValue
 from ..state.buffered_rows import ROW
 from ..state.key_generations import NO_STEP, due_at, lasts, later, of_keys, passed

@@ -10,11 +10,11 @@ from ..author_text import lifted
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring, over
-from ..passed_relation import passed_relation
 from ..query_lineage import lineage_of_text
-from ..query_operator import QueryOperator
 from ..query_summary import ROW_BY_ROW, Summary, tables
 from ..relation import Relation
+from ..relations.passed import passed_relation
+from ..relations.query_operator import QueryOperator
 
 
 @dataclass(frozen=True, kw_only=True)

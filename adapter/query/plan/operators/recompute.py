@@ -17,10 +17,10 @@ from ..operator import ExpiringOperator, ResultSteps, Until, Wiring, keeps_rows,
 from ..query_lineage import canonical_text
 from ..query_summary import Summary, tables
 from ..relation import WEIGHT, Relation
+from ..relations.windowed import RowsInWindows
 from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions, TopRows, added_up, netted, spread
 from ..state.key_generations import later, of_keys
 from ..time_bounds import kept_until
-from ..windowed_relation import WindowedRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class Recompute(ExpiringOperator):
         """Returns changes of its rows; rows that time bounds are only inserted. The query may be any, so what identifies
         its rows is stated by the planner, which has read it."""
         if self.window is not None:
-            return WindowedRows(self.window, below[0], False).recomputed
+            return RowsInWindows(self.window, below[0], False).recomputed
         return Relation(
             not self.until,
             keys=self.unique,

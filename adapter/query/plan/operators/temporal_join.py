@@ -18,9 +18,9 @@ from ..column_origins import outputs
 from ..explanation import WHEN_EMITTED, Context, Explanation
 from ..lineage import Lineage, text_lineage
 from ..operator import Operator, Wiring, over
-from ..query_operator import QueryOperator
 from ..query_summary import Summary
 from ..relation import EVENT_TIME, WINDOW_END, Relation, comes_late
+from ..relations.query_operator import QueryOperator
 from ..state.buffered_rows import ROW
 from ..state.key_generations import NO_STEP, due_at, passed
 from ..state.ranked_rows import DUE

@@ -13,11 +13,11 @@ from ..explanation import Context, Explanation
 from ..hidden_items import ROW_TIME
 from ..lineage import Lineage
 from ..operator import ResultSteps, Wiring, input_name
-from ..partitioned_relation import PartitionedRows
-from ..passed_relation import input_tables
 from ..query_lineage import of_query
 from ..query_summary import ranking
 from ..relation import Relation
+from ..relations.partitioned import PartitionedRows
+from ..relations.passed import input_tables
 from ..state.ranked_groups import ROW, RankedGroups, members_part
 from ..state.ranked_rows import RankedRows
 from ..state.top_n_fields import BY, ID, ORDER, TopNFields

@@ -37,8 +37,8 @@ class WindowChanges(Operator):
     """Partition columns of such windows: name in the result, and name in the relation of windows that fired."""
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns changes of windows that go with their end. A session that goes on retracts its result when the next one
-        is emitted, possibly long after its end."""
+        """Returns changes of windows that go with their end. A session that more rows extend retracts its result when
+        the next one is emitted, possibly long after its end."""
         results, keys = self.results, below[0].keys
         (spec,) = results.specs
         if spec.window.merges and not spec.window.grows:

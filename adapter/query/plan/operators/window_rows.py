@@ -12,8 +12,8 @@ from ..explanation import Context, Explanation
 from ..lineage import WINDOW_COLUMNS, Lineage
 from ..operator import Operator, Wiring, over
 from ..relation import Relation
+from ..relations.windowed import RowsInWindows
 from ..state.generations import without_expired_windows
-from ..windowed_relation import WindowedRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class WindowRows(Operator):
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns the rows with their windows, which may be open."""
-        return WindowedRows(self.window, below[0], self.fires_again).relation
+        return RowsInWindows(self.window, below[0], self.fires_again).relation
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of the input's rows, each repeated for each window that it is in."""

@@ -8,12 +8,12 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from ..normalize import conditions
-from ..normalize.rankings import ranks
-from ..sql.clauses import output_column_of
-from ..sql.dialect import canonical
-from .column_origins import outputs, passed_end
-from .relation import Relation
+from ...normalize import conditions
+from ...normalize.rankings import ranks
+from ...sql.clauses import output_column_of
+from ...sql.dialect import canonical
+from ..column_origins import outputs, passed_end
+from ..relation import Relation
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def rank_keys(select: exp.Select, bounds: Mapping[str, int]) -> tuple[frozenset[
     """Returns the keys of a SELECT with ROW_NUMBER: the number and its partition keys; the partition keys
     alone if only the first row is kept.
 
-    >>> from ..sql.dialect import parse
+    >>> from ...sql.dialect import parse
     >>> text = "select k, row_number() over (partition by k order by v) as n from t"
     >>> [sorted(key) for last in (1, 2) for key in rank_keys(parse(text), {"n": last})]
     [['k'], ['k', 'n']]

@@ -7,12 +7,12 @@ from functools import partial
 
 from sqlglot import exp
 
-from ..normalize import conditions
-from ..sql.clauses import relations
-from .column_origins import Outputs, carried, outputs
-from .operator import input_name
-from .relation import Relation
-from .time_bounds import delay_of, delays_of_computed
+from ...normalize import conditions
+from ...sql.clauses import relations
+from ..column_origins import Outputs, carried, outputs
+from ..operator import input_name
+from ..relation import Relation
+from ..time_bounds import delay_of, delays_of_computed
 
 
 def input_tables(select: exp.Select) -> list[exp.Table]:
@@ -25,7 +25,7 @@ def input_tables(select: exp.Select) -> list[exp.Table]:
 def passed_columns(select: exp.Select) -> Outputs:
     """Returns the columns that a SELECT passes on from its only input.
 
-    >>> from ..sql.dialect import parse
+    >>> from ...sql.dialect import parse
     >>> passed_columns(parse("select a.k as key from __input_0 as a join d on d.k = a.k")).names
     {'k': 'key'}
     """

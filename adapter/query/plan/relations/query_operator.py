@@ -7,8 +7,8 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from ..sql.dialect import sql
-from .operator import Operator
+from ...sql.dialect import sql
+from ..operator import Operator
 
 
 @dataclass(frozen=True, kw_only=True)

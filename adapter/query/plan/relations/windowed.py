@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..windows.expansion import WINDOW_COLUMNS
-from ..windows.windows import Window
-from .relation import Relation
+from ...windows.expansion import WINDOW_COLUMNS
+from ...windows.windows import Window
+from ..relation import Relation
 
 
 @dataclass(frozen=True)
-class WindowedRows:
+class RowsInWindows:
     """Rows in windows, which are assigned as they arrive."""
 
     window: Window

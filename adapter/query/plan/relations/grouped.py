@@ -8,10 +8,10 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from ..aggregates.model import Key
-from ..sql.dialect import DIALECT
-from .column_origins import column_of
-from .relation import Relation
+from ...aggregates.model import Key
+from ...sql.dialect import DIALECT
+from ..column_origins import column_of
+from ..relation import Relation
 
 
 @dataclass(frozen=True)

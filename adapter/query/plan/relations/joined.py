@@ -8,20 +8,20 @@ from functools import cached_property, partial
 
 from sqlglot import exp
 
-from ..normalize import conditions
-from ..normalize.compared_types import is_mixed, is_of_mixed_types
-from ..sql.clauses import conjuncts, filters, is_semi_or_anti, joined
-from ..sql.nodes import every
-from .column_origins import Outputs, outputs_of_join
-from .passed_relation import input_tables
-from .relation import Relation
-from .time_bounds import delay_of, delays_of_computed
+from ...normalize import conditions
+from ...normalize.compared_types import is_mixed, is_of_mixed_types
+from ...sql.clauses import conjuncts, filters, is_semi_or_anti, joined
+from ...sql.nodes import every
+from ..column_origins import Outputs, outputs_of_join
+from ..relation import Relation
+from ..time_bounds import delay_of, delays_of_computed
+from .passed import input_tables
 
 
 def preserved_sides(select: exp.Select) -> tuple[str, ...]:
     """Returns the aliases (lower case) of the relations of a join of two whose unmatched rows matter for the result.
 
-    >>> from ..sql.dialect import parse
+    >>> from ...sql.dialect import parse
     >>> preserved_sides(parse("select * from a right join b on a.k = b.k"))
     ('b',)
     """

@@ -1,0 +1,1 @@
+"""The relations that kinds of queries return, derived from those that they read."""
