@@ -31,6 +31,46 @@ run."""
 QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off")
 
 
+class LoadedClasses:
+    """The classes that a session's JVM has loaded."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def count(self) -> int:
+        """Returns how many there are."""
+        beans = self._session._jvm.java.lang.management.ManagementFactory
+        return int(beans.getClassLoadingMXBean().getTotalLoadedClassCount())
+
+    def dump(self, archive: Path) -> str:
+        """Writes an archive of them; returns what the JVM says."""
+        return self._diagnostic_command("vmCds", "dynamic_dump", str(archive))
+
+    def _diagnostic_command(self, name: str, *arguments: str) -> str:
+        """Runs a diagnostic command inside the JVM, as ``jcmd``, which a JRE lacks, does from outside."""
+        jvm, gateway = self._session._jvm, self._session.sparkContext._gateway
+
+        def array(of: Any, values: Sequence[Any]) -> Any:
+            made = gateway.new_array(of, len(values))
+            for index, value in enumerate(values):
+                made[index] = value
+            return made
+
+        strings, objects = jvm.java.lang.String, jvm.java.lang.Object
+        server = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+        bean = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
+        # Uses reflection on the interface, because py4j can't access the server's own class.
+        methods = jvm.java.lang.Class.forName("javax.management.MBeanServer").getMethods()
+        invoke = next(method for method in methods if method.getName() == "invoke")
+        call = [
+            bean,
+            name,
+            array(objects, [array(strings, arguments)]),
+            array(strings, ["[Ljava.lang.String;"]),
+        ]
+        return str(invoke.invoke(server, array(objects, call)))
+
+
 class ClassData:
     """The archive of a Java and a class path."""
 
@@ -80,15 +120,15 @@ class ClassData:
             partial.replace(self._base)
         return [f"-XX:SharedArchiveFile={self._base}"]
 
-    def write(self, session: Any) -> None:
-        """Writes an archive of the classes that a session's JVM has loaded, if there are enough. Takes some seconds."""
+    def write(self, classes: LoadedClasses) -> None:
+        """Writes an archive of the classes that a JVM has loaded, if there are enough. Takes some seconds."""
         partial = self.archive.with_suffix(f".{os.getpid()}")
         try:
-            if _loaded(session) < WORTH_KEEPING:
+            if classes.count() < WORTH_KEEPING:
                 return
             self._folder.mkdir(parents=True, exist_ok=True)
             logger.debug(f"Writing class data for faster starts to {self.archive}")
-            said = _diagnostic_command(session, "vmCds", "dynamic_dump", str(partial))
+            said = classes.dump(partial)
             if not partial.exists():
                 raise RuntimeError(said)
             partial.replace(self.archive)
@@ -99,28 +139,3 @@ class ClassData:
             logger.debug(f"No class data sharing: {problem}")
             partial.unlink(missing_ok=True)
             self._failed.touch()
-
-
-def _loaded(session: Any) -> int:
-    beans = session._jvm.java.lang.management.ManagementFactory
-    return int(beans.getClassLoadingMXBean().getTotalLoadedClassCount())
-
-
-def _diagnostic_command(session: Any, name: str, *arguments: str) -> str:
-    """Runs a diagnostic command inside the JVM, as ``jcmd``, which a JRE lacks, does from outside."""
-    jvm, gateway = session._jvm, session.sparkContext._gateway
-
-    def array(of: Any, values: Sequence[Any]) -> Any:
-        made = gateway.new_array(of, len(values))
-        for index, value in enumerate(values):
-            made[index] = value
-        return made
-
-    strings, objects = jvm.java.lang.String, jvm.java.lang.Object
-    server = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
-    bean = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
-    # Uses reflection on the interface, because py4j can't access the server's own class.
-    methods = jvm.java.lang.Class.forName("javax.management.MBeanServer").getMethods()
-    invoke = next(method for method in methods if method.getName() == "invoke")
-    call = [bean, name, array(objects, [array(strings, arguments)]), array(strings, ["[Ljava.lang.String;"])]
-    return str(invoke.invoke(server, array(objects, call)))

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,6 +45,7 @@ def jars(
     java: Java,
     cache: Path,
     settings: Mapping[str, str] | None = None,
+    fetch: Callable[[Sequence[str], Java, Path, Mapping[str, str]], list[Path]] | None = None,
 ) -> list[Path]:
     """Returns the jars of packages and of their dependencies. Only the first call for a set uses the network.
 
@@ -52,6 +53,7 @@ def jars(
         coordinates: Maven coordinates of the packages.
         settings: Spark settings. ``spark.jars.excludes``, ``spark.jars.repositories`` and ``spark.jars.ivySettings`` are
             used. By default packages come from Spark's default repositories.
+        fetch: downloads packages, given the other arguments, and returns all jars. By default Spark's Ivy does.
     """
     settings = settings or {}
     wanted = {"packages": sorted(set(coordinates)), "excludes": settings.get("spark.jars.excludes", "")}
@@ -65,7 +67,7 @@ def jars(
             if found := _recorded_jars(record):
                 return found
             logger.info(f"Fetching {_enumerate(wanted['packages'])}, once, into {cache}")
-            paths = _fetch(wanted["packages"], java, cache, settings)
+            paths = (fetch or _fetch)(wanted["packages"], java, cache, settings)
             record.parent.mkdir(parents=True, exist_ok=True)
             partial = record.with_suffix(".partial")
             partial.write_text(json.dumps({**wanted, "jars": [str(path) for path in paths]}, indent=1))

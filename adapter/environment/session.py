@@ -14,7 +14,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment import Environment
-from dbt.adapters.spark_streaming.environment.class_data import ClassData
+from dbt.adapters.spark_streaming.environment.class_data import ClassData, LoadedClasses
 from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
 from dbt.adapters.spark_streaming.environment.java import (
     COMPILER,
@@ -206,7 +206,7 @@ class SessionEnvironment(Environment):
             if session is not None and jvm.alive:
                 try:
                     if self._classes and self._classes.wanted:
-                        self._classes.write(session)
+                        self._classes.write(LoadedClasses(session))
                     session.stop()
                 except Exception as problem:
                     logger.debug(f"While stopping Spark: {without_secrets(problem)}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dbt.adapters.spark_streaming.environment import class_data
-from dbt.adapters.spark_streaming.environment.class_data import ClassData
+from dbt.adapters.spark_streaming.environment.class_data import ClassData, LoadedClasses
 from dbt.adapters.spark_streaming.environment.java import Java
 
 
@@ -21,6 +21,22 @@ def jar(tmp_path: Path) -> Path:
     path = tmp_path / "a.jar"
     path.write_text("classes")
     return path
+
+
+class Loaded(LoadedClasses):
+    """As many classes as are said, and an empty archive."""
+
+    def __init__(self, count: int = class_data.WORTH_KEEPING, fails: bool = False) -> None:
+        self._count, self._fails = count, fails
+
+    def count(self) -> int:
+        return self._count
+
+    def dump(self, archive: Path) -> str:
+        if self._fails:
+            raise OSError("no such command")
+        archive.touch()
+        return ""
 
 
 JAVA = Java(Path("/usr/bin/java"), "17.0.1")
@@ -50,34 +66,24 @@ def test_not_where_all_is_thrown_away(tmp_path: Path, jar: Path, monkeypatch: py
     assert ClassData(JAVA, [jar], tmp_path).flags() == []
 
 
-def test_few_classes_are_not_worth_it(tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_classes_are_not_worth_it(tmp_path: Path, jar: Path) -> None:
     """As after `dbt debug`: a model's run comes later, and has more of them."""
-    monkeypatch.setattr(class_data, "_diagnostic_command", lambda *args: Path(args[-1]).touch())
-    monkeypatch.setattr(class_data, "_loaded", lambda _: class_data.WORTH_KEEPING - 1)
     classes = ClassData(JAVA, [jar], tmp_path)
-    classes.write(None)
+    classes.write(Loaded(class_data.WORTH_KEEPING - 1))
     assert classes.wanted
-    monkeypatch.setattr(class_data, "_loaded", lambda _: class_data.WORTH_KEEPING)
-    classes.write(None)
+    classes.write(Loaded())
     assert not classes.wanted
     assert classes.archive.exists()
 
 
-def test_what_fails_is_not_tried_again(tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> str:
-        raise OSError("no such command")
-
-    monkeypatch.setattr(class_data, "_loaded", lambda _: class_data.WORTH_KEEPING)
-    monkeypatch.setattr(class_data, "_diagnostic_command", fail)
+def test_what_fails_is_not_tried_again(tmp_path: Path, jar: Path) -> None:
     classes = ClassData(JAVA, [jar], tmp_path)
-    classes.write(None)
+    classes.write(Loaded(fails=True))
     assert not classes.wanted
     assert classes.flags() == []
 
 
-def test_old_archives_go(tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_data, "_loaded", lambda _: class_data.WORTH_KEEPING)
-    monkeypatch.setattr(class_data, "_diagnostic_command", lambda *args: Path(args[-1]).touch())
+def test_old_archives_go(tmp_path: Path, jar: Path) -> None:
     for version in ("17.0.1", "17.0.2", "17.0.3", "17.0.4"):
-        ClassData(Java(JAVA.executable, version), [jar], tmp_path).write(None)
+        ClassData(Java(JAVA.executable, version), [jar], tmp_path).write(Loaded())
     assert len(list((tmp_path / "classes").glob("*.jsa"))) == class_data.KEPT

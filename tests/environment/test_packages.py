@@ -14,13 +14,16 @@ from dbt.adapters.spark_streaming.environment.java import Java
 JAVA = Java(Path("/java"), "17")
 
 
-@pytest.fixture
-def fetched(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
-    """What was asked for, instead of asking."""
-    calls: list[Sequence[str]] = []
+class Fetched:
+    """Makes empty jars, and notes what was asked for."""
 
-    def fetch(wanted: Sequence[str], java: Java, cache: Path, settings: Mapping[str, str]) -> list[Path]:
-        calls.append(wanted)
+    def __init__(self) -> None:
+        self.calls: list[Sequence[str]] = []
+
+    def __call__(
+        self, wanted: Sequence[str], java: Java, cache: Path, settings: Mapping[str, str]
+    ) -> list[Path]:
+        self.calls.append(wanted)
         folder = cache / "ivy" / "jars"
         folder.mkdir(parents=True, exist_ok=True)
         paths = [folder / f"{coordinate.replace(':', '_')}.jar" for coordinate in wanted]
@@ -28,36 +31,43 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
             path.touch()
         return paths
 
-    monkeypatch.setattr(packages, "_fetch", fetch)
-    return calls
+    def jars(
+        self, coordinates: Sequence[str], cache: Path, settings: Mapping[str, str] | None = None
+    ) -> list[Path]:
+        return packages.jars(coordinates, JAVA, cache, settings, self)
 
 
-def test_the_second_call_reaches_out_no_more(tmp_path: Path, fetched: list[Sequence[str]]) -> None:
-    first = packages.jars(["g:a:1", "g:b:2"], JAVA, tmp_path)
-    again = packages.jars(["g:b:2", "g:a:1"], JAVA, tmp_path)
+@pytest.fixture
+def fetched() -> Fetched:
+    return Fetched()
+
+
+def test_the_second_call_reaches_out_no_more(tmp_path: Path, fetched: Fetched) -> None:
+    first = fetched.jars(["g:a:1", "g:b:2"], tmp_path)
+    again = fetched.jars(["g:b:2", "g:a:1"], tmp_path)
     assert first == again
-    assert fetched == [["g:a:1", "g:b:2"]]
+    assert fetched.calls == [["g:a:1", "g:b:2"]]
 
 
-def test_another_set_is_another_fetch(tmp_path: Path, fetched: list[Sequence[str]]) -> None:
-    packages.jars(["g:a:1"], JAVA, tmp_path)
-    packages.jars(["g:a:2"], JAVA, tmp_path)
-    packages.jars(["g:a:2"], JAVA, tmp_path, {"spark.jars.excludes": "g:c"})
-    assert len(fetched) == 3
+def test_another_set_is_another_fetch(tmp_path: Path, fetched: Fetched) -> None:
+    fetched.jars(["g:a:1"], tmp_path)
+    fetched.jars(["g:a:2"], tmp_path)
+    fetched.jars(["g:a:2"], tmp_path, {"spark.jars.excludes": "g:c"})
+    assert len(fetched.calls) == 3
 
 
-def test_a_deleted_jar_is_fetched_again(tmp_path: Path, fetched: list[Sequence[str]]) -> None:
-    (jar,) = packages.jars(["g:a:1"], JAVA, tmp_path)
+def test_a_deleted_jar_is_fetched_again(tmp_path: Path, fetched: Fetched) -> None:
+    (jar,) = fetched.jars(["g:a:1"], tmp_path)
     jar.unlink()
-    assert packages.jars(["g:a:1"], JAVA, tmp_path) == [jar]
-    assert len(fetched) == 2
+    assert fetched.jars(["g:a:1"], tmp_path) == [jar]
+    assert len(fetched.calls) == 2
 
 
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, fetched: list[Sequence[str]]) -> None:
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, fetched: Fetched) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
     with pytest.raises(DbtRuntimeError, match=r"Java packages are kept in .*file, which can't be written"):
-        packages.jars(["g:a:1"], JAVA, blocked)
+        fetched.jars(["g:a:1"], blocked)
 
 
 def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
