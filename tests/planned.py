@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from unittest.mock import patch
 
 from sqlglot import parse_one
 
-from dbt.adapters.spark_streaming.query.errors import NotWithinWindows
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.plan.operator import input_name
 from dbt.adapters.spark_streaming.query.plan.operators.project import Project
 from dbt.adapters.spark_streaming.query.plan.operators.window_results import WindowResults
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.planner.context import PlannerSettings
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
 from dbt.adapters.spark_streaming.query.windows.emission import FINAL, Emission
 
@@ -45,8 +44,7 @@ def tree_of(
     emission: Emission = FINAL,
 ) -> Plan:
     """A query's plan as if something stood above its windows, so that these don't put themselves out."""
-    with patch.object(plan_query, "_plan_windows_only", side_effect=NotWithinWindows("")):
-        made = plan_query.plan(text, known, ttl, domains, ask, emission)
+    made = plan_query.plan_as_tree(text, known or {}, domains, ask, PlannerSettings(ttl, emission))
     root = made.dataflow.root
     if not isinstance(root, WindowResults):
         return made

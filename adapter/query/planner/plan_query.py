@@ -124,6 +124,30 @@ def plan(
         raise UnboundedStateError(f"{problem}{by_time or '.'}") from problem
 
 
+def plan_as_tree(
+    text: str,
+    known: Mapping[str, Known],
+    domains: Collection[str] = (),
+    ask: QueryRunner | None = None,
+    settings: PlannerSettings | None = None,
+) -> Plan:
+    """Returns the plan of a text in which operators are above all windows, as `plan` makes it where a query doesn't stay
+    within windows. One that does has the same rows either way.
+
+    Args:
+        text: one SELECT.
+        known: see `plan`.
+        domains: see `plan`.
+        ask: see `plan`.
+        settings: settings of the model's configs.
+
+    Raises:
+        QueryError: see `plan`.
+    """
+    made = partial(_planned, settings=settings or PlannerSettings(), within_windows=False)
+    return _plan_with_separate_names(text, known, domains, ask, made)
+
+
 def _unknown_column(text: str, ask: QueryRunner) -> str | None:
     """Returns Spark's message on a column or field that isn't there; None if it finds all."""
     found = _UNKNOWN_COLUMN.search(str(ask(f"explain extended {sql(parse(text))}")[0]))
@@ -249,13 +273,15 @@ def _planned(
     domains: Collection[str],
     ask: QueryRunner | None,
     settings: PlannerSettings,
+    within_windows: bool = True,
 ) -> Plan:
-    """Returns the plan of a parsed text; see `plan`. Changes the tree."""
+    """Returns the plan of a parsed text; see `plan`. Changes the tree. `within_windows`: whether a query that stays
+    within windows is planned as windows alone."""
     read = _read(text, parsed, ask)
     outside = lookups.place(read.tree, [relation for relation, what in known.items() if what.lookup])
     event_clock.mark_watermarks(read.tree, known)
     left: QueryError | None = None
-    if next(hints.windows_under(read.tree), None) is not None:
+    if within_windows and next(hints.windows_under(read.tree), None) is not None:
         within = partial(_plan_windows_only, read.copy(), known, outside, settings.emission)
         found = unless_left(within, read.rewrites)
         if isinstance(found, Plan):
