@@ -37,7 +37,10 @@ OVER_LIFE = "__life"
 class OverAggregate(QueryOperator):
     """OVER in order of event time over append-only input (LAG, running and sliding aggregates): each row is
     emitted once, when no row before it can arrive any more. Keeps rows that wait, and rows that frames of
-    later rows reach back to; of running totals one row per partition."""
+    later rows reach back to; of running totals one row per partition.
+
+    Its query has the weight among its columns: 1 for a row to emit, 0 for a row that only frames of other rows read.
+    """
 
     keys: tuple[str, ...]
     """Partition keys, over `alias`."""

@@ -33,7 +33,10 @@ _TIME = "__time"
 class TemporalJoin(QueryOperator):
     """Joins append-only rows with the version of a key that was valid at their event time; a row is emitted
     once, when the watermark has passed its time. Keeps rows that wait, and of each key the version that is
-    valid at the watermark, and later ones."""
+    valid at the watermark, and later ones.
+
+    In its query the versions have the column `VALID_UNTIL`.
+    """
 
     alias: str
     """Name of the rows in `keys`."""
