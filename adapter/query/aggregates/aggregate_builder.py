@@ -593,7 +593,10 @@ def _mergeable_types(call: exp.Expr, distinct: bool, within: bool) -> Types | No
     name, asked = function_name(call), arguments(call)
     if within or name not in (DISTINCT if distinct else KEPT):
         raise NotMergeable(f"{name}({'DISTINCT …' if distinct else '…'}) is not kept as partial aggregates")
-    if len(asked) > (2 if name.endswith("_by") else 1) and name != "count":
+    takes = 2 if name.endswith("_by") else 1
+    if len(asked) < takes:
+        raise QueryError(f"'{sql(call)}' has too few arguments: {name} takes {takes}.")
+    if len(asked) > takes and name != "count":
         raise NotMergeable(f"'{sql(call)}' has more arguments than are kept as partial aggregates")
     if distinct and (any(arg.find(exp.Star) for arg in asked) or (len(asked) > 1 and name != "count")):
         raise NotMergeable(f"'{sql(call)}' is not kept as a distinct set")

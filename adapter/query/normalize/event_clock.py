@@ -371,8 +371,8 @@ def is_clock(node: exp.Expr) -> bool:
 def is_time_keyword(node: exp.Expr) -> bool:
     """Whether a node casts a word such as 'now' or 'today' to a date or time."""
     is_cast = isinstance(node, exp.Cast) and node.to.this in exp.DataType.TEMPORAL_TYPES
-    if not is_cast and not isinstance(node, exp.TsOrDsToDate):
-        return False
+    if node.this is None or not (is_cast or isinstance(node, exp.TsOrDsToDate)):
+        return False  # an argument that is missing, or no cast
     made_of = node.this.unnest()
     words = made_of.name.lower().split() if isinstance(made_of, exp.Literal) else []
     return bool(words) and words[0] in _WORDS
