@@ -111,9 +111,9 @@ def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:
         found = _LOSES_NULLS.search(kind.lower())
         if found:
             raise StreamError(
-                f"Model {model.name}: an updating input has a {found[0].upper()}. Spark groups its rows, and reads 0 "
-                "for each NULL in a MAP of numbers, dates, times or booleans. Take map_entries(…) or to_json(…) of it "
-                "in the query below, or have its values as texts."
+                f"Model {model.name}: its query keeps a {found[0].upper()}, as a key, a distinct value or a column of rows "
+                "that may change. Spark groups by it, and reads 0 for each NULL in a MAP of numbers, dates, times or "
+                "booleans. Take map_entries(…) or to_json(…) of it in the query below, or have its values as texts."
             )
 
 

@@ -211,6 +211,11 @@ def _read_files(
         raise TransientError(
             f"Model {model.name}: the folder {source.location} of its stream {source.relation} doesn't exist."
         )
+    if not is_pattern(source.location) and files.getFileStatus(folder).isFile():
+        raise StreamError(
+            f"Model {model.name}: {source.location}, the 'path' of its stream {source.relation}, is a file, and a stream "
+            "reads a folder. Name the folder, or a pattern such as *.json, in the source's options."
+        )
     for log, kind in _TABLE_LOGS.items():
         if not is_pattern(source.location) and files.exists(
             jvm(spark).org.apache.hadoop.fs.Path(folder, log)

@@ -34,7 +34,8 @@ def test_grouping_sets_are_one_operator_whose_key_names_the_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "takes"), [("max_by(v)", 2), ("min_by()", 2), ("every()", 1), ("sum(distinct)", 1), ("max_by(*)", 2)]
+    ("call", "takes"),
+    [("max_by(v)", 2), ("min_by()", 2), ("every()", 1), ("sum(distinct)", 1), ("max_by(*)", 2)],
 )
 def test_an_aggregate_without_its_arguments_is_refused(call: str, takes: int) -> None:
     with pytest.raises(QueryError, match=f"has too few arguments: .* takes {takes}"):
