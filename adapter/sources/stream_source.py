@@ -230,6 +230,9 @@ def _options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str
             raise DbtRuntimeError(
                 f"Source {name}: the format {shown} needs a 'path' under 'options': the folder of its files."
             )
+        for option, value in given.items():
+            if problem := file_options.text_problem(str(option), value):
+                raise DbtRuntimeError(f"Source {name}: '{option}' under 'options' {problem}")
         for option, like in file_options.misspelt_options(format, found).items():
             raise DbtRuntimeError(
                 f"Source {name}: '{option}' under 'options' is no option of the format {shown}; did you mean '{like}'?"

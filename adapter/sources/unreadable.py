@@ -61,6 +61,9 @@ _SPARKS = "_corrupt_record"
 _OWN_OPTIONS = frozenset({"mode", _OPTION, "path"})
 _OF_A_MESSAGE = "concat('partition ', partition, ' of topic ', topic, ', offset ', offset)"
 _PROBING = frozenset(map(str.lower, csv_quotes.PROBING))
+_AS_READ: Mapping[str, str] = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+"""Options with which CSV is written as it is read: Spark keeps spaces around values that it reads, and drops them where it
+writes."""
 _TEXT = re.compile(r"(string|char|varchar|variant)\b")
 _REFUSED = re.compile(
     r"\[USER_RAISED_EXCEPTION\] (Source .*? can't be read\b.*?\.) SQLSTATE: P0001", re.DOTALL
@@ -382,9 +385,15 @@ class Records:
         again = f"from_json({json}, {literal(_ddl({'x': kind, **read}))}, {self._map(_RAW)})"
         return f"if({quoted(name)} is null or {again}.{_RAW} is not null or {other}, {text}, null)"
 
-    def _map(self, raw: str | None = None) -> str:
-        """Spark's options as an argument of its SQL functions."""
-        options = {
+    def _map(self, raw: str | None = None, defaults: Mapping[str, str] | None = None) -> str:
+        """Spark's options as an argument of its SQL functions.
+
+        Args:
+            defaults: options that hold where the source has none of the name.
+        """
+        said = {*map(str.lower, self.options)}
+        missing = {name: value for name, value in (defaults or {}).items() if name.lower() not in said}
+        options = missing | {
             name: value
             for name, value in self.options.items()
             # Without options of file systems and those that only select files.
@@ -462,7 +471,7 @@ class Records:
             for name in compared
         ]
         # Spark gives the text of a record only where it can't read it itself.
-        written = f"to_{self.format}(struct({', '.join(texts)}), {self._map()})"
+        written = f"to_{self.format}(struct({', '.join(texts)}), {self._map(defaults=_AS_READ)})"
         return [
             ["*", *(f"{value} as {_typed(name)}" for name, value in values.items())],
             [

@@ -43,7 +43,16 @@ class StateChange:
 
 
 def changed_fields(migration: Migration) -> Iterator[str]:
-    """Yields the changes of stored rows, in words."""
+    """Yields the changes of stored values, in words.
+
+    >>> from ..evolution.migration import widened
+    >>> from ..evolution.output_schema import Widening
+    >>> [*changed_fields(widened(Widening(promote={("max_s", "a"): "bigint", ("sum_d",): "decimal(22,2)"})))]
+    ['kept values have wider types: max_s.a BIGINT, sum_d DECIMAL(22,2)']
+    """
+    if migration.promote:
+        wider = (f"{name} {kind.upper()}" for name, kind in migration.promote.items())
+        yield f"kept values have wider types: {', '.join(wider)}"
     if migration.added:
         yield f"rows that are kept have NULL in {', '.join(migration.added)}, which their source got later"
     if migration.lost:
