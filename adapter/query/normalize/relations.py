@@ -7,8 +7,9 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.streams import is_printed
-from ..sql.dialect import function_name, sql
+from ..sql.dialect import from_clause, function_name, sql
 from ..sql.nodes import every
+from ..windows.expansion import WINDOW_COLUMNS
 from . import as_of_joins
 
 
@@ -85,6 +86,24 @@ def _pivoted(pivot: exp.Pivot) -> exp.Expr | None:
     """Returns the relation of a PIVOT. After a join it is the joined relation."""
     node = pivot.parent
     return node.parent if isinstance(node, exp.Join) else node
+
+
+def check_times_of_windows(tree: exp.Expr) -> None:
+    """Raises if a window goes by a column of a lower window that its relation doesn't select. Such a name would be read as
+    the column that the text has for relations without windows, which is always NULL."""
+    for select in hints.windows_under(tree):
+        window, read = hints.window_of(select), hints.input_of(select)
+        source = from_clause(read) if isinstance(read, exp.Select) else None
+        assert window is not None and source is not None
+        below, time = source.this.unnest(), window.time_col.lower()
+        if time not in WINDOW_COLUMNS or not isinstance(below, exp.Select) or below.is_star:
+            continue
+        if time not in map(str.lower, below.named_selects):
+            name = source.this.alias_or_name
+            raise QueryError(
+                f"{window} goes by {window.time_col}, which {name} doesn't have. Add it to the select list of {name}, and "
+                "to its GROUP BY."
+            )
 
 
 def _reads_stream(node: exp.Expr | None) -> bool:

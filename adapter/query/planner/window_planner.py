@@ -31,6 +31,7 @@ from ..aggregates.aggregate_builder import (
     check_path,
     slice_columns,
 )
+from ..aggregates.grouping import check_window_columns
 from ..aggregates.model import WindowAggregateSpec
 from ..errors import NotWithinWindows, QueryError
 from ..frontend import hints
@@ -265,6 +266,8 @@ class WindowPlanner:
         for source in sources:
             if source.kind == WINDOWED:
                 self._keep_rows(source.node, reason, top)
+        if select.args.get("group"):
+            check_window_columns(select)
         self._check_same_windows(select)
         sources = self._sources(select)
         outputs = output_columns(select, sources)
