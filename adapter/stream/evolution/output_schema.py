@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from ...query.program import BATCH_ID, CHANGE_TYPE, Program
 from ...util.metadata_columns import reserved_name
-from ...util.nested_types import fields_of, parts_of
+from ...util.nested_types import by_name, fields_of, parts_of
+from ...util.quoting import quote
 from ...util.types import digits_of, enough_digits, simple_fits
 from ..common.errors import StreamError, collation_message
 from ..common.model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
@@ -135,7 +136,10 @@ def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, 
     types = {name.lower(): kind for name, kind in has.items()}
     for name, kind in gives.items():
         known = types.get(name.lower())
-        if known is None or fits(kind.lower(), known.lower()):
+        if known is None:
+            continue
+        if fits(kind.lower(), known.lower()):
+            _check_order(model, name, kind, known)
             continue
         can_be = widening((name,), known, kind) is not None
         if can_be and model.on_schema_change == SYNC:
@@ -145,6 +149,17 @@ def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, 
             f"Model {model.name}: its query gives {name} as {kind.upper()}, and in its table {model.target} it is "
             f"{known.upper()}, so values would be cut off or lost. {wider}Give it another name, or convert it: cast(… "
             f"as {known.upper()}). To rebuild the table: {model.rebuild}."
+        )
+
+
+def _check_order(model: StreamModel, name: str, kind: str, known: str) -> None:
+    """Raises unless the structs in a column have their fields in the order of the table's: Spark casts them by position."""
+    in_order = by_name(quote(name), kind, known)
+    if in_order != quote(name):
+        raise StreamError(
+            f"Model {model.name}: its query gives {name} as {kind.upper()}, and in its table {model.target} the fields are "
+            f"in another order: {known.upper()}. Give them in that order, as in {in_order} AS {name}. To rebuild the table: "
+            f"{model.rebuild}."
         )
 
 

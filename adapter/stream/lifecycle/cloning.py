@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...query.program import Program
+from ...util.nested_types import by_name
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.errors import StreamError, sentences
@@ -305,7 +306,7 @@ def _in_columns_of(spark: SparkSession, model: StreamModel, rows: DataFrame) -> 
     listed = []
     for field in spark.table(model.target).schema.fields:
         kind, own = type_text(field.dataType), has.get(field.name.lower())
-        value = "null" if own is None else quoted(own.name)
+        value = "null" if own is None else by_name(quoted(own.name), type_text(own.dataType), kind)
         if own is not None and not fits(type_text(own.dataType).lower(), kind.lower()):
             raise StreamError(
                 f"Model {model.name}: its table {model.target} has {field.name} as {kind.upper()}, and the original as "

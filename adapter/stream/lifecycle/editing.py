@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...query.program import EXPIRES_AT, STEP, Program
 from ...query.state_signature import AggregateState, DistinctState
+from ...util.nested_types import by_name
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
@@ -268,7 +269,8 @@ class _Edit:
                     f"{field.name} is {kind.upper()} there, and would be given as {found.upper()}; write "
                     f"cast(… as {kind.upper()})."
                 )
-            columns.append(f"cast({quoted(given[name].name)} as {kind}) as {quoted(field.name)}")
+            value = by_name(quoted(given[name].name), found, kind)
+            columns.append(f"cast({value} as {kind}) as {quoted(field.name)}")
         return f"select {', '.join(columns)} from (\n{query}\n)"
 
     def _physical_name(self, part: str, column: str) -> str:

@@ -15,6 +15,7 @@ from ...sources.file_options import is_pattern, named_like_a_pattern, with_check
 from ...sources.limits import without_limits
 from ...sources.messages import advice
 from ...sources.unreadable import DROPPED, UNREADABLE, Records
+from ...util.nested_types import by_name
 from ...util.quoting import is_path, path_of, quote_time, shown_time
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
@@ -116,7 +117,8 @@ def as_stream(schema: StructType, rows: DataFrame, model: StreamModel, name: str
                 f"Model {model.name}: its stream has {wanted.name} as {kind.upper()}, and {name}, with whose rows it is to "
                 f"begin, {what}."
             )
-        columns.append(f"cast({quoted(found.name)} as {kind}) as {quoted(wanted.name)}")
+        value = by_name(quoted(found.name), given, kind)
+        columns.append(f"cast({value} as {kind}) as {quoted(wanted.name)}")
     return rows.selectExpr(*columns)
 
 
