@@ -193,7 +193,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             node_config["incremental_strategy"] = "merge"
         if node_config.get("materialized") == "snapshot":
             self._quote_snapshot_columns(config.model)
-        return self._before(config.model)
+        return self._existing_table(config.model)
 
     def _check_table_configs(self, node: Any) -> None:
         kind = node.config.get("materialized")
@@ -226,7 +226,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             ]
             node.config[name] = quoted[0] if isinstance(configs[name], str) else quoted
 
-    def _before(self, node: Any) -> Before | None:
+    def _existing_table(self, node: Any) -> Before | None:
         """Returns the existing table with the name of a batch node, or None if it has none or can't be inspected."""
         kind = node.config.get("materialized")
         if kind not in (*_BATCH, _TEST) or not node.relation_name or self.environment.is_remote:

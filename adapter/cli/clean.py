@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ..project import stream_node, streaming
 from ..query.sql import intervals
 from ..stream.common.errors import StreamError
-from ..stream.common.identifiers import joined, parts
+from ..stream.common.identifiers import joined_name, parts
 from ..stream.lifecycle import orphans
 from ..stream.run import runner
 from ..util.text import counted
@@ -51,7 +51,7 @@ def clean(
         if files:
             yield f"{storage.root}: {counted(len(files), 'half', 'halves')} of files {would} removed."
             yield from (f"  {file}" for file in files)
-        schemas = {joined(parts(model.target)[:-1]) for model in models}
+        schemas = {joined_name(parts(model.target)[:-1]) for model in models}
         for gone in orphans.dropped(session, storage, sorted(schemas)):
             if isinstance(gone, str):
                 if dropped:

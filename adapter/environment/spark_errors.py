@@ -10,7 +10,7 @@ from ..sources.messages import (
     exception_text,
     is_machinery,
     no_file_system,
-    unreachable,
+    unreachable_reason,
     without_internal_names,
 )
 from ..sources.stream_source import as_written
@@ -67,10 +67,10 @@ def can_parse(spark: SparkSession, statement: str) -> bool:
 
 def readable(problem: BaseException) -> str:
     """Returns the message of an exception and its cause, without plans, stack traces and secrets."""
-    return without_internal_names(as_written(without_secrets(_readable(problem))))
+    return without_internal_names(as_written(without_secrets(_readable_message(problem))))
 
 
-def _readable(problem: BaseException) -> str:
+def _readable_message(problem: BaseException) -> str:
     whole = exception_text(problem)
     text = _java_message(problem) or whole
     lines = []
@@ -89,7 +89,7 @@ def _readable(problem: BaseException) -> str:
         return unread
     if why := out_of_memory(f"{text}\n{whole}"):
         return why
-    if why := unreachable(f"{text}\n{whole}"):
+    if why := unreachable_reason(f"{text}\n{whole}"):
         return f"A source can't be read from Kafka: {why}"
     if why := no_file_system(f"{text}\n{whole}") or _partitioning_problem(text):
         return f"{why[0].upper()}{why[1:]}"

@@ -120,10 +120,10 @@ def exception_text(problem: BaseException) -> str:
         return f"{type(why).__name__}: {why}"
 
 
-def unreachable(text: str) -> str | None:
+def unreachable_reason(text: str) -> str | None:
     """Explains why a topic can't be reached, from an error of Kafka's client; None if the error is another one.
 
-    >>> unreachable("No resolvable bootstrap urls given in bootstrap.servers")
+    >>> unreachable_reason("No resolvable bootstrap urls given in bootstrap.servers")
     "no broker answers. Check 'kafka.bootstrap.servers' under the source's 'options', and the network."
     """
     if _NO_TOPIC.search(text):

@@ -218,7 +218,7 @@ def _options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str
             f"Source {name}: 'options' must be a mapping of names to values, not {kind_of(given)}."
         )
     profile_connections.warn_of_secrets(name, given)
-    found = profile_connections.below(
+    found = profile_connections.with_connection(
         profile_connections.options_of(name, config.get("connection")),
         {str(key): _option_text(value) for key, value in given.items() if value is not None},
     )

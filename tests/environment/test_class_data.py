@@ -28,11 +28,11 @@ JAVA = Java(Path("/usr/bin/java"), "17.0.1")
 
 def test_recorded_first_then_used(tmp_path: Path, jar: Path) -> None:
     classes = ClassData(JAVA, [jar], tmp_path)
-    assert classes.wanted
+    assert classes.is_wanted
     assert "-XX:+RecordDynamicDumpInfo" in classes.flags()
     classes.archive.parent.mkdir()
     classes.archive.touch()
-    assert not classes.wanted
+    assert not classes.is_wanted
     assert f"-XX:SharedArchiveFile={classes.archive}" in classes.flags()
     assert "-XX:+RecordDynamicDumpInfo" not in classes.flags()
 
@@ -46,20 +46,20 @@ def test_another_class_path_or_java_has_another_archive(tmp_path: Path, jar: Pat
 
 def test_not_where_all_is_thrown_away(tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
-    assert not ClassData(JAVA, [jar], tmp_path).wanted
+    assert not ClassData(JAVA, [jar], tmp_path).is_wanted
     assert ClassData(JAVA, [jar], tmp_path).flags() == []
 
 
 def test_few_classes_are_not_worth_it(tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after `dbt debug`: a model's run comes later, and has more of them."""
     monkeypatch.setattr(class_data, "_diagnostic_command", lambda *args: Path(args[-1]).touch())
-    monkeypatch.setattr(class_data, "_loaded", lambda _: class_data.WORTH_KEEPING - 1)
+    monkeypatch.setattr(class_data, "_number_of_classes", lambda _: class_data.WORTH_KEEPING - 1)
     classes = ClassData(JAVA, [jar], tmp_path)
     classes.write(None)
-    assert classes.wanted
-    monkeypatch.setattr(class_data, "_loaded", lambda _: class_data.WORTH_KEEPING)
+    assert classes.is_wanted
+    monkeypatch.setattr(class_data, "_number_of_classes", lambda _: class_data.WORTH_KEEPING)
     classes.write(None)
-    assert not classes.wanted
+    assert not classes.is_wanted
     assert classes.archive.exists()
 
 
@@ -67,16 +67,16 @@ def test_what_fails_is_not_tried_again(tmp_path: Path, jar: Path, monkeypatch: p
     def fail(*_: object) -> str:
         raise OSError("no such command")
 
-    monkeypatch.setattr(class_data, "_loaded", lambda _: class_data.WORTH_KEEPING)
+    monkeypatch.setattr(class_data, "_number_of_classes", lambda _: class_data.WORTH_KEEPING)
     monkeypatch.setattr(class_data, "_diagnostic_command", fail)
     classes = ClassData(JAVA, [jar], tmp_path)
     classes.write(None)
-    assert not classes.wanted
+    assert not classes.is_wanted
     assert classes.flags() == []
 
 
 def test_old_archives_go(tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_data, "_loaded", lambda _: class_data.WORTH_KEEPING)
+    monkeypatch.setattr(class_data, "_number_of_classes", lambda _: class_data.WORTH_KEEPING)
     monkeypatch.setattr(class_data, "_diagnostic_command", lambda *args: Path(args[-1]).touch())
     for version in ("17.0.1", "17.0.2", "17.0.3", "17.0.4"):
         ClassData(Java(JAVA.executable, version), [jar], tmp_path).write(None)

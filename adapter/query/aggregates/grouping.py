@@ -141,7 +141,7 @@ def check_items(select: exp.Select) -> None:
             said = {column.name.lower(), column.table.lower()}
             if window is not None and "window" in said:
                 raise QueryError(
-                    f"'{sql(column)}' is what Spark calls the key {sql(window)}. Read the stream through a macro, "
+                    f"'{sql(column)}' is the name that Spark gives the key {sql(window)}. Read the stream through a macro, "
                     f"FROM {{{{ {macro_for(window)} }}}} … GROUP BY window_start, window_end; or have a "
                     f"query below give it a name, SELECT *, {sql(window)} AS w."
                 )

@@ -163,7 +163,7 @@ class _Marker:
                 )
             for node in self._predicates(select):
                 if node not in bounds and (clock := self._compared_clock(node, select)):
-                    self._refuse(node, clock, select)
+                    self._refuse_clock(node, clock, select)
 
     def _bounds(self, test: exp.Expr, select: exp.Select) -> bool:
         """Whether a condition can filter rows by the watermark. If so, marks its clock."""
@@ -207,7 +207,7 @@ class _Marker:
                 columns += [each for each in walk_same_query(item.this) if isinstance(each, exp.Column)]
         return frozenset().union(*(self._column(each, select).base for each in columns if not is_clock(each)))
 
-    def _refuse(self, node: exp.Expr, clock: exp.Expr, select: exp.Select) -> None:
+    def _refuse_clock(self, node: exp.Expr, clock: exp.Expr, select: exp.Select) -> None:
         base = self._stream_columns_under(node, select)
         if not base & self.base:
             relation = next(relation for relation, _ in base if relation in self.untold)

@@ -59,8 +59,8 @@ def check(tree: exp.Expr) -> None:
     for join in every(tree, exp.Join):
         if join.method == "NATURAL" and not is_printed(join) and _reads_stream(join.parent):
             raise QueryError(
-                f"'{hints.quoted(join)}' over a stream: what a stream has besides the columns that a query names isn't "
-                "known; name those that are the same, with USING."
+                f"'{hints.quoted(join)}' over a stream: a stream reads only the columns that a query names, so the columns "
+                "that both sides have aren't known; name them, with USING."
             )
     for call in every(tree, exp.Func):
         if function_name(call) == "session_window" and _reads_stream(call.find_ancestor(exp.Select)):

@@ -49,7 +49,7 @@ class Outputs:
         )
 
 
-def carried(node: exp.Expr | None, alias: str, columns: Mapping[str, _T]) -> _T | None:
+def value_of_column(node: exp.Expr | None, alias: str, columns: Mapping[str, _T]) -> _T | None:
     """Returns the value that `columns` has for a column of the input; None if the expression isn't such a
     column."""
     node = node.unnest() if node is not None else None

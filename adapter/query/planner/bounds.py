@@ -18,7 +18,7 @@ def passed_end(select: exp.Select, alias: str, relation: Relation, keys: Sequenc
     """Returns the output column with the end of the windows, if rows are grouped by that end and it is
     selected; None otherwise."""
     end = relation.ends
-    if end is None or not any(column_origins.carried(key, alias, {end: end}) for key in keys):
+    if end is None or not any(column_origins.value_of_column(key, alias, {end: end}) for key in keys):
         return None
     outputs = column_origins.outputs(select, alias)
     return outputs[end] if end in outputs else None

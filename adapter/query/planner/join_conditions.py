@@ -80,7 +80,7 @@ def equal_ends(
     for each in equal:
         ends = [relation.ends for relation in relations]
         if len(each) == len(aliases) == len(relations) and all(
-            end is not None and column_origins.carried(each[alias], alias, {end: end})
+            end is not None and column_origins.value_of_column(each[alias], alias, {end: end})
             for alias, end in zip(aliases, ends, strict=True)
         ):
             return tuple(map(str, ends))

@@ -216,7 +216,7 @@ class _Joined:
             return False
         for group in self.equal:
             kinds = {
-                column_origins.carried(part, alias, relation.together)
+                column_origins.value_of_column(part, alias, relation.together)
                 for (alias, part), relation in zip(
                     [(alias, group.get(alias)) for alias in self.aliases], self.relations, strict=True
                 )
@@ -237,7 +237,7 @@ def _inner(planner: Planner, made: _Joined) -> Operator:
     select, streams = made.select, made.streams
     ends = equal_ends(made.equal, made.aliases, made.relations)
     bounds = None if made.changes else TimeBounds(select, times_of(streams))
-    until = None if bounds is None else bounds.until()
+    until = None if bounds is None else bounds.ends_of_matches()
     growth = None
     if not (made.bounded or ends or until):
         growth = UnboundedState("every row of both sides", None, or_else=_IN_TIME)
@@ -440,7 +440,9 @@ def _bound_advice(
     nodes = [*(each.node for each in streams), *inner]
     if all(next(hints.windows_under(node), None) is not None for node in nodes):
         return _BY_WINDOW
-    is_timed = not inner and not changes and TimeBounds(select, times_of(streams)).until() is not None
+    is_timed = (
+        not inner and not changes and TimeBounds(select, times_of(streams)).ends_of_matches() is not None
+    )
     return _TWO_BY_TWO if is_timed and len(streams) > 2 else ""
 
 
@@ -460,7 +462,7 @@ def _outer_in_time(planner: Planner, made: _Joined, until: Mapping[str, Until]) 
         made.keys,
     )
     bounds, preserved = _time_bounds_of_met(select, streams), _preserved(streams)
-    due = bounds.until()
+    due = bounds.ends_of_matches()
     assert due is not None
     is_anti = streams[1].join is not None and is_semi_or_anti(streams[1].join)
     if conditions.has_outer(select):

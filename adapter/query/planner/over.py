@@ -25,7 +25,7 @@ from ..sql.clauses import hide_from_stars, output_column_of, relations
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest
 from ..sql.nodes import every
-from ..sql.tie_breaking import break_ties, decide_extremes, tie
+from ..sql.tie_breaking import break_ties, decide_extremes, tie_breaker
 from . import rankings
 from .bounds import fixed_keys, passed_end
 from .context import Planner
@@ -68,7 +68,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     common = _common_keys(over)
     outputs = column_origins.outputs(select, source.alias)
     if not relation.changes and any(
-        column_origins.carried(key, source.alias, relation.together) for key in common
+        column_origins.value_of_column(key, source.alias, relation.together) for key in common
     ):
         made = Relation(
             together=outputs.carry(relation.together),
@@ -253,7 +253,7 @@ def _is_emitted_once(select: exp.Select, source: FromItem, last: int) -> bool:
     order = rank.args["order"].expressions
     assert source.operator is not None
     time = source.operator.relation.event_time
-    by = 2 if tie(select) is not None else 1  # the tie-breaker is last
+    by = 2 if tie_breaker(select) is not None else 1  # the tie-breaker is last
     return (
         is_result(select)
         and last == 1
@@ -261,7 +261,7 @@ def _is_emitted_once(select: exp.Select, source: FromItem, last: int) -> bool:
         and len(order) == by
         and not order[0].args.get("desc")
         and time is not None
-        and column_origins.carried(order[0].this, source.alias, {time: True}) is not None
+        and column_origins.value_of_column(order[0].this, source.alias, {time: True}) is not None
     )
 
 
@@ -302,7 +302,7 @@ def _over_in_time(
     covered = fixed_keys(planner, keys, select)
     # A partition within a window expires with the window.
     timed = {column: column for column in relation.times}
-    ending = filter(None, (column_origins.carried(key, source.alias, timed) for key in keys))
+    ending = filter(None, (column_origins.value_of_column(key, source.alias, timed) for key in keys))
     until = tuple((column, relation.times[column]) for column in sorted(ending))[:1]
     grows = not until and not relation.bounded and planner.ttl is None
     running = running_values.of_frames(template, source.alias) if grows and reached.everything else None

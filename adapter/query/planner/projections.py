@@ -170,7 +170,7 @@ def _carried(
         one_to_one: whether each row becomes one row.
     """
     of_item = partial(
-        delay_of, of_column=lambda column: column_origins.carried(column, alias, relation.times)
+        delay_of, of_column=lambda column: column_origins.value_of_column(column, alias, relation.times)
     )
     keys: tuple[frozenset[str], ...] = ()
     if one_to_one and outputs.star:

@@ -102,7 +102,7 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
             )
         )
     words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
-    return _multiset(planner, words, (left, right), bounded, ends)
+    return _set_operation(planner, words, (left, right), bounded, ends)
 
 
 def _has_same_columns(node: exp.SetOperation) -> bool:
@@ -120,7 +120,7 @@ def _value_at_same_position(node: exp.SetOperation, name: str, others: Mapping[s
     return others.get(right[left.index(name)])
 
 
-def _multiset(
+def _set_operation(
     planner: Planner, words: str, inputs: tuple[Operator, ...], bounded: bool, ends: str | None = None
 ) -> Operator:
     if all(not each.relation.repeatable for each in inputs):
@@ -174,7 +174,9 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
         or is_covered(planner, unbounded_state.names_of(Key("", sql(item.unalias())), rows))
         for item in rows.expressions
     )
-    return _multiset(planner, "distinct", (below,), below.relation.bounded or covered, below.relation.ends)
+    return _set_operation(
+        planner, "distinct", (below,), below.relation.bounded or covered, below.relation.ends
+    )
 
 
 def _limited_ranking(ranking: exp.Select, ended: Mapping[str, int]) -> exp.Select:

@@ -180,12 +180,12 @@ class WindowPlanner:
         seen, info = self._visited.get(id(node), (None, None))
         if seen is node and info is not None:
             return info
-        info = self._look(node)
+        info = self._inspect(node)
         if info.kind != WINDOWED:
             self._visited[id(node)] = node, info
         return info
 
-    def _look(self, node: exp.Expr) -> WindowedInfo:
+    def _inspect(self, node: exp.Expr) -> WindowedInfo:
         if isinstance(node, exp.Subquery):
             info = self._visit(node.this)
             for join in node.args.get("joins") or ():
@@ -388,7 +388,7 @@ class WindowPlanner:
         spec = self.specs.get(key)
         if spec is None:
             name = self._new_name()
-            enumerated = self.rewrites.enumerated(select, name, builder)
+            enumerated = self.rewrites.enumerated_keys(select, name, builder)
             self.rewrites.split(select, name, builder)
             spec = WindowAggregateSpec(
                 name=name,
@@ -546,7 +546,9 @@ class WindowPlanner:
 def _holds_whole(upper: Window, lower: Window) -> bool:
     """Whether no upper window ends within a lower one."""
     together = lower.kind in ("tumble", "cumulate") and lower.time_zone == upper.time_zone
-    return together and upper.slice % lower.size == 0 and (upper.offset - lower.offset) % lower.size == 0
+    return (
+        together and upper.slice_length % lower.size == 0 and (upper.offset - lower.offset) % lower.size == 0
+    )
 
 
 def _passed_on(node: exp.Expr) -> exp.Expr:

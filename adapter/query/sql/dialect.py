@@ -278,8 +278,8 @@ def _check_build() -> None:
         DIALECT.Parser()
     except TypeError as problem:
         raise QueryError(
-            "sqlglot is here in its compiled build, which can't be taught what it lacks of Spark's SQL. Uninstall the "
-            "package 'sqlglotc' (some tools ask for it, as sqlglot[c])."
+            "sqlglot is installed in its compiled build, to which what it lacks of Spark's SQL can't be added. Uninstall "
+            "the package 'sqlglotc' (some tools ask for it, as sqlglot[c])."
         ) from problem
 
 

@@ -16,7 +16,7 @@ from ...sources.messages import (
     is_lost,
     is_machinery,
     no_file_system,
-    unreachable,
+    unreachable_reason,
     without_internal_names,
 )
 from ...sources.stream_source import as_written
@@ -270,7 +270,7 @@ def _explain_kafka(model: StreamModel, text: str) -> str | None:
     topics = " or ".join(source.relation for source in model.sources if source.format == "kafka")
     if not topics:
         return None
-    if why := unreachable(text):
+    if why := unreachable_reason(text):
         return f"Model {model.name}: its stream {topics} can't be read from Kafka: {why}"
     if is_lost(text):
         return (

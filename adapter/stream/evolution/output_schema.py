@@ -321,7 +321,7 @@ def _parts(kind: str) -> dict[str, str]:
 
 def check_same(model: StreamModel, of_query: Sequence[str], of_table: Sequence[str]) -> None:
     """Raises unless query and table have the same columns, or `on_schema_change` accepts the difference."""
-    more, fewer = _differences(of_query, of_table)
+    more, fewer = _columns_that_differ(of_query, of_table)
     policy = model.on_schema_change
     if policy == IGNORE or (policy == APPEND_NEW and not more) or not (more or fewer):
         return
@@ -355,7 +355,7 @@ def alterations(model: StreamModel, of_table: Sequence[str]) -> tuple[dict[str, 
     """
     if model.columns is None or model.on_schema_change not in (APPEND_NEW, SYNC):
         return {}, []
-    more, fewer = _differences(list(model.columns), of_table)
+    more, fewer = _columns_that_differ(list(model.columns), of_table)
     add = {name: kind for name, kind in model.columns.items() if name.lower() in more}
     drop = [name for name in of_table if name.lower() in fewer]
     return add, drop if model.on_schema_change == SYNC else []
@@ -378,7 +378,7 @@ def widenings(model: StreamModel, has: Mapping[str, str]) -> Widening:
     return found
 
 
-def _differences(of_query: Sequence[str], of_table: Sequence[str]) -> tuple[list[str], list[str]]:
+def _columns_that_differ(of_query: Sequence[str], of_table: Sequence[str]) -> tuple[list[str], list[str]]:
     has = {name.lower() for name in of_table}
     gives = {name.lower() for name in of_query}
     return sorted(gives - has), sorted(has - gives)

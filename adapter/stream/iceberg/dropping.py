@@ -66,7 +66,7 @@ def check_drop(spark: SparkSession, table: IcebergTable, may_delete: bool) -> No
 
 
 def is_own(file: str, folder: str) -> bool:
-    """Returns whether Iceberg, in such a catalog, names files of a table like this one.
+    """Returns whether a file of a table's folder has a name that Iceberg gives in a catalog of type hadoop.
 
     >>> data = "data/day=1/00000-4-0f8fad5b-d9cb-469f-a165-70867728950e-0-00001.parquet"
     >>> named = [data, "metadata/v1.metadata.json", "metadata/.version-hint.text.crc", "metadata/v2.gz.metadata.json"]

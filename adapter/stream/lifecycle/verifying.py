@@ -104,7 +104,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ver
         session.conf.set("spark.sql.adaptive.enabled", "true")
         table, position, batch = _at_rest(session, model, program)
         _check_edited(spark, model, program)
-        until, not_due = _until(session, model, program, position, asked)
+        until, not_due = _until_when(session, model, program, position, asked)
         snapshot = snapshot_sources(session, model, program, batch)
         rows = f"select * from {table.name if table.known is None else table.at(table.known)}"
         ours, theirs, left_out = _same_columns(
@@ -199,7 +199,7 @@ def _check_edited(spark: SparkSession, model: StreamModel, program: Program) -> 
         )
 
 
-def _until(
+def _until_when(
     session: SparkSession, model: StreamModel, program: Program, position: Position, asked: VerifyRequest
 ) -> tuple[int | None, bool]:
     """Returns the values of `Verified.until` and `Verified.not_due`."""

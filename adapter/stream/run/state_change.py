@@ -39,7 +39,7 @@ class StateChange:
             return "; ".join(changed_fields(self.migration))
         if self.history is None:
             return self.found.sentence
-        return self.found.describe(f"computed from {self.history.size}")
+        return self.found.describe(f"computed from {self.history.size_text}")
 
 
 def changed_fields(migration: Migration) -> Iterator[str]:
@@ -55,5 +55,5 @@ def changed_fields(migration: Migration) -> Iterator[str]:
         yield f"kept values have wider types: {', '.join(wider)}"
     if migration.added:
         yield f"rows that are kept have NULL in {', '.join(migration.added)}, which their source got later"
-    if migration.lost:
-        yield f"rows that are kept lose {', '.join(migration.lost)}, which nothing reads any more"
+    if migration.dropped_fields:
+        yield f"rows that are kept lose {', '.join(migration.dropped_fields)}, which nothing reads any more"

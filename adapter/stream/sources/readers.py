@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...query.program import StreamInput
-from ...query.sql.instants import converted
+from ...query.sql.instants import conversion_text
 from ...sources.file_options import is_pattern, named_like_a_pattern, with_checked_header
 from ...sources.limits import without_limits
 from ...sources.messages import advice
@@ -78,7 +78,7 @@ def as_a_whole(
             spark, (name, at, _) = batch.sparkSession, tables[each.relation]
             table = IcebergTable(spark, name)
             columns = table.columns_of(at)
-            read[each.view] = wanted(
+            read[each.view] = select_read_columns(
                 each, spark.sql(f"select {columns} from {table.name} version as of {at}")
             )
     if len(inputs) == 1:
@@ -154,17 +154,17 @@ def as_rows(stream: StreamInput, found: DataFrame, records: Records | None, coun
         counted: whether to keep the columns with unreadable values, as in `rows_of`.
     """
     if records is None:
-        return wanted(stream, found)
-    return rows_of(found, records, _wanted(stream, records.names), counted)
+        return select_read_columns(stream, found)
+    return rows_of(found, records, _columns_read(stream, records.names), counted)
 
 
-def wanted(stream: StreamInput, rows: DataFrame) -> DataFrame:
+def select_read_columns(stream: StreamInput, rows: DataFrame) -> DataFrame:
     """Selects the columns that the query reads of a stream."""
-    columns = _wanted(stream, rows.columns)
+    columns = _columns_read(stream, rows.columns)
     return rows if columns is None else rows.select(*map(quoted, columns))
 
 
-def _wanted(stream: StreamInput, columns: Sequence[str]) -> Sequence[str] | None:
+def _columns_read(stream: StreamInput, columns: Sequence[str]) -> Sequence[str] | None:
     """The source columns that the query reads of a stream; None for all."""
     if stream.columns is None:
         return None
@@ -306,7 +306,7 @@ def _check_event_time(model: StreamModel, stream: StreamInput, columns: StructTy
         raise StreamError(
             f"Model {model.name}: the event time {name} of its stream {stream.relation} is a {kind.upper()} and must "
             "be a TIMESTAMP, for this query needs the time of its rows. Give the column that type in the source's schema or "
-            f"read a model that converts it and has the new column as its config event_time: {converted(kind, name)}."
+            f"read a model that converts it and has the new column as its config event_time: {conversion_text(kind, name)}."
         )
 
 

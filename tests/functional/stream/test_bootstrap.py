@@ -61,7 +61,7 @@ def refused(stream: Stream) -> str:
 def test_as_if_it_had_run_from_the_beginning(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(splitter.BatchSplitter, "_most_rows", lambda *_: 3)
+    monkeypatch.setattr(splitter.BatchSplitter, "_rows_that_fit", lambda *_: 3)
     groups = generate.program(plan_of(GROUPS))
     windows = generate.program(plan_of(WINDOWS, {"events": Known("ts")}))
     columns = "window_start timestamp, window_end timestamp, k string, n bigint"
