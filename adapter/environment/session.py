@@ -207,7 +207,7 @@ class SessionEnvironment(Environment):
                 return  # this process didn't start Spark
             if session is not None and jvm.alive:
                 try:
-                    if self._classes and self._classes.wanted:
+                    if self._classes and self._classes.is_wanted:
                         self._classes.write(session)
                     session.stop()
                 except Exception as problem:

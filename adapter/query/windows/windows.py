@@ -34,7 +34,7 @@ class Window:
     With a `time_zone`, windows are cut in its local time: all arithmetic is on local times, and only `instant` and
     `latest_instant` convert back.
 
-    >>> Window("hop", "ts", size=15, step=10).slice, Window("cumulate", "ts", size=60, step=10).slice
+    >>> Window("hop", "ts", size=15, step=10).slice_length, Window("cumulate", "ts", size=60, step=10).slice_length
     (5, 10)
     """
 

@@ -72,7 +72,7 @@ class Columns:
         """Returns an empty relation with the table's columns.
 
         >>> from pyspark.sql.types import IntegerType, StructField, StructType
-        >>> Columns(StructType([StructField("n", IntegerType())])).none()
+        >>> Columns(StructType([StructField("n", IntegerType())])).empty_relation()
         '(select cast(null as int) as `n` from range(0) where false)'
         """
         columns = (f"cast(null as {self._types[name.lower()]}) as {quoted(name)}" for name in self.names)

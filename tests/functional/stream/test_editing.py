@@ -79,7 +79,7 @@ def test_groups(spark: Any, tmp_path: Path) -> None:
             f"for k b the count_distinct_x of {groups} would differ from the number of values in "
             f"{values}. Change both, or all rows of a key."
         ),
-        f"delete from state where part = '{values}' and x = 1": "would be another number than there are values",
+        f"delete from state where part = '{values}' and x = 1": "would differ from the number of values",
         f"insert into state (part, k, nothing) values ('{groups}', 'z', 1)": "it has no column nothing",
         "select k from state": "the query gives no count_all",
         "delete from state where nothing = 1": "nothing",

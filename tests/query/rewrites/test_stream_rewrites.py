@@ -164,7 +164,7 @@ def test_operators_that_make_no_use_of_it_are_told() -> None:
         (
             "enum_distinct",
             grouped(where="a > 1"),
-            "WHERE leaves no group key (city, channel) a list of values",
+            "WHERE limits no group key (city, channel) to a list of values",
         ),
         ("enum_distinct", grouped(where="channel in ('a', b)"), "lists values that are not literals"),
         (
