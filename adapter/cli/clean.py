@@ -47,7 +47,7 @@ def clean(
             yield f"{model.name}: {counted(len(found.files), 'file')} that no commit knows {would} removed."
             yield from (f"  {file}" for file in found.files)
             yield from found.left_alone
-        files = orphans.of_storage(storage, before, not dry_run)
+        files = orphans.orphans_of_storage(storage, before, not dry_run)
         if files:
             yield f"{storage.root}: {counted(len(files), 'half', 'halves')} of files {would} removed."
             yield from (f"  {file}" for file in files)

@@ -100,7 +100,7 @@ class BatchMethods(metaclass=AdapterMeta):
                 found = batch.overwrite(
                     model, sql, self._requested_range(sample), table, self._query_row, sample
                 )
-        return replace(found, sql=self.typed(found.sql, sql))  # type: ignore[attr-defined]
+        return replace(found, sql=self.with_types_of_text(found.sql, sql))  # type: ignore[attr-defined]
 
     def _requested_range(self, sample: Any) -> TimeRange | None:
         """Returns the range of the command line or of a sample, or None."""

@@ -175,7 +175,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         with streaming.sentences():
             known = streaming.known_in_batch(sql, graph, model, self.environment)
             planned = text(sql, self._query_runner(), known)
-        return self.typed(planned, sql)
+        return self.with_types_of_text(planned, sql)
 
     @available.parse(lambda *arguments, **named: "")
     def shown_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
@@ -209,7 +209,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     def _query_runner(self) -> QueryRunner:
         return streaming.query_runner(self.environment, self.config.credentials.project_root)  # type: ignore[attr-defined]
 
-    def typed(self, planned: str, sql: str) -> str:
+    def with_types_of_text(self, planned: str, sql: str) -> str:
         """Returns a planned text with its columns cast to the types of the model's text."""
         if planned == sql:
             return sql

@@ -410,11 +410,11 @@ class Records:
         the columns of `schema` with their own types, those of folders, and those for `found`."""
         if self.are_texts:
             return self._parsing_json()
-        return [*self._reparsing(), *self._casting()]
+        return [*self._probed_select_lists(), *self._casting()]
 
     # CSV, whose records are parsed again where a quote may run on. Values of CSV and XML are cast.
 
-    def _reparsing(self) -> list[list[str]]:
+    def _probed_select_lists(self) -> list[list[str]]:
         """Returns the SELECT lists for CSV that is read with probes."""
         if not self._probes:
             return []

@@ -252,7 +252,7 @@ def _enumerated_distinct(select: exp.Select, builder: AggregateBuilder, ttl: int
         )
     if ttl is not None:
         raise QueryError(
-            "With state_ttl each group is forgotten for itself, and groups would share their distinct values; leave "
+            "With state_ttl each group expires on its own, and with enum_distinct groups share their distinct values; leave "
             "enum_distinct or state_ttl out."
         )
     where = select.args.get("where")

@@ -78,7 +78,7 @@ def _folders_beside(spark: SparkSession, model: StreamModel) -> set[str]:
     return {table.folder for table in beside if table is not None}
 
 
-def of_storage(storage: Storage, before: int, remove: bool) -> list[str]:
+def orphans_of_storage(storage: Storage, before: int, remove: bool) -> list[str]:
     """Finds partially written metadata files that belong to no model. Removes them if `remove`."""
     found = []
     for folder in (storage.progress, storage.locks):

@@ -201,8 +201,8 @@ def has_changed_rows(spark: SparkSession, source: StreamSource) -> bool:
 
 
 def readers_beyond(storage: Storage, *tables: IcebergTable | None) -> tuple[str, ...]:
-    """Returns the tables of the streams of a storage root that have read a snapshot of a table that isn't an ancestor of its
-    current one, sorted."""
+    """Returns the names of the tables, sorted, whose streams have read a snapshot of `tables` that is no longer in the
+    history of its table, as after a rollback."""
     found = {name for table in tables if table is not None for name in _readers_beyond(storage, table)}
     return tuple(sorted(found))
 

@@ -214,7 +214,7 @@ def test_sessions_have_no_columns_for_values() -> None:
 
 
 def test_groups_that_are_forgotten_share_nothing() -> None:
-    with pytest.raises(QueryError, match="With state_ttl each group is forgotten for itself"):
+    with pytest.raises(QueryError, match="With state_ttl each group expires on its own"):
         planned("enum_distinct", grouped(), ttl=DAY)
 
 
