@@ -468,9 +468,9 @@ class Records:
         nulls = [value for name, value in self.options.items() if name.lower() == "nullvalue"]
         empty = literal(nulls[0] if nulls and self.format == "csv" else "")
         unread = [
-            f"{quoted(name)} <> {empty} and {_correct_value(name)} is null"
+            f"{quoted(name)} <> {empty} and {_corrected_column(name)} is null"
             if name in self._cast
-            else f"{quoted(name)} is not null and {_correct_value(name)} is null"
+            else f"{quoted(name)} is not null and {_corrected_column(name)} is null"
             for name in compared
         ]
         # Spark gives the text of a record only where it can't read it itself.
@@ -480,13 +480,13 @@ class Records:
             [
                 "*",
                 *(
-                    f"if({misread.get(name, 'false')}, null, {_typed_column(name)}) as {_correct_value(name)}"
+                    f"if({misread.get(name, 'false')}, null, {_typed_column(name)}) as {_corrected_column(name)}"
                     for name in compared
                 ),
             ],
             [
                 *others,
-                *(f"{_correct_value(name)} as {quoted(name)}" for name in compared),
+                *(f"{_corrected_column(name)} as {quoted(name)}" for name in compared),
                 f"coalesce({raw}, case when {' or '.join(unread)} then {written} end) as {raw}",
                 *folders,
             ],
@@ -607,7 +607,7 @@ def _typed_column(name: str) -> str:
     return quoted(f"__typed_{name}")
 
 
-def _correct_value(name: str) -> str:
+def _corrected_column(name: str) -> str:
     return quoted(f"__right_{name}")
 
 

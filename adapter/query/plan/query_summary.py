@@ -65,7 +65,7 @@ class Summary:
     time: str = ""
     """Column of the event time below rankings."""
     last: int | None = None
-    """The last rank that is used; None for what a filter in the query says."""
+    """The last rank that a query above uses; None if only filters in the query itself limit ranks."""
     windows: bool = False
     """Whether rankings are within windows."""
 

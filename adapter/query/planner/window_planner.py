@@ -510,8 +510,9 @@ class WindowPlanner:
         found = found if found in _WINDOW_COLUMNS else None
         if below.kind == RESULT and not self.batch and not self._comes_in_time(select, window, found):
             raise QueryError(
-                f"{window} is over windows, whose results come when these end, and by {shown_time(window.time_col)} "
-                "its own may have closed by then; use their window_time or window_end as its time."
+                f"{window} is over the results of other windows, which come when those end. By "
+                f"{shown_time(window.time_col)}, a window may close before its rows come; use the window_time or "
+                "window_end of the other windows as its time."
             )
         return found
 

@@ -345,7 +345,7 @@ def check_own(model: StreamModel, table: IcebergTable, name: str) -> None:
         StreamError: another run of the model has committed just before.
     """
     before = Unmoved(table.known)
-    if not (table.build_on(name) and before.holds(table.past_of_known())):
+    if not (table.build_on(name) and before.holds(table.ancestors_of_known())):
         raise StreamError(
             f"Model {model.name}: another run of it wrote {table.name} at the same moment, so rows of the two may be mixed "
             f"in it. Let one run at a time write the model. To rebuild it: {model.rebuild}."

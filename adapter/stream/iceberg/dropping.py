@@ -55,7 +55,7 @@ def check_drop(spark: SparkSession, table: IcebergTable, may_delete: bool) -> No
             "its files have to stay: this package didn't make it, or a branch, a tag or a property keeps them"
         )
     elif (file := next(others, None)) is not None:
-        why = f"{file} is in its folder and isn't a file of it"
+        why = f"{file} is in its folder and doesn't belong to it"
     else:
         return
     raise StreamError(

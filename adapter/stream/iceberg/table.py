@@ -169,7 +169,7 @@ class IcebergTable:
         """Yields Iceberg's objects of the current snapshot and its ancestors that exist, the newest first."""
         return self._back_from(self.java.currentSnapshot())
 
-    def past_of_known(self) -> Iterator[Any]:
+    def ancestors_of_known(self) -> Iterator[Any]:
         """Yields Iceberg's objects of the known snapshot's ancestors, the newest first."""
         past = self._back_from(self._known_snapshot())
         next(past, None)
