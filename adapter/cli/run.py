@@ -328,7 +328,7 @@ class Service:
         left = [self._nodes[name]["unique_id"]]
         while left:
             node = self._manifest.nodes.get(left.pop())
-            for other in node.depends_on.nodes if node is not None else ():
+            for other in node.depends_on_nodes if node is not None else ():
                 if other in by_id:
                     found.add(by_id[other])
                 elif other not in seen:
