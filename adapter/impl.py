@@ -193,7 +193,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             node_config["incremental_strategy"] = "merge"
         if node_config.get("materialized") == "snapshot":
             self._quote_snapshot_columns(config.model)
-        return self._before(config.model)
+        return self._existing_table(config.model)
 
     def _check_table_configs(self, node: Any) -> None:
         kind = node.config.get("materialized")
@@ -226,7 +226,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             ]
             node.config[name] = quoted[0] if isinstance(configs[name], str) else quoted
 
-    def _before(self, node: Any) -> Before | None:
+    def _existing_table(self, node: Any) -> Before | None:
         """Returns the existing table with the name of a batch node, or None if it has none or can't be inspected."""
         kind = node.config.get("materialized")
         if kind not in (*_BATCH, _TEST) or not node.relation_name or self.environment.is_remote:
@@ -236,7 +236,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         )
         with streaming.sentences():
             place = stream_node.place(node.to_dict(), self.environment)
-            return batch_tables.before(self.environment.session(), place, replaces)
+            return batch_tables.existing_table(self.environment.session(), place, replaces)
 
     def _is_full_refresh(self, node: Any) -> bool:
         asked = node.config.get("full_refresh")
@@ -251,7 +251,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             f"Node {name}: its table is built, but can't be marked as made by this package, or the files of a stream of its "
             "name can't be removed ({}). Its old snapshots and files are kept until it is built with --full-refresh."
         ):
-            table = batch_tables.settle(self.environment.session(), context)
+            table = batch_tables.mark_made_table(self.environment.session(), context)
         if table is not None:
             with _errors_as_warnings(f"Node {name}: old snapshots of its table can't be expired ({{}})."):
                 replaced_tables.expire_old(self.environment.storage, table)

@@ -76,10 +76,10 @@ def run(spark: Any, rows: int) -> list[dict[str, Any]]:
         )
 
     def day() -> None:
-        ends = overwriting.touched(TimeRange(last, last + 86_400_000_000))
+        ends = overwriting.touched_windows(TimeRange(last, last + 86_400_000_000))
         made = overwriting.overwrite(ends)
         types = dict(spark.table(target).dtypes)
-        (divided,) = spark.sql(overwriting.divided(target, ends)).first()
+        (divided,) = spark.sql(overwriting.divided_files_query(target, ends)).first()
         statement = replace_where if divided else replace_files
         spark.sql(statement(target, f"(\n{made.sql}\n)", types, made.condition))
 

@@ -182,7 +182,9 @@ def in_stream(bench: Rewrites, rows: int) -> Iterator[dict[str, Any]]:
             kept = {
                 "without": bench.stream(f"plain_{values}_{overlap}_{rows}", table, text),
                 "with": bench.stream(
-                    f"enum_{values}_{overlap}_{rows}", table, stream_rewrites.hinted("enum_distinct", text)
+                    f"enum_{values}_{overlap}_{rows}",
+                    table,
+                    stream_rewrites.with_hints("enum_distinct", text),
                 ),
             }
             ratios = {figure: kept["with"][figure] / kept["without"][figure] for figure in kept["with"]}

@@ -20,6 +20,7 @@ from typing import Any
 import click
 import yaml
 from dbt.artifacts.resources.v1.model import ModelConfig as DbtConfig
+from dbt.artifacts.resources.v1.source_definition import SourceConfig
 
 from dbt.adapters.spark_streaming import credentials
 from dbt.adapters.spark_streaming.cli.commands import main as cli
@@ -310,7 +311,11 @@ def properties() -> dict[str, Any]:
     """The schema of YAML files in models/: configs of models, `meta.stream` and `meta.lookup` of sources."""
     config = {"$ref": "#/definitions/config"}
     meta = {"$ref": "#/definitions/source_meta"}
-    source_config = {"type": "object", "properties": {"meta": meta, "event_time": {"type": "string"}}}
+    source_config = {
+        "type": "object",
+        "properties": {"meta": meta, "event_time": {"type": "string"}},
+        "propertyNames": {"enum": sorted({field.name for field in fields(SourceConfig)} - {"_extra"})},
+    }
     tables = listed({"config": source_config, "meta": meta})
     return {
         "$schema": DRAFT,

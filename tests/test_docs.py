@@ -93,3 +93,19 @@ def headings(page: Path) -> set[str]:
     """The headings of a page as links name them."""
     found = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text()), re.MULTILINE)
     return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", each).strip().lower()) for each in found}
+
+
+def test_the_modules_are_there_that_contributors_are_sent_to() -> None:
+    """A module without a folder is in that of the one before it in its row."""
+    table = (ROOT / "CONTRIBUTING.md").read_text().split("## Where would I change …")[1].split("\n## ")[0]
+    rows = [row for row in table.splitlines() if row.startswith("| ") and "---" not in row][1:]
+    missing = []
+    for row in rows:
+        folder = ROOT
+        for path in re.findall(r"`([\w/]+(?:\.py|\.sql|/))`", row.rpartition(" | ")[2]):
+            root = ROOT if path.startswith("macros/") else ROOT / "adapter"
+            module = root / path if "/" in path else folder / path
+            folder = module if path.endswith("/") else module.parent
+            if not module.exists():
+                missing.append(path)
+    assert len(rows) > 20 and not missing

@@ -35,7 +35,7 @@ def after_build() -> None:
 
 
 def test_a_table_that_can_not_be_noted(monkeypatch: pytest.MonkeyPatch, warned: list[str]) -> None:
-    monkeypatch.setattr(impl.batch_tables, "settle", fails)
+    monkeypatch.setattr(impl.batch_tables, "mark_made_table", fails)
     monkeypatch.setattr(impl.replaced_tables, "expire_old", fails)
     after_build()
     assert warned == [
@@ -48,14 +48,14 @@ def test_a_table_that_can_not_be_noted(monkeypatch: pytest.MonkeyPatch, warned: 
 def test_a_table_whose_snapshots_can_not_be_expired(
     monkeypatch: pytest.MonkeyPatch, warned: list[str]
 ) -> None:
-    monkeypatch.setattr(impl.batch_tables, "settle", lambda *_: Table())
+    monkeypatch.setattr(impl.batch_tables, "mark_made_table", lambda *_: Table())
     monkeypatch.setattr(impl.replaced_tables, "expire_old", fails)
     after_build()
     assert warned == ["Node m: old snapshots of its table can't be expired (the catalog is {away})."]
 
 
 def test_a_table_of_somebody_else_is_left_alone(monkeypatch: pytest.MonkeyPatch, warned: list[str]) -> None:
-    monkeypatch.setattr(impl.batch_tables, "settle", lambda *_: None)
+    monkeypatch.setattr(impl.batch_tables, "mark_made_table", lambda *_: None)
     monkeypatch.setattr(impl.replaced_tables, "expire_old", fails)
     after_build()
     assert warned == []

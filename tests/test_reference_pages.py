@@ -174,6 +174,16 @@ def test_an_editor_is_told_of_a_misspelt_config_of_a_streaming_model(name: str) 
         assert errors("project", f"models: {{shop: {block}}}") == ["$.models.shop"] * wrong
 
 
+def test_an_editor_is_told_of_a_misspelt_config_of_a_source() -> None:
+    """A stream without its event_time has no windows, and dbt says nothing of a name that it doesn't know."""
+    for name, path in {"event_time": [], "evnt_time": ["config"], "loaded_at_field": []}.items():
+        config = f"{{{name}: at, meta: {{mine: 1}}}}"
+        table = f"sources: [{{name: raw, tables: [{{name: t, config: {config}}}]}}]"
+        assert errors("properties", table) == [f"$.sources[0].tables[0].{each}" for each in path]
+        source = f"sources: [{{name: raw, config: {config}, tables: [{{name: t}}]}}]"
+        assert errors("properties", source) == [f"$.sources[0].{each}" for each in path]
+
+
 @pytest.mark.parametrize(
     ("schema", "file"),
     [

@@ -37,18 +37,18 @@ def backfill_model(project: DbtProject, name: str, start: datetime, end: datetim
 
         try:
             overwriting = Overwriting(sql, ask, batch=False)
-            ends = closed_only(overwriting.touched(span), closed)
+            ends = closed_only(overwriting.touched_windows(span), closed)
             ends = settled_before(overwriting.extended_over_sessions(ends, model.target), closed)
             batch.check_history(overwriting, ends, model.target, ask)
             made = overwriting.overwrite(ends)
         except QueryError as problem:
             raise StreamError(f"Model {name}: {problem}") from problem
         found.append(ends)
-        divided = overwriting.divided(model.target, ends)
+        divided = overwriting.divided_files_query(model.target, ends)
         return backfill.Windows(made.sql, made.condition, divided, _notes(ends))
 
     with project_errors():
-        ask = streaming.asks(environment, str(project.folder))
+        ask = streaming.query_runner(environment, str(project.folder))
         program = streaming.program(
             node, streaming.plan_as_in_run(node, sql, known, environment, str(project.folder))
         )

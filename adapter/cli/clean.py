@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ..project import stream_node, streaming
 from ..query.sql import intervals
 from ..stream.common.errors import StreamError
-from ..stream.common.identifiers import joined, parts
+from ..stream.common.identifiers import joined_name, parts
 from ..stream.lifecycle import orphans
 from ..stream.run import runner
 from ..util.text import counted
@@ -47,11 +47,11 @@ def clean(
             yield f"{model.name}: {counted(len(found.files), 'file')} that no commit knows {would} removed."
             yield from (f"  {file}" for file in found.files)
             yield from found.left_alone
-        files = orphans.of_storage(storage, before, not dry_run)
+        files = orphans.orphans_of_storage(storage, before, not dry_run)
         if files:
             yield f"{storage.root}: {counted(len(files), 'half', 'halves')} of files {would} removed."
             yield from (f"  {file}" for file in files)
-        schemas = {joined(parts(model.target)[:-1]) for model in models}
+        schemas = {joined_name(parts(model.target)[:-1]) for model in models}
         for gone in orphans.dropped(session, storage, sorted(schemas)):
             if isinstance(gone, str):
                 if dropped:

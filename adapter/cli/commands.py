@@ -473,11 +473,11 @@ def deploy_init(project: DbtProject, model: str, restart: bool) -> None:
 @_takes_model()
 def deploy_status(project: DbtProject, model: str, as_json: bool) -> None:
     """Show how far both versions of MODEL are."""
+    from .deploy import progress_sentences
     from .deploy import status as status_of
-    from .deploy import told
 
     found = status_of(project, model)
-    _print(found, as_json, lambda each: click.echo(told(each)))
+    _print(found, as_json, lambda each: click.echo(progress_sentences(each)))
 
 
 @deploy.command("await")

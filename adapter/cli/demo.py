@@ -20,7 +20,9 @@ def make_demo(folder: Path) -> str:
     import dbt.include.spark_streaming
 
     try:
-        shutil.copytree(Path(dbt.include.spark_streaming.__path__[0]) / "demo", folder, dirs_exist_ok=True)
+        packaged = Path(dbt.include.spark_streaming.__path__[0]) / "demo"
+        compiled = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(packaged, folder, dirs_exist_ok=True, ignore=compiled)
         (folder / "gitignore").rename(folder / ".gitignore")
         orders = runpy.run_path(str(folder / "orders.py"))
         orders["write_history"](_HOURS, orders["now_in_minutes"]())

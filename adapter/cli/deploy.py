@@ -33,13 +33,13 @@ def init(project: DbtProject, name: str, restart: bool) -> str:
     with project_errors():
         found = promoting.stage(environment.session(), model, restart)
     project.run([name], tables={name: found.new})
-    return told(status(project, name))
+    return progress_sentences(status(project, name))
 
 
 def wait(project: DbtProject, name: str) -> str:
     """Runs the new version of a model until it has read all that the old one has. Returns its status."""
     model, environment = owned_model(project, name)
-    session, standing = environment.session(), _standing(environment, model)
+    session, standing = environment.session(), _swap_progress(environment, model)
     if standing.deployment.phase == PROMOTED:
         raise ProjectError(
             f"Model {name}: its new version is already in place, so there is nothing to wait for. `dbt run --select "
@@ -47,18 +47,18 @@ def wait(project: DbtProject, name: str) -> str:
         )
     nodes, graph = project.run([name], tables={name: standing.deployment.new})
     for node in nodes:
-        new, program = _described(project, environment, node, graph)
+        new, program = _model_and_program(project, environment, node, graph)
         # Input that the old version has read in the meantime; it may still be running.
-        while (standing := _standing(environment, model)).lags:
-            print(told(_told(name, standing)))
+        while (standing := _swap_progress(environment, model)).lags:
+            print(progress_sentences(_progress_json(name, standing)))
             with project_errors():
-                replan = partial(_described, project, environment, node, graph)
+                replan = partial(_model_and_program, project, environment, node, graph)
                 if run_stream(session, new, program, replan).stopped:
                     break
-    return told(_told(name, _standing(environment, model)))
+    return progress_sentences(_progress_json(name, _swap_progress(environment, model)))
 
 
-def _described(
+def _model_and_program(
     project: DbtProject, environment: Environment, node: Mapping[str, Any], graph: Any
 ) -> tuple[StreamModel, Program]:
     sql = str(node["compiled_code"])
@@ -70,7 +70,7 @@ def _described(
     return model, program
 
 
-def _standing(environment: Environment, model: StreamModel) -> SwapProgress:
+def _swap_progress(environment: Environment, model: StreamModel) -> SwapProgress:
     with project_errors():
         return promoting.swap_progress(environment.session(), model)
 
@@ -78,8 +78,8 @@ def _standing(environment: Environment, model: StreamModel) -> SwapProgress:
 def status(project: DbtProject, name: str) -> dict[str, Any]:
     """Returns the progress of both versions of a model."""
     model, environment = owned_model(project, name)
-    standing = _standing(environment, model)
-    return {**_told(name, standing), "refused": _refused(project, name, standing)}
+    standing = _swap_progress(environment, model)
+    return {**_progress_json(name, standing), "refused": _refused(project, name, standing)}
 
 
 def _refused(project: DbtProject, name: str, standing: SwapProgress) -> str | None:
@@ -94,20 +94,20 @@ def _refused(project: DbtProject, name: str, standing: SwapProgress) -> str | No
         return str(problem)
 
 
-def _told(name: str, standing: SwapProgress) -> dict[str, Any]:
+def _progress_json(name: str, standing: SwapProgress) -> dict[str, Any]:
     found = standing.deployment
     return {
         "model": name,
         "phase": found.phase,
-        "new": _version(standing.new) if standing.begun else None,
-        "old": _version(standing.old),
+        "new": _progress_of_version(standing.new) if standing.begun else None,
+        "old": _progress_of_version(standing.old),
         "caught_up": None if standing.lags is None or not standing.begun else not standing.lags,
         "behind": None if standing.lags is None else [asdict(each) for each in standing.lags],
         "unknown": standing.unknown,
     }
 
 
-def _version(model: StreamModel) -> dict[str, Any]:
+def _progress_of_version(model: StreamModel) -> dict[str, Any]:
     progress: Any = read_progress(model) or {}
     return {
         "table": model.target,
@@ -117,19 +117,17 @@ def _version(model: StreamModel) -> dict[str, Any]:
     }
 
 
-def told(found: Mapping[str, Any]) -> str:
+def progress_sentences(found: Mapping[str, Any]) -> str:
     """Describes the progress of both versions of a model in sentences."""
     name, new, old = found["model"], found["new"], found["old"]
     if found["phase"] == PROMOTED:
         return (
-            f"{name}: its new version has its name, {_where(new)}. The old one is {old['table']}, {_where(old)}. "
+            f"{name}: its new version has its name, {_position(new)}. The old one is {old['table']}, {_position(old)}. "
             f"`dbt-stream deploy cleanup {name}` drops it, `dbt-stream deploy rollback {name}` goes back to it."
         )
     if new is None:
         return f"{name}: its new version has no table yet; `dbt-stream deploy init {name}` builds it."
-    first = (
-        f"{name}: its new version is {new['table']}, {_where(new)}; the old one has its name, {_where(old)}."
-    )
+    first = f"{name}: its new version is {new['table']}, {_position(new)}; the old one has its name, {_position(old)}."
     if found["caught_up"]:
         return f"{first} It has caught up: `dbt-stream deploy promote {name}` gives it the name."
     if found["behind"]:
@@ -143,7 +141,7 @@ def told(found: Mapping[str, Any]) -> str:
     return f"{first} Whether it has caught up is unknown: {found['unknown']}"
 
 
-def _where(version: Mapping[str, Any]) -> str:
+def _position(version: Mapping[str, Any]) -> str:
     if version["batch"] is None:
         return "which has read nothing yet"
     watermark = f"watermark {version['watermark']}" if version["watermark"] else "no watermark yet"
@@ -158,7 +156,7 @@ def promote(project: DbtProject, name: str, force: bool) -> str:
             check_free(model)
             done = promoting.promote(environment.session(), model, force)
     except ProjectError as problem:
-        standing = None if force else _standing(environment, model)
+        standing = None if force else _swap_progress(environment, model)
         refused = None if standing is None else _refused(project, name, standing)
         if standing is None or refused is None:
             raise
@@ -205,4 +203,4 @@ def clean_up(project: DbtProject, name: str) -> str:
     model, environment = owned_model(project, name)
     with project_errors():
         done = promoting.clean_up(environment.session(), model)
-    return f"{name}: {done.beside} is dropped, with its state, its changes and its checkpoint."
+    return f"{name}: {done.other_table} is dropped, with its state, its changes and its checkpoint."

@@ -51,7 +51,7 @@ class _Explained:
     tree: Explanation
 
 
-def _explained(node: Mapping[str, Any], known: Mapping[str, Known]) -> _Explained:
+def _explained_node(node: Mapping[str, Any], known: Mapping[str, Known]) -> _Explained:
     try:
         plan = streaming.plan(node, node["compiled_code"], known)
         program = streaming.program(node, plan)
@@ -81,7 +81,7 @@ def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, An
     Args:
         known: relations that the project describes, by name.
     """
-    found = _explained(node, known)
+    found = _explained_node(node, known)
     return {
         "model": label(node),
         "materialized": node["config"]["materialized"],
@@ -117,7 +117,7 @@ def print_plan(node: Mapping[str, Any], known: Mapping[str, Known], sql: bool = 
         known: relations that the project describes, by name.
         sql: whether to print the SQL of a micro-batch.
     """
-    found = _explained(node, known)
+    found = _explained_node(node, known)
     console = terminal()
     console.print(
         f"[bold]{node['name']}[/bold]  {node['config']['materialized']}  → {node['relation_name']}\n"
@@ -171,7 +171,7 @@ def _render_operator(node: Explanation, number: int | None, again: bool) -> Rend
     if number is not None:
         head.append(f"[{number}] ", style="cyan")
     head.append(node.operator, style="bold")
-    head.append(f"  {_short(node.description)}")
+    head.append(f"  {_shortened(node.description)}")
     if again:
         head.append(f"  as [{number}] above", style="dim")
         return head
@@ -203,7 +203,7 @@ def _metric(metric: KeptMetric) -> Text:
     return line
 
 
-def _short(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
@@ -275,7 +275,7 @@ def _results(found: _Explained) -> Iterator[str]:
     elif closes := [each for each in flow.operators if isinstance(each, WindowClose)]:
         waits = {each.lasts for each in closes if each.lasts is not None}
         for lasts in sorted(waits):
-            at = _at(found.settings.emission.complete + lasts)
+            at = _end_plus(found.settings.emission.complete + lasts)
             yield (
                 f"On-time firing: when the watermark reaches {at}; no row of the window can arrive after that, so its "
                 "result never changes."
@@ -298,11 +298,11 @@ def _on_time(emission: Emission) -> Iterator[str]:
     """Yields sentences on the early and the on-time firing of a window."""
     if emission.first is not None:
         again = f", then every {intervals.format(emission.update)}" if emission.update else ""
-        yield f"Early firing: when the watermark reaches {_at(emission.first)}{again}, for windows that have rows."
-    yield f"On-time firing: when the watermark reaches {_at(emission.complete)}."
+        yield f"Early firing: when the watermark reaches {_end_plus(emission.first)}{again}, for windows that have rows."
+    yield f"On-time firing: when the watermark reaches {_end_plus(emission.complete)}."
 
 
-def _at(offset: int) -> str:
+def _end_plus(offset: int) -> str:
     length = intervals.format(abs(offset))
     return "window_end" if not offset else f"window_end {'−' if offset < 0 else '+'} {length}"
 
@@ -312,8 +312,8 @@ def _firing(emission: Emission) -> Iterator[str]:
     yield from _on_time(emission)
     if emission.late_updates:
         yield (
-            f"Late firing: each late row updates its result until {_at(emission.last)}, the end of allowed lateness; then "
-            "the state is cleared and later rows are dropped and counted."
+            f"Late firing: each late row updates its result until {_end_plus(emission.last)}, the end of allowed lateness; "
+            "then the state is cleared and later rows are dropped and counted."
         )
     else:
         yield "Allowed lateness: none. Then the state is cleared; later rows are dropped and counted."

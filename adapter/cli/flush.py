@@ -20,7 +20,7 @@ def flush_model(project: DbtProject, name: str) -> str:
     node, known = project.compiled_with_known(name, asking=True)
     environment = project.environment()
     with project_errors():
-        ask = streaming.asks(environment, str(project.folder))
+        ask = streaming.query_runner(environment, str(project.folder))
         folder = str(project.folder)
         plan = streaming.plan_as_in_run(node, node["compiled_code"], known, environment, folder)
         program = streaming.program(node, plan)

@@ -92,7 +92,7 @@ def end_now(code: int) -> NoReturn:
     """Ends the process at once, after flushing its output. Spark ends with it."""
     # Each in a thread with a timeout: another thread may hold a lock that it needs.
     for last in (sys.stdout.flush, sys.stderr.flush, _delete_semaphores):
-        done = threading.Thread(target=_tried, args=(last,), daemon=True)
+        done = threading.Thread(target=_run_ignoring_errors, args=(last,), daemon=True)
         done.start()
         done.join(0.3)
     os._exit(code)
@@ -105,7 +105,7 @@ def _delete_semaphores() -> None:
         util._run_finalizers(0)
 
 
-def _tried(last: Callable[[], object]) -> None:
+def _run_ignoring_errors(last: Callable[[], object]) -> None:
     with suppress(Exception):
         last()
 

@@ -14,7 +14,7 @@ from ..query.sql.functions import QueryRunner
 from ..stream.common.model import StreamModel
 from ..stream.evolution.output_schema import check_table
 from ..util.types import column_types
-from .project import DbtProject, owned, project_errors
+from .project import DbtProject, model_if_owned, project_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,10 +57,12 @@ def planned_with_query(project: DbtProject, name: str) -> tuple[Planned, Query]:
     environment = project.environment()
     sql = str(node["compiled_code"])
     with project_errors():
-        ask = streaming.asks(environment, str(project.folder))
+        ask = streaming.query_runner(environment, str(project.folder))
         plan = streaming.plan_as_in_run(node, sql, known, environment, str(project.folder))
         program = streaming.program(node, plan)
-        model = owned(environment, stream_node.model(node, environment, program, str(project.folder)))
+        model = model_if_owned(
+            environment, stream_node.model(node, environment, program, str(project.folder))
+        )
         environment.declared.make_mentioned(sql, str(project.folder))
         session = environment.session()
         gives = streaming.columns_of(session, sql, ask)

@@ -93,7 +93,7 @@ class DbtProject:
         graph = _graph(manifest)
         upstream = [other for other in nodes if other["config"]["materialized"] in MATERIALIZATIONS]
         with project_errors():
-            ask = streaming.asks(self.environment(), str(self.folder)) if asking else None
+            ask = streaming.query_runner(self.environment(), str(self.folder)) if asking else None
             return node, streaming.known(graph, [other for other in upstream if other is not node], ask, node)
 
     def run(
@@ -413,10 +413,10 @@ def owned_model(project: DbtProject, name: str) -> tuple[StreamModel, Environmen
     node = project.streaming_model(name)
     environment = project.environment()
     with project_errors():
-        return owned(environment, stream_node.model(node, environment)), environment
+        return model_if_owned(environment, stream_node.model(node, environment)), environment
 
 
-def owned(environment: Environment, model: StreamModel) -> StreamModel:
+def model_if_owned(environment: Environment, model: StreamModel) -> StreamModel:
     """Returns the model if its files belong to its table in this target's catalog.
 
     Starts Spark only if the target's settings don't decide that.

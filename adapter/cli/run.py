@@ -206,7 +206,7 @@ class Service:
     def _look_once(self) -> None:
         """Checks the models once. An exception is printed; the next check tries again."""
         try:
-            self._look()
+            self._pass_on_stop_requests()
             self._problem = None
         except Exception as problem:
             said = f"{type(problem).__name__}: {without_secrets(problem)}"
@@ -214,7 +214,7 @@ class Service:
                 self._problem = said
                 self._board.say(f"The models couldn't be checked; this is tried again: {said}")
 
-    def _look(self) -> None:
+    def _pass_on_stop_requests(self) -> None:
         self.supervisor.look()
         for name, stream in self._streams.items():
             if stream.request is not None and stream.request.is_asked:
@@ -328,7 +328,7 @@ class Service:
         left = [self._nodes[name]["unique_id"]]
         while left:
             node = self._manifest.nodes.get(left.pop())
-            for other in node.depends_on.nodes if node is not None else ():
+            for other in node.depends_on_nodes if node is not None else ():
                 if other in by_id:
                     found.add(by_id[other])
                 elif other not in seen:
@@ -395,10 +395,10 @@ class _Watch:
             self._asked_at = time.monotonic()
             # If the JVM has ended, the main loop notices.
             with suppress(Exception):
-                self._ask()
+                self._ask_models()
             self._asked_at = None
 
-    def _ask(self) -> None:
+    def _ask_models(self) -> None:
         activities: dict[str, tuple[str, object] | None] = {}
         running = False
         for name, each in self._supervisor.models.items():

@@ -24,7 +24,7 @@ def savepoint(project: DbtProject, name: str, savepoint_name: str) -> str:
     with project_errors():
         check_free(model)
         made = saving.save(environment.session(), model, savepoint_name)
-    return f"{name}: savepoint '{made.name}' is of {_step(made)}."
+    return f"{name}: savepoint '{made.name}' is of {_step_text(made)}."
 
 
 def delete(project: DbtProject, name: str, savepoint_name: str) -> str:
@@ -44,9 +44,9 @@ def savepoints(project: DbtProject, name: str) -> list[dict[str, Any]]:
     return [
         {
             "name": each.name,
-            "made": _time(each.made),
+            "made": _time_text(each.made),
             "taken_before": each.cause,
-            "kept_until": None if each.until is None else _time(each.until),
+            "kept_until": None if each.until is None else _time_text(each.until),
             "batch": each.batch,
             "flush": each.flush,
             "watermark": each.watermark,
@@ -84,7 +84,7 @@ def restore(project: DbtProject, name: str, savepoint_name: str | None) -> str:
             else restoring.restore(session, model, program, savepoint_name)
         )
     saved = done.savepoint
-    told = [f"{name}: back at savepoint '{saved.name}', which is of {_step(saved)}."]
+    told = [f"{name}: back at savepoint '{saved.name}', which is of {_step_text(saved)}."]
     if done.kept_as is not None:
         told.append(
             f"What was there is savepoint '{done.kept_as}'; `dbt-stream state undo {name}` goes back to it."
@@ -101,10 +101,10 @@ def restore(project: DbtProject, name: str, savepoint_name: str | None) -> str:
     return "\n".join(told)
 
 
-def _step(saved: Savepoint) -> str:
+def _step_text(saved: Savepoint) -> str:
     watermark = f"watermark {saved.watermark}" if saved.watermark else "no watermark yet"
-    return f"micro-batch {saved.batch}, {watermark}, made {_time(saved.made)}"
+    return f"micro-batch {saved.batch}, {watermark}, made {_time_text(saved.made)}"
 
 
-def _time(milliseconds: int) -> str:
+def _time_text(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).isoformat(timespec="seconds")

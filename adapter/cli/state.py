@@ -98,7 +98,7 @@ def _diff_as_json(name: str, found: Verdict) -> dict[str, Any]:
         "shortened": evolution.limited_rankings,
         "state": {
             "add": change.added if change else {},
-            "drop": [*change.drop, *change.lost] if change else [],
+            "drop": [*change.drop, *change.dropped_fields] if change else [],
             "rename": dict(change.rename) if change else {},
             "forget_parts": list(change.parts) if change else [],
         },

@@ -60,7 +60,7 @@ def _problem(model: StreamModel) -> tuple[str | None, bool]:
 def print_table(found: Sequence[dict[str, Any]], selection: Selection) -> None:
     """Prints the progress of the selected models on the terminal."""
     if not found:
-        click.echo(_none(selection))
+        click.echo(_nothing_to_show(selection))
         return
     console = terminal()
     console.print(table_of(found, console.width))
@@ -88,7 +88,7 @@ def _remarks(entry: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _none(selection: Selection) -> str:
+def _nothing_to_show(selection: Selection) -> str:
     """Returns a sentence that says why there is nothing to show."""
     asked = [
         f"{option} {' '.join(words)}"
@@ -158,7 +158,7 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
         if total[key]
     ]
     watermark = str(progress["watermark"] or "none yet").partition(".")[0].replace("T", " ")
-    behind = _seconds(lag_seconds(progress))
+    behind = _lag_text(lag_seconds(progress))
     watermark = "\n".join([watermark, *([behind] if behind else [])])
     for stream in progress.get("idle_streams", ()):
         watermark += f"\nnot waiting for {stream}"
@@ -167,14 +167,14 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
         "status": status,
         "batches": f"{progress['batch'] + 1:,}",
         "rows in": f"{total['rows_in']:,}",
-        "rows/s": _rate(entry["rows_per_second"]) if "rows_per_second" in entry else "",
+        "rows/s": _rate_text(entry["rows_per_second"]) if "rows_per_second" in entry else "",
         "dropped": "\n".join(dropped) or "0",
         "rows out": f"{total['rows_out']:,}",
         "watermark": watermark,
         "state": f"{counted(state['rows'], 'row')}\n{bytes_text(state['bytes'])}" if state else "none",
         "state reads": _state_reads(state.get("parts") or ()),
         "last batch": f"{counted(last['rows_in'], 'row')}\n{sum(last['seconds'].values()):.1f} s",
-        "lookups": _lookups(progress.get("lookups")),
+        "lookups": _lookups_text(progress.get("lookups")),
     }
 
 
@@ -241,18 +241,18 @@ def state_table(model: str, parts: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _rate(rows_per_second: float | None) -> str:
+def _rate_text(rows_per_second: float | None) -> str:
     return "…" if rows_per_second is None else f"{rows_per_second:,.0f}"
 
 
-def _lookups(lookups: dict[str, Any] | None) -> str:
+def _lookups_text(lookups: dict[str, Any] | None) -> str:
     if not lookups:
         return ""
     total = lookups["total"]
     return f"{counted(total['requests'], 'request')}\n{counted(total['keys'], 'key')}"
 
 
-def _seconds(value: float | None) -> str:
+def _lag_text(value: float | None) -> str:
     if value is None:
         return ""
     return f"lag {_duration(value)}" if value >= 0 else f"{_duration(-value)} ahead"

@@ -49,7 +49,7 @@ def _verify_request(query: Query, is_append: bool) -> VerifyRequest:
 
     return VerifyRequest(
         text,
-        comparing.due(query.plan),
+        comparing.final_rows(query.plan),
         settings.emission,
         has_windows=comparing.has_windows(query.plan),
         is_append=is_append,
@@ -86,7 +86,7 @@ def print_verified(found: Mapping[str, Any]) -> None:
         console.print(line, markup=False, highlight=False)
     for key, title in (("only_in_table", "Only in the table"), ("only_in_batch", "Only in batch")):
         if found[key]:
-            console.print(_table_of(f"{title} ({_of(found['rows'][key])})", found[key]))
+            console.print(_table_of(f"{title} ({_rows_of(found['rows'][key])})", found[key]))
     for hint in found["hints"]:
         console.print(f"- {hint}", markup=False, highlight=False)
 
@@ -112,7 +112,7 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     return [verdict, *found["notes"]]
 
 
-def _of(count: int) -> str:
+def _rows_of(count: int) -> str:
     return counted(count, "row") if count <= SAMPLE else f"{SAMPLE} of {counted(count, 'row')}"
 
 

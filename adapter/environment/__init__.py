@@ -133,7 +133,7 @@ def get_environment(credentials: SparkStreamingCredentials) -> Environment:
         if key not in _environments:
             # A process can only run one Spark, so that of another target is closed.
             close_environments()
-            _environments[key] = _new(credentials)
+            _environments[key] = _make_environment(credentials)
         return _environments[key]
 
 
@@ -143,12 +143,12 @@ def places(credentials: SparkStreamingCredentials, session: Callable[[], SparkSe
     Args:
         session: returns the session of this process, which reads the other target's storage.
     """
-    found = _new(credentials)
+    found = _make_environment(credentials)
     found.storage = Storage(credentials.storage_root, session)
     return found
 
 
-def _new(credentials: SparkStreamingCredentials) -> Environment:
+def _make_environment(credentials: SparkStreamingCredentials) -> Environment:
     if credentials.method == "connect":
         from dbt.adapters.spark_streaming.environment.connect import ConnectEnvironment
 

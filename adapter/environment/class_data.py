@@ -87,7 +87,7 @@ class ClassData:
         self._failed = self.archive.with_suffix(".failed")
 
     @property
-    def wanted(self) -> bool:
+    def is_wanted(self) -> bool:
         """Whether there is no archive yet and one would be useful. In CI it isn't: the cache is lost after the run."""
         return not (self.archive.exists() or self._failed.exists() or os.environ.get("CI"))
 
@@ -101,7 +101,7 @@ class ClassData:
         if self.archive.exists():
             files = os.pathsep.join([*(str(self._base) for _ in base), str(self.archive)])
             return [f"-XX:SharedArchiveFile={files}", *QUIET]
-        return [*base, "-XX:+RecordDynamicDumpInfo", *QUIET] if self.wanted else []
+        return [*base, "-XX:+RecordDynamicDumpInfo", *QUIET] if self.is_wanted else []
 
     def _base_flags(self) -> list[str]:
         """Returns JVM flags for the archive of Java's own classes, which ours extends. A JRE from a wheel lacks it, so it is

@@ -72,12 +72,12 @@ class DeclaredSources:
                 return False
             session = self._session()
             path = without_secrets(located.options.get("path", ""))
-            if located.is_files and not _exists(session, source.name, located):
-                raise DbtRuntimeError(
-                    f"Source {source.name}: there is no folder {path}. It is the 'path' that "
-                    "sources.yml gives; a relative one starts at the project."
-                )
             try:
+                if located.is_files and not _exists(session, source.name, located):
+                    raise DbtRuntimeError(
+                        f"Source {source.name}: there is no folder {path}. It is the 'path' that "
+                        "sources.yml gives; a relative one starts at the project."
+                    )
                 _create(session, located)
             except DbtRuntimeError:
                 raise

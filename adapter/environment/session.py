@@ -117,7 +117,9 @@ class SessionEnvironment(Environment):
         logging.getLogger("SQLQueryContextLogger").disabled = True
         logging.getLogger("py4j.clientserver").disabled = True
         logging.getLogger().addFilter(_is_not_py4js)
-        self._jvm = Jvm(self._java, flags=self._flags(conf, cache), classpath=paths, before=before, conf=conf)
+        self._jvm = Jvm(
+            self._java, flags=self._java_flags(conf, cache), classpath=paths, before=before, conf=conf
+        )
         SparkContext._gateway = self._jvm.gateway
         SparkContext._jvm = self._jvm.gateway.jvm
         try:
@@ -133,7 +135,7 @@ class SessionEnvironment(Environment):
         )
         return session
 
-    def _flags(self, conf: dict[str, str], cache: Path) -> list[str]:
+    def _java_flags(self, conf: dict[str, str], cache: Path) -> list[str]:
         assert self._java is not None
         assert self._classes is not None
         memory = conf["spark.driver.memory"]
@@ -205,7 +207,7 @@ class SessionEnvironment(Environment):
                 return  # this process didn't start Spark
             if session is not None and jvm.alive:
                 try:
-                    if self._classes and self._classes.wanted:
+                    if self._classes and self._classes.is_wanted:
                         self._classes.write(LoadedClasses(session))
                     session.stop()
                 except Exception as problem:
@@ -281,7 +283,7 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         conf["spark.hadoop.fs.AbstractFileSystem.file.impl"] = "org.apache.hadoop.fs.local.RawLocalFs"
     conf |= catalog_settings(credentials, storage)
     conf |= credentials.server_side_parameters
-    if excluded := connectors.excludes(credentials.packages):
+    if excluded := connectors.excluded_packages(credentials.packages):
         conf["spark.jars.excludes"] = ",".join([*excluded, *_split(conf.get("spark.jars.excludes", ""), ",")])
     if str(conf["spark.ui.enabled"]).lower() == "false":
         # Spark explains each statement for the UI, even if it is off.

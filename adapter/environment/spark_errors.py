@@ -6,7 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from ..sources.file_types import explain_type
-from ..sources.messages import exception_text, is_machinery, unreachable, without_internal_names
+from ..sources.messages import (
+    exception_text,
+    is_machinery,
+    no_file_system,
+    unreachable_reason,
+    without_internal_names,
+)
 from ..sources.stream_source import as_written
 from ..sources.unreadable import refused
 from ..util.redaction import without_secrets
@@ -24,6 +30,17 @@ _POSITION = re.compile(r"; line \d+ pos \d+(?=;|\s*$)", re.M)
 _NO_TABLE = re.compile(
     r"\[TABLE_OR_VIEW_NOT_FOUND\] The table or view (\S+) cannot be found\..*?(?=SQLSTATE|\Z)", re.S
 )
+
+_GENERATED = re.compile(
+    r"(?: \(line \d+, pos \d+\))?\n+== SQL ==\n[^\0]*?(?:explain extended |/\*\+ STREAM \*/)[^\0]*"
+)
+"""The place of a syntax error in the SQL that was generated from the author's, and that SQL."""
+_JOB = re.compile(r"^Job aborted due to stage failure\b[^\0]*")
+"""The message on a job, which names machines and tasks; the cause follows."""
+
+_NOT_PARTITIONED = re.compile(r"Couldn't find column (?P<column>\S+) in:\s*root(?P<columns>(?:\s*\|-- .*)+)")
+_NO_TRANSFORM = re.compile(r"Transform is not supported: (?P<transform>.+)")
+_COLUMN = re.compile(r"^\s*\|-- (.+?): ", re.M)
 
 _NOT_UNIQUE = (
     "The unique_key isn't unique: several rows of the query have the same key, and each would change the same row of "
@@ -50,10 +67,10 @@ def can_parse(spark: SparkSession, statement: str) -> bool:
 
 def readable(problem: BaseException) -> str:
     """Returns the message of an exception and its cause, without plans, stack traces and secrets."""
-    return without_internal_names(as_written(without_secrets(_readable(problem))))
+    return without_internal_names(as_written(without_secrets(_readable_message(problem))))
 
 
-def _readable(problem: BaseException) -> str:
+def _readable_message(problem: BaseException) -> str:
     whole = exception_text(problem)
     text = _java_message(problem) or whole
     lines = []
@@ -62,7 +79,7 @@ def _readable(problem: BaseException) -> str:
             break
         lines.append(line)
         # The statement's plan follows.
-        if line.endswith(";") and "SQLSTATE" in line:
+        if line.endswith(";") and "[USER_RAISED_EXCEPTION]" not in text:
             break
     if "MERGE_CARDINALITY_VIOLATION" in text:
         return _NOT_UNIQUE
@@ -72,16 +89,36 @@ def _readable(problem: BaseException) -> str:
         return unread
     if why := out_of_memory(f"{text}\n{whole}"):
         return why
-    if why := unreachable(f"{text}\n{whole}"):
+    if why := unreachable_reason(f"{text}\n{whole}"):
         return f"A source can't be read from Kafka: {why}"
+    if why := no_file_system(f"{text}\n{whole}") or _partitioning_problem(text):
+        return f"{why[0].upper()}{why[1:]}"
     message = (
         _POSITION.sub("", _CLASS.sub("", "\n".join(lines))).strip().rstrip(";") or type(problem).__name__
     )
-    message = _NO_TABLE.sub(_missing_table, message)
+    message = _GENERATED.sub("", _NO_TABLE.sub(_missing_table, message))
     causes = [cause.strip() for cause in _CAUSE.findall(whole)]
     if causes and causes[-1] not in message:
-        message += f"\n{causes[-1]}"
+        message = causes[-1] if _JOB.match(message) else f"{message}\n{causes[-1]}"
     return message
+
+
+def _partitioning_problem(text: str) -> str | None:
+    """Returns the message on a `partition_by` that Iceberg can't carry out; None if the error is another one.
+
+    >>> _partitioning_problem("Couldn't find column day in:\\nroot\\n |-- page: string (nullable = true)\\n |-- n: int")
+    "config 'partition_by' names day, which isn't a column of the query; its columns are page, n."
+    """
+    if found := _NOT_PARTITIONED.search(text):
+        columns = ", ".join(_COLUMN.findall(found["columns"]))
+        named = found["column"]
+        return f"config 'partition_by' names {named}, which isn't a column of the query; its columns are {columns}."
+    if found := _NO_TRANSFORM.search(text):
+        return (
+            f"config 'partition_by' has {found['transform'].strip()}, which is no transform of Iceberg; there are years, "
+            "months, days, hours, bucket and truncate."
+        )
+    return None
 
 
 def _missing_table(found: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
 from ..util.lazy_import import import_lazily
-from ..util.nested_types import fields_of
+from ..util.nested_types import by_name, fields_of
 from ..util.quoting import find_name, quote, quote_path
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class BatchMethods(metaclass=AdapterMeta):
                 found = batch.overwrite(
                     model, sql, self._requested_range(sample), table, self._query_row, sample
                 )
-        return replace(found, sql=self.typed(found.sql, sql))  # type: ignore[attr-defined]
+        return replace(found, sql=self.with_types_of_text(found.sql, sql))  # type: ignore[attr-defined]
 
     def _requested_range(self, sample: Any) -> TimeRange | None:
         """Returns the range of the command line or of a sample, or None."""
@@ -147,10 +147,42 @@ class BatchMethods(metaclass=AdapterMeta):
         return cursor
 
     @available.parse(lambda *arguments, **named: "")
+    def rows_by_name(self, model: Mapping[str, Any], source: BaseRelation, columns: Sequence[Column]) -> str:
+        """Returns the relation with a query's rows, or a query in brackets that orders the fields of their structs as in the
+        table: Spark inserts structs by position.
+
+        Args:
+            source: the relation with the rows.
+            columns: the columns that both have, with the table's types.
+
+        Raises:
+            CompilationError: a struct has fields of other names than in the table.
+        """
+        given = {column.name.lower(): column for column in self.get_columns_in_relation(source)}  # type: ignore[attr-defined]
+        items = {}
+        for column in columns:
+            own = given[column.name.lower()]
+            items[column.name] = by_name(quote(own.name), own.dtype, column.dtype)
+            had, has = (
+                sorted(name.lower() for name, _ in fields_of(each.dtype) or ()) for each in (own, column)
+            )
+            if has and had != has:
+                raise CompilationError(
+                    f"Model {model['name']}: its query gives {column.name} as {own.dtype.upper()}, and in its table it is "
+                    f"{column.dtype.upper()}, with other fields. Give it the fields of the table, as in "
+                    f"named_struct('{has[0]}', …) AS {column.name}; with on_schema_change='sync_all_columns' the table "
+                    f"gets new ones. To rebuild the table: `dbt run --full-refresh --select {model['name']}`."
+                )
+        if all(value == quote(given[name.lower()].name) for name, value in items.items()):
+            return str(source.render())
+        listed = ", ".join(f"{value} as {quote(name)}" for name, value in items.items())
+        return f"(select {listed} from {source.render()})"
+
+    @available.parse(lambda *arguments, **named: "")
     def replace_where_sql(
         self,
         target: BaseRelation,
-        source: BaseRelation,
+        source: str,
         columns: Sequence[Column],
         condition: str,
         predicates: Sequence[str] | None = None,
@@ -159,6 +191,7 @@ class BatchMethods(metaclass=AdapterMeta):
         """Returns the statement that replaces the rows of a table that meet a condition.
 
         Args:
+            source: a relation, or a query in brackets.
             columns: the columns of both.
             predicates: further conditions of the user.
             divided: a query that counts the table's files with some, but not all, rows meeting the condition, if known.
@@ -170,10 +203,8 @@ class BatchMethods(metaclass=AdapterMeta):
             and list(types) == self._names_of(target)
             and self._query_row(divided) == (0,)
         ):
-            return replace_rows.replace_files(target.render(), source.render(), types, condition)
-        return replace_rows.replace_where(
-            target.render(), source.render(), types, condition, predicates or ()
-        )
+            return replace_rows.replace_files(target.render(), source, types, condition)
+        return replace_rows.replace_where(target.render(), source, types, condition, predicates or ())
 
     def _names_of(self, relation: BaseRelation) -> list[str]:
         return [column.name for column in self.get_columns_in_relation(relation)]  # type: ignore[attr-defined]
@@ -310,16 +341,15 @@ class BatchMethods(metaclass=AdapterMeta):
                 partitioning.check_partitioning(partition_by, fields)
 
     @available.parse(lambda *arguments, **named: "")
-    def replace_all_sql(self, target: BaseRelation, source: BaseRelation, columns: Sequence[Column]) -> str:
+    def replace_all_sql(self, target: BaseRelation, source: str, columns: Sequence[Column]) -> str:
         """Returns the statement that replaces all rows of a table by those of a query.
 
         Args:
+            source: a relation, or a query in brackets.
             columns: the columns that both have; the others are NULL.
         """
         has = self.get_columns_in_relation(target)  # type: ignore[attr-defined]
-        return replace_rows.replace_files(
-            target.render(), source.render(), _types(has), "true", list(_types(columns))
-        )
+        return replace_rows.replace_files(target.render(), source, _types(has), "true", list(_types(columns)))
 
 
 def _as_list(names: str | Sequence[str] | None) -> list[str]:

@@ -24,10 +24,10 @@ class OperationMethods(metaclass=AdapterMeta):
 
         It runs in a separate process, because it invokes dbt, and dbt can only run once at a time in a process."""
         config: Any = self.config  # type: ignore[attr-defined]
-        variables = _flag(config.args, "vars")
+        variables = _dbt_flag(config.args, "vars")
         options = {
             "--project-dir": config.project_root,
-            "--profiles-dir": _flag(config.args, "profiles_dir"),
+            "--profiles-dir": _dbt_flag(config.args, "profiles_dir"),
             "--profile": config.profile_name,
             "--target": config.target_name,
             "--vars": json.dumps(variables) if variables else None,
@@ -47,5 +47,5 @@ class OperationMethods(metaclass=AdapterMeta):
         return done.stdout.rstrip()
 
 
-def _flag(arguments: Any, name: str) -> Any:
+def _dbt_flag(arguments: Any, name: str) -> Any:
     return getattr(arguments, name.upper(), None) or getattr(arguments, name, None)

@@ -35,7 +35,9 @@ class RewriteMethods(metaclass=AdapterMeta):
         """Returns the rewritten SELECT of a macro's block. In a streaming model the rewrite changes the state, so there the
         SELECT only gets a hint."""
         make = (
-            stream_rewrites.hinted if materialized in model_configs.MATERIALIZATIONS else rewriting.rewritten
+            stream_rewrites.with_hints
+            if materialized in model_configs.MATERIALIZATIONS
+            else rewriting.rewritten
         )
         with streaming.sentences():
             return make(name, sql, **options)

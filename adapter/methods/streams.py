@@ -16,7 +16,7 @@ from jinja2 import Undefined
 from ..project.cleaned_sources import check_cleaned
 from ..project.model_names import label
 from ..query.errors import QueryError
-from ..stream.common.identifiers import joined, parts
+from ..stream.common.identifiers import joined_name, parts
 from ..util.lazy_import import import_lazily
 from ..util.quoting import literal, quote, text_literal
 from ..util.types import column_types
@@ -175,7 +175,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         with streaming.sentences():
             known = streaming.known_in_batch(sql, graph, model, self.environment)
             planned = text(sql, self._query_runner(), known)
-        return self.typed(planned, sql)
+        return self.with_types_of_text(planned, sql)
 
     @available.parse(lambda *arguments, **named: "")
     def shown_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
@@ -207,9 +207,9 @@ class StreamingMethods(metaclass=AdapterMeta):
             return ranks.with_windows_written_out(self.whole_input_text(sql, graph, model))
 
     def _query_runner(self) -> QueryRunner:
-        return streaming.asks(self.environment, self.config.credentials.project_root)  # type: ignore[attr-defined]
+        return streaming.query_runner(self.environment, self.config.credentials.project_root)  # type: ignore[attr-defined]
 
-    def typed(self, planned: str, sql: str) -> str:
+    def with_types_of_text(self, planned: str, sql: str) -> str:
         """Returns a planned text with its columns cast to the types of the model's text."""
         if planned == sql:
             return sql
@@ -470,7 +470,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             return None
         checksum = (model.get("checksum") or {}).get("checksum")
         change = (
-            "; its text is another one by now, which takes effect when that is started again"
+            "; its query has been edited since, which takes effect when that process is started again"
             if found.text and checksum and found.text != checksum
             else ""
         )
@@ -515,4 +515,4 @@ def _bootstrapped(model: StreamModel, tables: Mapping[str, str] | None, graph: A
         return model
     # A missing schema or catalog is that of the model's own table.
     named, own = parts(name), parts(model.target)
-    return replace(model, bootstrap=joined([*own[: len(own) - len(named)], *named]))
+    return replace(model, bootstrap=joined_name([*own[: len(own) - len(named)], *named]))

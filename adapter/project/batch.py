@@ -112,7 +112,7 @@ def overwrite(
         sql = without_filter(sql, (sample.start, sample.end), plan_query.stream_relations(sql))
     overwriting = Overwriting(sql, ask)
     if asked is not None:
-        ends = overwriting.touched(nonempty_range(asked))
+        ends = overwriting.touched_windows(nonempty_range(asked))
     elif table is not None:
         ends = _newest_windows(node["name"], overwriting, table, node["config"].get("lookback"), ask)
     else:
@@ -152,7 +152,7 @@ def microbatch(
     ends = overwriting.check_batch(batch, getattr(size, "value", size))
     since = _first_batch_start(start, overwriting, ask, types) if whole and _is_first(node, batch) else None
     if since is not None and since < ranges.micros(start):
-        ends = ends.hull(overwriting.touched(TimeRange(since, ranges.micros(start))))
+        ends = ends.hull(overwriting.touched_windows(TimeRange(since, ranges.micros(start))))
     return _incremental(overwriting, ends, node, table)
 
 
@@ -263,7 +263,7 @@ def _check_complete(overwriting: Overwriting, oldest: int, table: str, ask: Time
         if first is not None and first <= since:
             continue
         begins = "no rows" if first is None else f"no row before {ranges.text(first)}"
-        advice = _rebuild_advice(None if first is None else stream.after(first))
+        advice = _rebuild_advice(None if first is None else stream.end_of_windows_at(first))
         lost = _has_lost_rows(stream, ask)
         if lost:
             raise QueryError(
@@ -313,7 +313,9 @@ def _incremental(
         )
     found = overwriting.overwrite(ends)
     iceberg = table is not None and node["config"].get("file_format", "iceberg") == "iceberg"
-    return Incremental(found.sql, found.condition, overwriting.divided(str(table), ends) if iceberg else None)
+    return Incremental(
+        found.sql, found.condition, overwriting.divided_files_query(str(table), ends) if iceberg else None
+    )
 
 
 def _newest_windows(
@@ -328,7 +330,7 @@ def _newest_windows(
             "without a range only that one and those right before it are recomputed. Delete its rows from the table "
             "and from what the model reads, or give --event-time-start and --event-time-end."
         )
-    return overwriting.touched(overwriting.since(newest, 1 if lookback is None else lookback))
+    return overwriting.touched_windows(overwriting.last_windows(newest, 1 if lookback is None else lookback))
 
 
 def _event_time_sql(node: Mapping[str, Any]) -> str:

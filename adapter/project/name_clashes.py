@@ -9,7 +9,7 @@ from typing import Any
 from dbt_common.exceptions import DbtRuntimeError
 
 from ..query.program import CHANGES
-from ..stream.common.identifiers import joined, parts
+from ..stream.common.identifiers import joined_name, parts
 from ..stream.common.model import STATE
 from .model_configs import MATERIALIZATIONS
 
@@ -27,7 +27,7 @@ def check(nodes: Iterable[Any]) -> None:
         for suffix in _suffixes(node):
             other = named.get((*name[:-1], name[-1] + suffix))
             if other is not None and other is not node:
-                kept = joined([*parts(node.relation_name)[:-1], parts(node.relation_name)[-1] + suffix])
+                kept = joined_name([*parts(node.relation_name)[:-1], parts(node.relation_name)[-1] + suffix])
                 raise DbtRuntimeError(
                     f"{_describe(other)} would be built as {other.relation_name}, and Model {node.name} keeps its "
                     f"{_KEPT[suffix]} in {kept}. Give one of the two another name, or another 'alias' or 'schema'."

@@ -15,7 +15,7 @@ def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence
     Args:
         partition_by: the config: columns, and functions of one column, as in days(ts).
     """
-    for each in _listed(partition_by):
+    for each in _as_list(partition_by):
         within = each.rpartition("(")[2].rpartition(")")[0] if "(" in each else each
         # Skips a number, as in bucket(16, id). A name may be a field of a struct.
         names = [name.strip() for name in within.split(",") if not name.strip().isdigit()]
@@ -36,7 +36,7 @@ def check_partitioning(partition_by: str | Sequence[str] | None, fields: Sequenc
     Args:
         fields: names of the table's partition fields, as Iceberg makes them: ``ts_day`` for days(ts).
     """
-    listed = [part for each in _listed(partition_by) for part in _IN_LIST.findall(each)]
+    listed = [part for each in _as_list(partition_by) for part in _IN_LIST.findall(each)]
     expected = [_partition_field(each) for each in listed]
     if None not in expected and sorted(map(str.lower, filter(None, expected))) != sorted(
         name.lower() for name in fields
@@ -57,7 +57,7 @@ def _partition_field(text: str) -> str | None:
     return None if kind is None else f"{'.'.join(path_of(found['column']))}_{kind}"
 
 
-def _listed(partition_by: str | Sequence[str] | None) -> Sequence[str]:
+def _as_list(partition_by: str | Sequence[str] | None) -> Sequence[str]:
     return [partition_by] if isinstance(partition_by, str) else partition_by or ()
 
 

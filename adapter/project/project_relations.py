@@ -51,10 +51,10 @@ def known(
         node: the model that reads the relations. If several sources are one table, those that it names count.
     """
     reads = _ids_read(graph, node)
-    return {relation: _agreed(relation, entries, reads) for relation, entries in said.items()}
+    return {relation: _common_declaration(relation, entries, reads) for relation, entries in said.items()}
 
 
-def _agreed(relation: str, entries: Sequence[Declaration], reads: set[str]) -> Known:
+def _common_declaration(relation: str, entries: Sequence[Declaration], reads: set[str]) -> Known:
     entries = [each for each in entries if each.id in reads] or entries
     if not all(each.is_source for each in entries):
         # A source may exist only to declare what a model doesn't, or vice versa.

@@ -11,9 +11,9 @@ from ..environment import Environment
 from ..query.errors import QueryError
 from ..query.program import Lookup, Program, StreamInput
 from ..query.sql.names import unmarked
-from ..sources.limits import limited
+from ..sources.limits import with_row_limit
 from ..sources.stream_source import at_project, stream_source
-from ..stream.common.identifiers import joined, parts, with_suffix
+from ..stream.common.identifiers import joined_name, parts, with_suffix
 from ..stream.common.lookup_source import LookupSource, lookup_source
 from ..stream.common.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of
 from ..stream.iceberg.owner import catalog_of
@@ -167,7 +167,7 @@ def _on_schema_change(node: Mapping[str, Any]) -> str:
 def in_catalog(name: str, environment: Environment) -> str:
     """Returns a table's full name. A name without a catalog gets the models' catalog."""
     named = parts(name)
-    return joined(named if len(named) > 2 else [environment.credentials.catalog, *named])
+    return joined_name(named if len(named) > 2 else [environment.credentials.catalog, *named])
 
 
 def _lookups(made: Program) -> tuple[LookupSource, ...]:
@@ -190,13 +190,13 @@ def _source(
     if declared is None or declared.is_table:
         options = declared.options if declared else {}
         if rows is not None:
-            options = limited(declared.format if declared else "iceberg", options, rows)
+            options = with_row_limit(declared.format if declared else "iceberg", options, rows)
         table = in_catalog(relation, environment)
         return StreamSource(relation, feed_of(table) if stream.feed else table, options=options)
     located = at_project(declared, project_root)
     options = {key: value for key, value in located.options.items() if key != "path"}
     if rows is not None:
-        options = limited(located.format, options, rows)
+        options = with_row_limit(located.format, options, rows)
     return StreamSource(
         relation,
         located.options.get("path", ""),

@@ -178,7 +178,7 @@ def plan_in_run(
         read = changelogs.with_changelogs(
             environment.session(), known(graph, node=node), tables(sql, environment)
         )
-    return plan(node, sql, read, asks(environment, project_root))
+    return plan(node, sql, read, query_runner(environment, project_root))
 
 
 def plan_as_in_run(
@@ -191,10 +191,10 @@ def plan_as_in_run(
     """Plans a model with given properties of the relations that it reads."""
     with errors_with_model_name(node):
         read = changelogs.with_columns(environment.session(), known, tables(sql, environment))
-    return plan(node, sql, read, asks(environment, project_root))
+    return plan(node, sql, read, query_runner(environment, project_root))
 
 
-def asks(environment: Environment, project_root: str) -> QueryRunner:
+def query_runner(environment: Environment, project_root: str) -> QueryRunner:
     """Returns a query runner in an environment's session. It makes the sources that a query names readable."""
 
     def ask(query: str) -> Sequence[object]:
@@ -364,7 +364,7 @@ def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> No
                 "event time. Name one that it has."
             )
         if not kind.startswith("timestamp"):
-            how = instants.converted(kind, name)
+            how = instants.conversion_text(kind, name)
             raise QueryError(
                 f"Model {node['name']}: the event time {name} is a {kind.upper()} and must be a TIMESTAMP. Convert "
                 "it below the windowing table function: WITH timed AS (SELECT *, … AS event_time FROM …), with "

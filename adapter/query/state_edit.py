@@ -60,9 +60,9 @@ def edit(text: str) -> StateEdit:
             f"SELECT {name}.* FROM {sql(tree.this)} WHERE NOT COALESCE(({sql(where.this)}), FALSE)"
         )
     if isinstance(tree, exp.Update):
-        return StateEdit(_updated(tree))
+        return StateEdit(_query_of_update(tree))
     if isinstance(tree, exp.Insert):
-        return StateEdit(f"SELECT * FROM {STATE}", _inserted(tree))
+        return StateEdit(f"SELECT * FROM {STATE}", _query_of_insert(tree))
     raise QueryError(f"--sql is a {tree.key.upper()}. {_FORMS}")
 
 
@@ -83,7 +83,7 @@ def _parsed(text: str) -> exp.Expr:
     return tree
 
 
-def _updated(tree: exp.Update) -> str:
+def _query_of_update(tree: exp.Update) -> str:
     name = _name(tree.this)
     _refuse_clauses(tree, "from_ from returning limit order".split())
     where = tree.args.get("where")
@@ -99,7 +99,7 @@ def _updated(tree: exp.Update) -> str:
     return f"SELECT {name}.* EXCEPT ({', '.join(listed)}), {', '.join(sets)} FROM {sql(tree.this)}"
 
 
-def _inserted(tree: exp.Insert) -> str:
+def _query_of_insert(tree: exp.Insert) -> str:
     into, rows = tree.this, tree.expression
     columns: tuple[str, ...] = ()
     if isinstance(into, exp.Schema):

@@ -303,7 +303,7 @@ def to_json(value: Any) -> Any:
     ({'part': 'part_1', 'columns': ['v']}, {})
     """
     if is_dataclass(value) and not isinstance(value, type):
-        values = {each.name: (getattr(value, each.name), _default(each)) for each in fields(value)}
+        values = {each.name: (getattr(value, each.name), _default_of(each)) for each in fields(value)}
         return {name: to_json(each) for name, (each, default) in values.items() if each != default}
     if isinstance(value, Mapping):
         return {name: to_json(each) for name, each in value.items()}
@@ -323,7 +323,7 @@ def from_json(kind: type[_Read], value: Any) -> _Read:
     return found
 
 
-def _default(of: Field[Any]) -> Any:
+def _default_of(of: Field[Any]) -> Any:
     return of.default if of.default_factory is MISSING else of.default_factory()
 
 

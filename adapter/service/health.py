@@ -208,7 +208,7 @@ def publishing_health(model: StreamModel) -> Iterator[None]:
     try:
         yield
     except Exception as problem:
-        end = _failed(model, problem) or end
+        end = _health_of_failed(model, problem) or end
         raise
     finally:
         writer.publish(model.health, replace(end, since=time.time()))
@@ -222,7 +222,7 @@ def publishing_failure(model: StreamModel) -> Iterator[None]:
         yield
     except Exception as problem:
         with suppress(Exception):
-            health = _failed(model, problem)
+            health = _health_of_failed(model, problem)
             if health is not None and owner.problem(model) is None and not _is_running(model):
                 writer = publisher(model.storage)
                 writer.publish(model.health, health)
@@ -230,7 +230,7 @@ def publishing_failure(model: StreamModel) -> Iterator[None]:
         raise
 
 
-def _failed(model: StreamModel, problem: Exception) -> Health | None:
+def _health_of_failed(model: StreamModel, problem: Exception) -> Health | None:
     error = message_of_dbt(without_secrets(getattr(problem, "msg", None) or problem))
     return None if error == CANCELLED else Health(model.name, FAILED, time.time(), error, by=ONCE)
 

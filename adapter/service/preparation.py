@@ -102,7 +102,7 @@ class Preparer:
             self._found.pop(name, None)
             self._asked.add(name)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="prepare", daemon=True)
+                self._thread = threading.Thread(target=self._prepare_asked, name="prepare", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
             while name not in self._found:
@@ -117,7 +117,7 @@ class Preparer:
             raise found
         return found
 
-    def _serve(self) -> None:
+    def _prepare_asked(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._asked) and self._first <= self._asked)

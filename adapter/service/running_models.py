@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.events.logging import AdapterLogger
 
 from ..stream.common.errors import TransientError
-from ..stream.common.identifiers import joined, parts
+from ..stream.common.identifiers import joined_name, parts
 from ..stream.common.model import StreamModel
 from ..stream.common.stop_requests import StopRequest, stop_requests
 from ..stream.progress.report import latest_progress, read_progress, written_progress
@@ -183,7 +183,7 @@ def table_key(name: str) -> str:
     >>> table_key("`lakehouse`.`shop`.`Sizes`"), table_key("shop.sizes")
     ('shop.sizes', 'shop.sizes')
     """
-    return joined([part.lower() for part in parts(name)[-2:]])
+    return joined_name([part.lower() for part in parts(name)[-2:]])
 
 
 def _missing_table(error: str) -> str | None:

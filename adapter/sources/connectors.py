@@ -52,10 +52,10 @@ def coordinates(packages: Iterable[str]) -> list[str]:
     ]
 
 
-def excludes(packages: Iterable[str]) -> list[str]:
+def excluded_packages(packages: Iterable[str]) -> list[str]:
     """Returns the packages that short names exclude.
 
-    >>> excludes(["g:a:1", "s3"]), excludes(["kafka"])
+    >>> excluded_packages(["g:a:1", "s3"]), excluded_packages(["kafka"])
     (['software.amazon.awssdk:bundle'], [])
     """
     return [

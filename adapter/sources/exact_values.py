@@ -64,7 +64,7 @@ class ExactValues:
         return {name: ColumnType.of(kind) for name, kind in self.types.items()}
 
     @cached_property
-    def _checked(self) -> dict[str, ColumnType]:
+    def _checked_types(self) -> dict[str, ColumnType]:
         found = {name: kind.only(_CHECKED) for name, kind in self._kinds.items()}
         return {name: kind for name, kind in found.items() if kind is not None}
 
@@ -76,7 +76,7 @@ class ExactValues:
         """
         leaves = [
             leaf
-            for name, kind in self._checked.items()
+            for name, kind in self._checked_types.items()
             for leaf in _leaves(kind, name, f"{record}.{quoted(name)}")
         ]
         formatted = [
@@ -103,7 +103,7 @@ class ExactValues:
             found.append(f"(({' or '.join(near)}) and {text} rlike {literal(times_in_json(_names(times)))})")
         return f"coalesce({' or '.join(found)}, false)" if found else "false"
 
-    def corrected(self, record: str, texts: str) -> str:
+    def corrected_columns(self, record: str, texts: str) -> str:
         """Returns SQL for a parsed record's columns with corrected values, as arguments of `named_struct`.
 
         Args:
@@ -113,9 +113,9 @@ class ExactValues:
             f"{literal(name)}, "
             + (
                 self._corrected(
-                    kind, self._checked[name], f"{record}.{quoted(name)}", f"{texts}.{quoted(name)}"
+                    kind, self._checked_types[name], f"{record}.{quoted(name)}", f"{texts}.{quoted(name)}"
                 )
-                if name in self._checked
+                if name in self._checked_types
                 else f"{record}.{quoted(name)}"
             )
             for name, kind in self._kinds.items()
@@ -123,7 +123,7 @@ class ExactValues:
 
     def texts(self, text: str) -> str:
         """Returns SQL for the checked values of a record as texts."""
-        columns = {name: kind.as_texts for name, kind in self._checked.items()} | {RAW: "string"}
+        columns = {name: kind.as_texts for name, kind in self._checked_types.items()} | {RAW: "string"}
         schema = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
         # Between quotes, a number keeps its digits.
         quoting = f"regexp_replace({text}, {literal(_NUMBERS)}, {literal(_QUOTED)})"
@@ -134,18 +134,20 @@ class ExactValues:
 
     def text(self, name: str, texts: str) -> str | None:
         """Returns SQL for the text of a column that isn't nested; None if it isn't among the checked values."""
-        kind = self._checked.get(name)
+        kind = self._checked_types.get(name)
         return None if kind is None or kind.parts else f"{texts}.{quoted(name)}"
 
     def is_misread(self, name: str, record: str, texts: str) -> str:
         """Returns SQL for whether a column, or a value in it, has another meaning than its text."""
-        if name not in self._checked or self._checked[name].only(KINDS) is None:
+        if name not in self._checked_types or self._checked_types[name].only(KINDS) is None:
             return "false"
-        return self._is_misread(self._checked[name], f"{record}.{quoted(name)}", f"{texts}.{quoted(name)}", 0)
+        return self._is_misread(
+            self._checked_types[name], f"{record}.{quoted(name)}", f"{texts}.{quoted(name)}", 0
+        )
 
     def are_misread(self, record: str, texts: str) -> str:
         """Returns SQL for whether any value has another meaning than its text."""
-        found = [self.is_misread(name, record, texts) for name in self._checked]
+        found = [self.is_misread(name, record, texts) for name in self._checked_types]
         return " or ".join(each for each in found if each != "false") or "false"
 
     def whole(self, name: str, value: str, text: str) -> str:

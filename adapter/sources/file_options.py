@@ -141,6 +141,41 @@ def misspelt_options(format: str, options: Iterable[str]) -> Mapping[str, str]:
     return found
 
 
+_TEXTS = frozenset(
+    """attributePrefix charToEscapeQuoteEscaping comment delimiter emptyValue escape lineSep locale nanValue negativeInf
+    nullValue positiveInf quote rowTag sep valueTag""".lower().split()
+)
+"""Options whose values are texts of the files, such as NULL or NO, which mean something else in YAML."""
+
+
+def text_problem(option: str, value: object) -> str | None:
+    """Returns why the value of an option can't be the text that somebody has written; None if it can.
+
+    >>> text_problem("nullValue", None)
+    'is null, which YAML makes of NULL, ~ and what begins with #. Put the text in quotes, or leave the option out.'
+    >>> text_problem("NullValue", False)
+    'is false, which YAML makes of NO, OFF and FALSE. Put the text in quotes, or leave the option out.'
+    >>> text_problem("lineSep", "")
+    'is empty: dbt drops a line break at the end of a text. Write "\\n\\n" for a line feed, or leave the option out.'
+    >>> text_problem("nullValue", "NULL"), text_problem("quote", ""), text_problem("header", True)
+    (None, None, None)
+    """
+    if option.lower() not in _TEXTS:
+        return None
+    if option.lower() == "linesep" and value == "":
+        return (
+            'is empty: dbt drops a line break at the end of a text. Write "\\n\\n" for a line feed, or leave the option '
+            "out."
+        )
+    made_of = {None: "NULL, ~ and what begins with #", True: "YES, ON and TRUE", False: "NO, OFF and FALSE"}
+    if value is not None and not isinstance(value, bool):
+        return None
+    shown = "null" if value is None else str(value).lower()
+    return (
+        f"is {shown}, which YAML makes of {made_of[value]}. Put the text in quotes, or leave the option out."
+    )
+
+
 _OF_TABLES = """streaming-max-files-per-micro-batch streaming-max-rows-per-micro-batch streaming-skip-delete-snapshots
 streaming-skip-overwrite-snapshots streaming-snapshot-polling-interval-ms stream-from-timestamp
 async-micro-batch-planning-enabled async-queue-preload-file-limit async-queue-preload-row-limit batch-size file-open-cost

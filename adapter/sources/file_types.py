@@ -39,7 +39,7 @@ _NAMED = re.compile(r"reading file (?P<file>\S+?)\.(?:\s|$)")
 _CUT = re.compile(
     r"[Uu]nexpected end of (?:\w+ )?(?:stream|file|input|block)|EOFException|Truncated|Premature EOF"
 )
-_NO_FOOTER = re.compile(r"is not a Parquet file|Malformed ORC file|Not a valid ORC file")
+_NO_FOOTER = re.compile(r"is not a Parquet file|footer is too large|Malformed ORC file|Not a valid ORC file")
 _WHOLE = (
     "Put files in place whole: write them elsewhere, or under a name that begins with '_' or '.', and move them in when "
     "they are complete; the next run reads it once it is."
@@ -61,7 +61,7 @@ def _explain_end(text: str) -> str | None:
     found = _NAMED.search(text)
     file = f"the file {unquote(found['file'])}" if found else "a file"
     if without := _NO_FOOTER.search(text):
-        kind = "Parquet" if "Parquet" in without[0] else "ORC"
+        kind = "ORC" if "ORC" in without[0] else "Parquet"
         return (
             f"{file} doesn't end as a{'' if kind == 'Parquet' else 'n'} {kind} file does: it is truncated, or still "
             f"being written, or can't be read as {kind.lower()} at all. {_WHOLE} If it is of another format, correct "

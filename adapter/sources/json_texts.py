@@ -74,7 +74,7 @@ def elements(text: str, options: str) -> str:
     return f"transform(array({found}), __e -> if(exists(__e, __x -> {is_other}), null, __e))[0]"
 
 
-def decoded(value: str, encoding: str | None, separator: str | None, is_file: bool) -> str | None:
+def decoded_text(value: str, encoding: str | None, separator: str | None, is_file: bool) -> str | None:
     """Returns SQL for the text of a file or of one of its lines; None if Spark's SQL can't decode it.
 
     Args:
@@ -83,9 +83,9 @@ def decoded(value: str, encoding: str | None, separator: str | None, is_file: bo
         separator: the source's option `lineSep`.
         is_file: whether it is the text of a whole file, which may begin with a byte order mark.
 
-    >>> decoded("value", None, None, False), decoded("value", "Shift_JIS", None, False)
+    >>> decoded_text("value", None, None, False), decoded_text("value", "Shift_JIS", None, False)
     ('value', None)
-    >>> decoded("value", "UTF-16LE", "|", False)
+    >>> decoded_text("value", "UTF-16LE", "|", False)
     "trim(LEADING '\\ufeff' FROM decode(cast(value as binary), 'UTF-16LE'))"
     """
     said = (encoding or "").upper()

@@ -48,14 +48,14 @@ def without_limits(options: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in options.items() if name.lower() not in LIMITS}
 
 
-def limited(format: str, options: Mapping[str, str], rows: int) -> dict[str, str]:
+def with_row_limit(format: str, options: Mapping[str, str], rows: int) -> dict[str, str]:
     """Returns the options of a source, with a limit of so many rows for a micro-batch.
 
-    >>> limited("iceberg", {}, 1000)
+    >>> with_row_limit("iceberg", {}, 1000)
     {'streaming-max-rows-per-micro-batch': '1000'}
-    >>> limited("kafka", {"maxOffsetsPerTrigger": "500"}, 1000)
+    >>> with_row_limit("kafka", {"maxOffsetsPerTrigger": "500"}, 1000)
     {'maxOffsetsPerTrigger': '500'}
-    >>> limited("json", {}, 1000), limited("json", {"maxfilespertrigger": "7"}, 1000)
+    >>> with_row_limit("json", {}, 1000), with_row_limit("json", {"maxfilespertrigger": "7"}, 1000)
     ({'maxFilesPerTrigger': '1'}, {'maxfilespertrigger': '7'})
     """
     said = {key.lower(): value for key, value in options.items()}

@@ -38,17 +38,47 @@ def in_batch(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def advice(format: str, problem: str) -> str:
-    """Returns the advice for a missing connector, or any other error of Spark as it is.
+    """Returns the advice for a missing connector or schema, or any other error of Spark as it is.
 
     >>> advice("avro", "Failed to find data source: avro. Please deploy the application.")
     "Spark's connector for Avro is missing. Name it in the profile: packages: [avro]"
     >>> advice("json", "Failed to find data source: json."), advice("avro", "No files.")
     ('Failed to find data source: json.', 'No files.')
     """
+    if _NO_COLUMNS.search(problem):
+        return "no file there shows its columns. Declare them as 'schema' in the source's config.meta.stream."
     is_missing = "DATA_SOURCE_NOT_FOUND" in problem or "Failed to find" in problem
     if not is_missing or format not in CONNECTORS:
         return problem
     return f"{CONNECTORS[format].meaning} is missing. Name it in the profile: packages: [{format}]"
+
+
+_NO_CLASS = re.compile(r"Class (\S+FileSystem) not found")
+_NO_SCHEME = re.compile(r'No FileSystem for scheme "?([\w+.-]+)')
+_NO_HOST = re.compile(r"UnknownHostException: ([\w.-]+)")
+_NO_COLUMNS = re.compile(r"UNABLE_TO_INFER_SCHEMA")
+
+
+def no_file_system(text: str) -> str | None:
+    """Explains why a path can't be reached at all; None if the error is another one.
+
+    >>> no_file_system("java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found")
+    "Spark's connector for S3 is missing. Name it in the profile: packages: [s3]"
+    >>> no_file_system("java.lang.IllegalArgumentException: java.net.UnknownHostException: nosuch")
+    "there is no host 'nosuch'. Check the address, and the network."
+    """
+    if found := _NO_CLASS.search(text):
+        if "s3a" in found[1]:
+            return "Spark's connector for S3 is missing. Name it in the profile: packages: [s3]"
+        return f"its path needs {found[1]}. Name the Maven coordinates that have it under 'packages' in the profile."
+    if found := _NO_SCHEME.search(text):
+        return (
+            f"no file system is known for paths that begin with {found[1]}://. Correct the path, or name the Maven "
+            "coordinates of the file system under 'packages' in the profile."
+        )
+    if found := _NO_HOST.search(text):
+        return f"there is no host '{found[1]}'. Check the address, and the network."
+    return None
 
 
 _MACHINERY = re.compile(
@@ -66,6 +96,8 @@ def is_machinery(line: str) -> bool:
     return _MACHINERY.match(line) is not None
 
 
+_RAW_RECORD = re.compile(r",? ?`?__raw_record`?:? STRING", re.IGNORECASE)
+_RECORD = re.compile(r"`?\b__(?:value|line|message|text)\b`?")
 _INTERNAL = re.compile(r"(?<![\w`.])`?(?:rows?|input|step|windows|[a-z_]+_[0-9a-f]{8,}(?:_\w+)?)`?\.(?=`)")
 
 
@@ -74,8 +106,10 @@ def without_internal_names(text: str) -> str:
 
     >>> without_internal_names("`rows`.`orderd_at` cannot be resolved. One of [`rows`.`at`, `top_04cc1f9a`.`id`]?")
     '`orderd_at` cannot be resolved. One of [`at`, `id`]?'
+    >>> without_internal_names('Cannot resolve "from_json(__value)": "STRUCT<m: MAP<INT, STRING>, __raw_record: STRING>"')
+    'Cannot resolve "from_json(record)": "STRUCT<m: MAP<INT, STRING>>"'
     """
-    return _INTERNAL.sub("", text)
+    return _RECORD.sub("record", _RAW_RECORD.sub("", _INTERNAL.sub("", text)))
 
 
 def exception_text(problem: BaseException) -> str:
@@ -86,10 +120,10 @@ def exception_text(problem: BaseException) -> str:
         return f"{type(why).__name__}: {why}"
 
 
-def unreachable(text: str) -> str | None:
+def unreachable_reason(text: str) -> str | None:
     """Explains why a topic can't be reached, from an error of Kafka's client; None if the error is another one.
 
-    >>> unreachable("No resolvable bootstrap urls given in bootstrap.servers")
+    >>> unreachable_reason("No resolvable bootstrap urls given in bootstrap.servers")
     "no broker answers. Check 'kafka.bootstrap.servers' under the source's 'options', and the network."
     """
     if _NO_TOPIC.search(text):

@@ -41,10 +41,10 @@ _PLAIN_DATE = r"""\d{4}-\d\d-\d\d["']"""
 _ESCAPED = r"u00(?:3[0-9aA]|54|2[0bBdD])"
 
 
-def guessed(options: Mapping[str, str]) -> frozenset[str]:
+def guessed_types(options: Mapping[str, str]) -> frozenset[str]:
     """Returns the types whose texts Spark parses without a format, as the options of a source say.
 
-    >>> sorted(guessed({})), sorted(guessed({"DateFormat": "d/M/y"}))
+    >>> sorted(guessed_types({})), sorted(guessed_types({"DateFormat": "d/M/y"}))
     (['date', 'timestamp'], ['timestamp'])
     """
     said = {name.lower(): str(value).lower() for name, value in options.items()}
@@ -120,7 +120,7 @@ def cast_element(kind: str, text: str, options: Mapping[str, str], map_of_option
         options: the options of the source.
         map_of_options: SQL for the map of them.
     """
-    if kind in {DOUBLE, FLOAT} | guessed(options):
+    if kind in {DOUBLE, FLOAT} | guessed_types(options):
         return cast_text(kind, text, options)
     if kind in KINDS - {TINYINT}:
         return f"from_json(to_json(named_struct('x', {text})), 'x {kind}', {map_of_options}).x"

@@ -78,10 +78,10 @@ def options_of(source: str, name: Any) -> Mapping[str, str]:
     return known[name]
 
 
-def below(connection: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+def with_connection(connection: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """Returns the options of a connection, overridden by a source's own. Spark ignores the case of their names.
 
-    >>> below({"Password": "a", "user": "me"}, {"password": "b"})
+    >>> with_connection({"Password": "a", "user": "me"}, {"password": "b"})
     {'user': 'me', 'password': 'b'}
     """
     said = {name.lower() for name in own}

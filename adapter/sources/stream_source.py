@@ -218,7 +218,7 @@ def _options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str
             f"Source {name}: 'options' must be a mapping of names to values, not {kind_of(given)}."
         )
     profile_connections.warn_of_secrets(name, given)
-    found = profile_connections.below(
+    found = profile_connections.with_connection(
         profile_connections.options_of(name, config.get("connection")),
         {str(key): _option_text(value) for key, value in given.items() if value is not None},
     )
@@ -230,6 +230,9 @@ def _options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str
             raise DbtRuntimeError(
                 f"Source {name}: the format {shown} needs a 'path' under 'options': the folder of its files."
             )
+        for option, value in given.items():
+            if problem := file_options.text_problem(str(option), value):
+                raise DbtRuntimeError(f"Source {name}: '{option}' under 'options' {problem}")
         for option, like in file_options.misspelt_options(format, found).items():
             raise DbtRuntimeError(
                 f"Source {name}: '{option}' under 'options' is no option of the format {shown}; did you mean '{like}'?"

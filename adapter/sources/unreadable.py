@@ -31,7 +31,7 @@ from .misread_values import (
     TINYINT,
     cast_element,
     cast_text,
-    guessed,
+    guessed_types,
     is_element,
     is_misread,
 )
@@ -61,6 +61,9 @@ _SPARKS = "_corrupt_record"
 _OWN_OPTIONS = frozenset({"mode", _OPTION, "path"})
 _OF_A_MESSAGE = "concat('partition ', partition, ' of topic ', topic, ', offset ', offset)"
 _PROBING = frozenset(map(str.lower, csv_quotes.PROBING))
+_AS_READ: Mapping[str, str] = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+"""Options with which CSV is written as it is read: Spark keeps spaces around values that it reads, and drops them where it
+writes."""
 _TEXT = re.compile(r"(string|char|varchar|variant)\b")
 _REFUSED = re.compile(
     r"\[USER_RAISED_EXCEPTION\] (Source .*? can't be read\b.*?\.) SQLSTATE: P0001", re.DOTALL
@@ -179,7 +182,7 @@ class Records:
         """
         if self.format == "xml":
             return {name: kind for name, kind in self._types.items() if is_element(kind, self.options)}
-        wanted = {*guessed(self.options), DOUBLE, FLOAT} if self.format == "csv" else ()
+        wanted = {*guessed_types(self.options), DOUBLE, FLOAT} if self.format == "csv" else ()
         return {name: kind for name, kind in self._types.items() if kind in wanted}
 
     @property
@@ -197,7 +200,7 @@ class Records:
         said = by_lower_name(self.options)
         is_file = said.get("multiline", "false").lower() == "true"
         encoding = said.get("encoding", said.get("charset"))
-        return json_texts.decoded(LINE, encoding, said.get("linesep"), is_file)
+        return json_texts.decoded_text(LINE, encoding, said.get("linesep"), is_file)
 
     @property
     def _unread(self) -> str:
@@ -343,12 +346,12 @@ class Records:
         if self.are_texts:
             texts = f"from_json({raw}, {literal(_ddl(dict.fromkeys(types, 'string')))}, {self._map()})"
             nested = any(
-                _NESTED.match(kind) and self._exact.is_misread(name, "", "") != "false"
+                _NESTED.match(kind) and self._exact_values.is_misread(name, "", "") != "false"
                 for name, kind in types.items()
             )
-            parsed = self._parsed(raw) if nested else "null"
-            compared = nested or any(self._exact.text(name, "") for name in types)
-            exact = self._exact.texts(raw) if compared else "null"
+            parsed = self._parsed_record(raw) if nested else "null"
+            compared = nested or any(self._exact_values.text(name, "") for name in types)
+            exact = self._exact_values.texts(raw) if compared else "null"
             return f"array(named_struct('texts', {texts}, 'parsed', {parsed}, 'exact', {exact}))"
         texts, row = self._array(dict.fromkeys(types, "string")), ", ".join(map(quoted, types))
         pairs = f"zip_with({texts}, {self._array(types)}, (__t, __r) -> named_struct('t', __t, 'r', to_json(__r)))"
@@ -367,8 +370,11 @@ class Records:
         """SQL for a value's text if it is unreadable; else NULL."""
         text, other = f"__e.{quoted(name)}", "false"
         if self.are_texts:
-            text, other = f"__e.texts.{quoted(name)}", self._exact.is_misread(name, "__e.parsed", "__e.exact")
-            exact = None if _NESTED.match(kind) else self._exact.text(name, "__e.exact")
+            text, other = (
+                f"__e.texts.{quoted(name)}",
+                self._exact_values.is_misread(name, "__e.parsed", "__e.exact"),
+            )
+            exact = None if _NESTED.match(kind) else self._exact_values.text(name, "__e.exact")
             text = text if exact is None else f"coalesce({exact}, {text})"
         if not _NESTED.match(kind):
             text = f"nullif({text}, '')" if self.format == "xml" else text
@@ -382,9 +388,15 @@ class Records:
         again = f"from_json({json}, {literal(_ddl({'x': kind, **read}))}, {self._map(_RAW)})"
         return f"if({quoted(name)} is null or {again}.{_RAW} is not null or {other}, {text}, null)"
 
-    def _map(self, raw: str | None = None) -> str:
-        """Spark's options as an argument of its SQL functions."""
-        options = {
+    def _map(self, raw: str | None = None, defaults: Mapping[str, str] | None = None) -> str:
+        """Spark's options as an argument of its SQL functions.
+
+        Args:
+            defaults: options that hold where the source has none of the name.
+        """
+        said = {*map(str.lower, self.options)}
+        missing = {name: value for name, value in (defaults or {}).items() if name.lower() not in said}
+        options = missing | {
             name: value
             for name, value in self.options.items()
             # Without options of file systems and those that only select files.
@@ -398,11 +410,11 @@ class Records:
         the columns of `schema` with their own types, those of folders, and those for `found`."""
         if self.are_texts:
             return self._parsing_json()
-        return [*self._reparsing(), *self._casting()]
+        return [*self._probed_select_lists(), *self._casting()]
 
     # CSV, whose records are parsed again where a quote may run on. Values of CSV and XML are cast.
 
-    def _reparsing(self) -> list[list[str]]:
+    def _probed_select_lists(self) -> list[list[str]]:
         """Returns the SELECT lists for CSV that is read with probes."""
         if not self._probes:
             return []
@@ -446,9 +458,9 @@ class Records:
             name: self._value(name, kind) if name in self._cast else quoted(name)
             for name, kind in compared.items()
         }
-        known = guessed(self.options)
+        known = guessed_types(self.options)
         misread = {
-            name: is_misread(kind, _typed(name), quoted(name) if name in self._cast else "''", known)
+            name: is_misread(kind, _typed_column(name), quoted(name) if name in self._cast else "''", known)
             for name, kind in compared.items()
             if kind in KINDS
         }
@@ -456,25 +468,25 @@ class Records:
         nulls = [value for name, value in self.options.items() if name.lower() == "nullvalue"]
         empty = literal(nulls[0] if nulls and self.format == "csv" else "")
         unread = [
-            f"{quoted(name)} <> {empty} and {_right(name)} is null"
+            f"{quoted(name)} <> {empty} and {_corrected_column(name)} is null"
             if name in self._cast
-            else f"{quoted(name)} is not null and {_right(name)} is null"
+            else f"{quoted(name)} is not null and {_corrected_column(name)} is null"
             for name in compared
         ]
         # Spark gives the text of a record only where it can't read it itself.
-        written = f"to_{self.format}(struct({', '.join(texts)}), {self._map()})"
+        written = f"to_{self.format}(struct({', '.join(texts)}), {self._map(defaults=_AS_READ)})"
         return [
-            ["*", *(f"{value} as {_typed(name)}" for name, value in values.items())],
+            ["*", *(f"{value} as {_typed_column(name)}" for name, value in values.items())],
             [
                 "*",
                 *(
-                    f"if({misread.get(name, 'false')}, null, {_typed(name)}) as {_right(name)}"
+                    f"if({misread.get(name, 'false')}, null, {_typed_column(name)}) as {_corrected_column(name)}"
                     for name in compared
                 ),
             ],
             [
                 *others,
-                *(f"{_right(name)} as {quoted(name)}" for name in compared),
+                *(f"{_corrected_column(name)} as {quoted(name)}" for name in compared),
                 f"coalesce({raw}, case when {' or '.join(unread)} then {written} end) as {raw}",
                 *folders,
             ],
@@ -497,7 +509,7 @@ class Records:
         unread = f"array({self._row(f'cast(null as {self._struct})', '__value', '__value')})"
         row = f"array({self._row('__c.record', '__c.text', '__c.text', '__c.own')})"
         checked = f"transform(array({self._checked('__message', '__value')}), __c -> {row})[0]"
-        message, more = self._parsed("__value"), json_texts.is_not_one_value("__value", self._map())
+        message, more = self._parsed_record("__value"), json_texts.is_not_one_value("__value", self._map())
         if self.are_messages:
             # The JSON parser returns NULL for an empty text.
             rows = f"if(__message is not null and not {more} or __value is null, {checked}, {unread})"
@@ -524,7 +536,7 @@ class Records:
             ],
             [
                 *(
-                    self._exact.whole(
+                    self._exact_values.whole(
                         name,
                         f"if(__plain, __message.{quoted(name)}, __row.record.{quoted(name)})",
                         "if(__plain, __value, __row.own)",
@@ -541,13 +553,13 @@ class Records:
 
     def _is_plain(self, record: str, text: str) -> str:
         """SQL for whether a record is parsed as it is written."""
-        exact, raw = self._exact, f"{record}.{quoted(self.raw)}"
+        exact, raw = self._exact_values, f"{record}.{quoted(self.raw)}"
         return (
             f"coalesce({record} is not null and {raw} is null and {json_texts.is_one_object(text)}, false) "
             f"and not {exact.may_differ(record, text)}"
         )
 
-    def _parsed(self, text: str) -> str:
+    def _parsed_record(self, text: str) -> str:
         return f"from_json({text}, {literal(self.schema)}, {self._map(self.raw)})"
 
     @property
@@ -557,19 +569,19 @@ class Records:
         return f"struct<{','.join(f'{quoted(name)}:{kind}' for name, kind in types.items())}>"
 
     @cached_property
-    def _exact(self) -> ExactValues:
-        return ExactValues(self._types, self._map(), self._map(_RAW), guessed(self.options))
+    def _exact_values(self) -> ExactValues:
+        return ExactValues(self._types, self._map(), self._map(_RAW), guessed_types(self.options))
 
     def _checked(self, record: str, text: str) -> str:
         """SQL for a parsed record with corrected values, its text, and the text again if something is unreadable."""
-        exact, raw = self._exact, f"{record}.{quoted(self.raw)}"
+        exact, raw = self._exact_values, f"{record}.{quoted(self.raw)}"
         own = f"if({exact.are_whole(record)}, {text}, null)"
         row = f"named_struct('record', {record}, 'text', {raw}, 'own', {own})"
         may_differ = exact.may_differ(record, text)
         if may_differ == "false":
             return row
         corrected = (
-            f"named_struct('record', named_struct({exact.corrected(record, '__v')}, {literal(self.raw)}, {raw}), "
+            f"named_struct('record', named_struct({exact.corrected_columns(record, '__v')}, {literal(self.raw)}, {raw}), "
             f"'text', if({raw} is not null or {exact.are_misread(record, '__v')}, {text}, null), 'own', {own})"
         )
         return f"if({may_differ}, transform(array({exact.texts(text)}), __v -> {corrected})[0], {row})"
@@ -581,7 +593,9 @@ class Records:
     def _elements(self, unread: str) -> str:
         """SQL for the rows of an array of records. All of them have the text of the array if one is unreadable."""
         texts = json_texts.elements("__value", self._map())
-        parsed = f"transform({texts}, __t -> named_struct('record', {self._parsed('__t')}, 'text', __t))"
+        parsed = (
+            f"transform({texts}, __t -> named_struct('record', {self._parsed_record('__t')}, 'text', __t))"
+        )
         checked = f"transform({parsed}, __p -> {self._checked('__p.record', '__p.text')})"
         row = self._row("__c.record", "__c.text", "if(__some, __value, null)", "__c.own")
         some = "exists(__cs, __c -> __c.text is not null)"
@@ -589,11 +603,11 @@ class Records:
         return f"coalesce(transform(array({checked}), __cs -> {rows})[0], {unread})"
 
 
-def _typed(name: str) -> str:
+def _typed_column(name: str) -> str:
     return quoted(f"__typed_{name}")
 
 
-def _right(name: str) -> str:
+def _corrected_column(name: str) -> str:
     return quoted(f"__right_{name}")
 
 

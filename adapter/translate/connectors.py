@@ -147,9 +147,9 @@ class _Connector:
         table, made = self._table, self._made
         connector = self._pop("connector")
         if connector == "jdbc":
-            made.meta = {"lookup": self._lookup()}
+            made.meta = {"lookup": self._lookup_settings()}
         else:
-            stream = self._stream(connector)
+            stream = self._stream_settings(connector)
             is_parsed = stream.get("value_format", stream["format"]) in _FORMATS
             if is_parsed and table.physical and not needs_message(table):
                 stream["schema"] = schema_of(table)
@@ -172,9 +172,9 @@ class _Connector:
     def _note(self, text: str) -> None:
         self._made.notes.append(Note(self._line, text))
 
-    def _stream(self, connector: str) -> dict[str, Any]:
+    def _stream_settings(self, connector: str) -> dict[str, Any]:
         if connector in ("kafka", "upsert-kafka"):
-            return self._kafka()
+            return self._kafka_settings()
         if connector == "filesystem":
             return self._files()
         if connector in _GENERATORS:
@@ -209,7 +209,7 @@ class _Connector:
         on_error = "warn" if ignored.lower() == "true" else "fail"
         return {"on_error": on_error} if format in ("json", "csv") else {}
 
-    def _kafka(self) -> dict[str, Any]:
+    def _kafka_settings(self) -> dict[str, Any]:
         table, options = self._table, dict[str, str]()
         for name in [each for each in self._left if each.startswith("properties.")]:
             if name != "properties.group.id":
@@ -254,7 +254,7 @@ class _Connector:
         known = format if format in _FORMATS else "json"
         return {"format": known, "options": options, **self._errors(format)}
 
-    def _lookup(self) -> dict[str, Any]:
+    def _lookup_settings(self) -> dict[str, Any]:
         found: dict[str, Any] = {"url": self._pop("url")}
         if name := self._pop("table-name"):
             found["dbtable"] = name

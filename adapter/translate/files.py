@@ -93,14 +93,14 @@ def texts(
     """Returns the texts of a project's files, by path."""
     found = {
         "dbt_project.yml": _yaml({"name": name, "version": "1.0.0", "profile": name}),
-        "profiles.yml": _profile(name, sources),
+        "profiles.yml": _profile_text(name, sources),
         ".gitignore": ".spark/\ntarget/\nlogs/\n",
     }
     if sources:
         tables = [_table(table, source) for table, source in sources.items()]
         found["models/sources.yml"] = _yaml({"version": 2, "sources": [{"name": SOURCE, "tables": tables}]})
     for model in models.values():
-        found[f"models/{model.name}.sql"] = _sql(model)
+        found[f"models/{model.name}.sql"] = _model_text(model)
     properties = []
     for seed in seeds:
         found[f"seeds/{seed.name}.csv"] = seed.rows
@@ -117,7 +117,7 @@ def _yaml(value: Any) -> str:
     return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100))
 
 
-def _profile(name: str, sources: Mapping[str, SourceTable]) -> str:
+def _profile_text(name: str, sources: Mapping[str, SourceTable]) -> str:
     output: dict[str, Any] = {"type": "spark_streaming", "schema": name, "threads": 2}
     connections = {
         table: {
@@ -143,7 +143,7 @@ def _comment(text: str) -> str:
     return "".join(f"-- {line}".rstrip() + "\n" for line in escaped(text).splitlines())
 
 
-def _sql(model: Model) -> str:
+def _model_text(model: Model) -> str:
     head = "".join(_comment(each) for each in model.comments)
     if model.problems:
         config = "{{ config(enabled=false) }}\n"

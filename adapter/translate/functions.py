@@ -185,19 +185,19 @@ class Functions:
             Untranslatable: it calls a function that Spark doesn't have.
         """
         rules: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
-            exp.Anonymous: self._called,
-            exp.AnonymousAggFunc: self._called,
+            exp.Anonymous: self._translate_call,
+            exp.AnonymousAggFunc: self._translate_call,
             exp.Localtimestamp: lambda node: call("current_timestamp"),
             exp.Column: _local_time,
             exp.Cast: _cut,
             exp.TryCast: _cut,
             exp.Div: self._divided,
             exp.Bracket: self._element,
-            exp.Floor: _rounded,
-            exp.Ceil: _rounded,
-            exp.SimilarTo: _similar,
+            exp.Floor: _translate_rounding,
+            exp.Ceil: _translate_rounding,
+            exp.SimilarTo: _translate_similar,
             **dict.fromkeys((exp.Avg, exp.Filter, exp.Window), self._average),
-            **dict.fromkeys((exp.First, exp.FirstValue, exp.Last, exp.LastValue), self._first),
+            **dict.fromkeys((exp.First, exp.FirstValue, exp.Last, exp.LastValue), self._translate_first),
         }
         # What is below is translated before it is copied into what is above.
         for node in reversed(list(every(tree, exp.Expr))):
@@ -208,7 +208,7 @@ class Functions:
     def _note(self, node: exp.Expr, text: str) -> None:
         self.notes.append(Note(line_of(node) or 0, text))
 
-    def _called(self, node: exp.Anonymous) -> exp.Expr:
+    def _translate_call(self, node: exp.Anonymous) -> exp.Expr:
         name = node.name.lower()
         if node.find_ancestor(exp.Hint):
             return node
@@ -221,7 +221,7 @@ class Functions:
         if name == "current_watermark" and node.find_ancestor(exp.Where, exp.Join, exp.Having):
             raise Untranslatable(
                 "A filter by CURRENT_WATERMARK(): windows drop late rows themselves, and `dbt-stream status` counts them. "
-                "Leave it out. Late rows aren't to be had as rows.",
+                "Leave it out. Late rows can't be queried.",
                 node,
             )
         if (made := RENAMED.get(name.upper())) is not None:
@@ -273,7 +273,7 @@ class Functions:
             return node
         return exp.cast(node.copy(), "bigint")
 
-    def _first(self, node: exp.Expr) -> exp.Expr:
+    def _translate_first(self, node: exp.Expr) -> exp.Expr:
         if not isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls):
             self._note(
                 node,
@@ -283,7 +283,7 @@ class Functions:
         return node
 
 
-def _rounded(node: exp.Floor | exp.Ceil) -> exp.Expr:
+def _translate_rounding(node: exp.Floor | exp.Ceil) -> exp.Expr:
     """FLOOR and CEIL of a time."""
     if not node.args.get("to"):
         return node
@@ -308,7 +308,7 @@ def _local_time(node: exp.Column) -> exp.Expr:
     return call("current_timestamp") if is_call else node
 
 
-def _similar(node: exp.SimilarTo) -> exp.Expr:
+def _translate_similar(node: exp.SimilarTo) -> exp.Expr:
     pattern = node.expression
     made = regular_expression(pattern.name) if pattern.is_string else None
     if made is None:

@@ -50,7 +50,7 @@ def length(node: exp.Expr) -> str:
         text = " ".join(f"{number} {name}" for number, name in zip(numbers, names, strict=False))
     else:
         text = f"{inner.name} {_UNITS.get(unit.name.lower().rstrip('s'), '')}"
-    return _formatted(text, sign, node)
+    return _formatted_interval(text, sign, node)
 
 
 def duration(text: str) -> str:
@@ -66,10 +66,10 @@ def duration(text: str) -> str:
     unit = found and _UNITS.get(found[2].rstrip("s") if len(found[2]) > 2 else found[2] or "ms")
     if not found or not unit:
         raise Untranslatable(f"'{text}' is no duration such as '1 d'.")
-    return _formatted(f"{found[1]} {unit}", 1, None)
+    return _formatted_interval(f"{found[1]} {unit}", 1, None)
 
 
-def _formatted(text: str, sign: int, node: exp.Expr | None) -> str:
+def _formatted_interval(text: str, sign: int, node: exp.Expr | None) -> str:
     found = re.fullmatch(r"(\d+)\.(\d+) seconds", text)
     try:
         micros = (

@@ -146,10 +146,10 @@ class _Planned:
         config = self._model.config
         ttl = config.pop("state_ttl", None)
         given = {"state_ttl": ttl} if ttl else {}
-        found, refused = self._tried(**given)
+        found, refused = self._plan_or_refusal(**given)
         if refused is not None and given:
             # Windows and rows have no state that a time to live is for.
-            found, refused = self._tried()
+            found, refused = self._plan_or_refusal()
             given = {} if refused is None else given
         if refused is None:
             config |= given
@@ -160,11 +160,11 @@ class _Planned:
         for fixed in ({}, given) if given else ({},):
             if domains := self._domains(**fixed):
                 return self._bound(note, **fixed, constant_domains=domains)
-        if not given and self._tried(**lasting)[1] is None:
+        if not given and self._plan_or_refusal(**lasting)[1] is None:
             return self._bound(note, **lasting)
         if domains := self._domains(**lasting):
             return self._bound(note, **lasting, constant_domains=domains)
-        raise self._tried(**lasting)[1] or refused
+        raise self._plan_or_refusal(**lasting)[1] or refused
 
     def _bound(self, note: Callable[[int, str], None], **config: Any) -> Any:
         """Gives the model the configs, with a note on what they promise."""
@@ -172,9 +172,8 @@ class _Planned:
         if domains := config.get("constant_domains"):
             note(
                 self._model.line,
-                f"{name} keeps something for every value of {', '.join(domains)}, as Flink does without "
-                "table.exec.state.ttl. If new values keep coming, bound it otherwise than by constant_domains, as by "
-                "state_ttl.",
+                f"{name} keeps state for every value of {', '.join(domains)}, as Flink does without "
+                "table.exec.state.ttl. If new values keep coming, set state_ttl in the place of constant_domains.",
             )
         if config.get("state_ttl") == _TTL:
             note(
@@ -185,7 +184,7 @@ class _Planned:
         self._model.config |= config
         return self._plan(**config)
 
-    def _tried(self, **config: Any) -> tuple[Any, QueryError | None]:
+    def _plan_or_refusal(self, **config: Any) -> tuple[Any, QueryError | None]:
         """Returns the result of a plan, or why there is none."""
         try:
             return self._plan(**config), None
@@ -203,7 +202,7 @@ class _Planned:
         names = list(dict.fromkeys([*self._model.domains, *self._keys_read()]))
 
         def bounds(names: Sequence[str]) -> bool:
-            return bool(names) and self._tried(**config, constant_domains=list(names))[1] is None
+            return bool(names) and self._plan_or_refusal(**config, constant_domains=list(names))[1] is None
 
         if not bounds(names):
             return []

@@ -76,9 +76,9 @@ class _Translator:
         for statement in self.script:
             what = statement.what
             if isinstance(what, Setting):
-                self._set(what, statement.line)
+                self._add_setting(what, statement.line)
             elif isinstance(what, View):
-                self._view(what, statement)
+                self._add_view(what, statement)
             elif isinstance(what, exp.Query):
                 queries += 1
                 self._model(f"query_{queries}", statement, lambda query=what: query)
@@ -86,14 +86,14 @@ class _Translator:
                 self._model(what.name, statement, lambda query=what.query: query)
             elif isinstance(what, Insert) and what.name not in done and what.name in self.inserts:
                 done.add(what.name)
-                self._sink(what.name)
+                self._add_sink(what.name)
             elif isinstance(what, Function):
                 self._note(
                     statement.line, f"the function {what.name} is your own; models that call it are disabled."
                 )
             elif isinstance(what, Other):
                 queries += what.sink == ""
-                self._other(what, statement, queries)
+                self._add_other(what, statement, queries)
         self._refuse_names_that_differ_in_case()
         sources = self._sources()
         seeds = list(self._seeds())
@@ -132,7 +132,7 @@ class _Translator:
             what = statement.what
             if isinstance(what, CreateTable):
                 what.options = connectors.current_options(what.options)
-                self._like(what, statement.line)
+                self._add_columns_of_like(what, statement.line)
                 if what.name in self.tables:
                     self._note(statement.line, f"{what.name} is created twice; what is said here counts.")
                 self.tables[what.name] = what, statement.line
@@ -148,7 +148,7 @@ class _Translator:
             elif isinstance(what, Function):
                 self.own[what.name.lower()] = statement.line
             elif isinstance(what, Insert):
-                self._insert(what, statement)
+                self._add_insert(what, statement)
             query = what if isinstance(what, exp.Query) else getattr(what, "query", None)
             if query is not None:
                 self.types.add(query)
@@ -157,7 +157,7 @@ class _Translator:
                 }
         self.writer = Writer(self.resolve, self.types, self.own, self.processing_times, self.notes)
 
-    def _like(self, table: CreateTable, line: int) -> None:
+    def _add_columns_of_like(self, table: CreateTable, line: int) -> None:
         """Adds what a table has from the one that it is LIKE."""
         if table.like is None:
             return
@@ -178,7 +178,7 @@ class _Translator:
         table.watermark = table.watermark or (None if "WATERMARKS" in without else base.watermark)
         table.key = table.key or (() if "CONSTRAINTS" in without else base.key)
 
-    def _insert(self, insert: Insert, statement: Statement) -> None:
+    def _add_insert(self, insert: Insert, statement: Statement) -> None:
         table = self.tables.get(insert.name, (None, 0))[0]
         try:
             rows = sinks.values_of(insert, table)
@@ -199,7 +199,7 @@ class _Translator:
         else:
             self.seeds[insert.name] = rows
 
-    def _set(self, setting: Setting, line: int) -> None:
+    def _add_setting(self, setting: Setting, line: int) -> None:
         self.settings[setting.name] = setting.value
         if setting.name not in _READ_SETTINGS:
             more = ""
@@ -207,7 +207,7 @@ class _Translator:
                 more = f" Give the windows that follow the wall clock time_zone='{setting.value}'."
             self._note(line, f"SET '{setting.name}' has no counterpart and is left out.{more}")
 
-    def _other(self, what: Other, statement: Statement, number: int) -> None:
+    def _add_other(self, what: Other, statement: Statement, number: int) -> None:
         if what.problem is None:
             is_known = what.words.split()[0].upper() in _WITHOUT_ROWS
             means = (
@@ -253,7 +253,7 @@ class _Translator:
             columns=[each.name for each in table.columns if not each.is_processing_time] or None,
             processing_times=frozenset(each.name for each in table.columns if each.is_processing_time),
             event_time=table.watermark[0] if table.watermark else None,
-            delay=self._delay(table, line),
+            delay=self._watermark_delay(table, line),
             key=table.key,
             connector=table.options.get("connector", ""),
         )
@@ -266,7 +266,7 @@ class _Translator:
             self.sources[name] = None
         return found
 
-    def _delay(self, table: CreateTable, line: int) -> str:
+    def _watermark_delay(self, table: CreateTable, line: int) -> str:
         if table.watermark is None:
             return "0 seconds"
         column, lag = table.watermark
@@ -347,7 +347,7 @@ class _Translator:
 
     # -- models --------------------------------------------------------------------------------------
 
-    def _view(self, view: View, statement: Statement) -> None:
+    def _add_view(self, view: View, statement: Statement) -> None:
         names = view.columns or columns_of(view.query, self.resolve, ctes_of(view.query))
         relation = NamedRelation(view.name, f"ref('{view.name}')", is_inlined=True, columns=names)
         if (last := last_rows(view.query, self.resolve)) is not None:
@@ -372,7 +372,7 @@ class _Translator:
         self.models[view.name] = model
         self.relations[view.name] = relation
 
-    def _sink(self, name: str) -> None:
+    def _add_sink(self, name: str) -> None:
         """Adds the model of a table that is written: all its INSERTs are one query."""
         table, line = self.tables.get(name, (CreateTable(name), 0))
         given = self.inserts[name]

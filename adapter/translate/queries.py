@@ -274,7 +274,7 @@ def _without_group_windows(query: exp.Query) -> exp.Query:
             _filter_below(select)
         made = WindowCall(
             kind,
-            _single(select, query),
+            _only_table(select, query),
             time,
             dict(zip(names, arguments[1:], strict=False)),
             keys if kind == "session" else (),
@@ -306,7 +306,7 @@ def _filter_below(select: exp.Select) -> None:
     )
 
 
-def _single(select: exp.Select, query: exp.Query) -> exp.Table:
+def _only_table(select: exp.Select, query: exp.Query) -> exp.Table:
     """Returns the one table of FROM. A subquery goes into WITH."""
     items = from_items(select)
     if len(items) != 1 or select.args.get("laterals") or window_of(items[0]):

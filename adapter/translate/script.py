@@ -192,14 +192,14 @@ class _Statements(Parser):
     def statement(self) -> Any:
         """Returns the statement that the tokens are."""
         if self.words("SET"):
-            return self._setting()
+            return self._parse_setting()
         if self.words("INSERT"):
             self.words("INTO") or self.words("OVERWRITE")
-            return self._insert()
+            return self._parse_insert()
         if self._curr.text.upper() in ("SELECT", "WITH", "VALUES", "("):
             return self._query()
         if not self.words("CREATE"):
-            return self._other()
+            return self._parse_other()
         while self._curr and self._curr.text.upper() in (
             "TEMPORARY",
             "SYSTEM",
@@ -209,13 +209,13 @@ class _Statements(Parser):
             "MATERIALIZED",
         ):
             self._advance()
-        for word, parse in (("TABLE", self._table), ("VIEW", self._view), ("FUNCTION", self._function)):
+        for word, parse in (("TABLE", self._table), ("VIEW", self._parse_view), ("FUNCTION", self._function)):
             if self.words(word):
                 self.words("IF", "NOT", "EXISTS")
                 return parse()
-        return self._other("CREATE ")
+        return self._parse_other("CREATE ")
 
-    def _other(self, before: str = "") -> Other:
+    def _parse_other(self, before: str = "") -> Other:
         words = before + " ".join(each.text for each in self._tokens[self._index : self._index + 2])
         while self._curr:
             self._advance()
@@ -227,7 +227,7 @@ class _Statements(Parser):
             self.raise_error("Expecting a query")
         return found
 
-    def _setting(self) -> Setting:
+    def _parse_setting(self) -> Setting:
         parts: list[str] = []
         while self._curr:
             parts.append(self._curr.text)
@@ -248,7 +248,7 @@ class _Statements(Parser):
             return []
         return [each.name for each in self._parse_wrapped_csv(self.name)]
 
-    def _insert(self) -> Insert:
+    def _parse_insert(self) -> Insert:
         self.words("TABLE")
         name, partition = self.path(), {}
         if self.words("PARTITION"):
@@ -257,10 +257,10 @@ class _Statements(Parser):
                     partition[each.this.name] = each.expression
         return Insert(name, self._names(), partition, self._query(exp.Values))
 
-    def _view(self) -> View:
+    def _parse_view(self) -> View:
         name = self.path()
         columns = self._names()
-        self._comment()
+        self._skip_comment()
         self._match(TokenType.ALIAS)
         return View(name, columns, self._query())
 
@@ -270,7 +270,7 @@ class _Statements(Parser):
             self._advance()
         return Function(name)
 
-    def _comment(self) -> None:
+    def _skip_comment(self) -> None:
         if self._match(TokenType.COMMENT):
             self._advance()
 
@@ -283,7 +283,7 @@ class _Statements(Parser):
                 found.options.update(self._options())
             elif self._match(TokenType.LIKE):
                 found.like = self.path()
-                found.excluding = self._excluding()
+                found.excluding = self._parse_excluding()
             elif self._is_next("("):
                 self._skip_parentheses()
             else:
@@ -292,7 +292,7 @@ class _Statements(Parser):
             found.query = self._query()
         return found
 
-    def _excluding(self) -> frozenset[str]:
+    def _parse_excluding(self) -> frozenset[str]:
         found: set[str] = set()
         words: list[str] = []
         while self._is_next("(") or words:
@@ -340,7 +340,7 @@ class _Statements(Parser):
         name = self.name().name
         if self._match(TokenType.ALIAS):
             table.columns.append(Column(name, None, computed=self._parse_disjunction()))
-            self._comment()
+            self._skip_comment()
             return True
         kind, metadata = self.flink_type(), None
         while self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):

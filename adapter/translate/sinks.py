@@ -157,4 +157,7 @@ def _text(value: exp.Expr) -> str:
         return str(value.this).lower()
     if isinstance(value, exp.Literal):
         return str(value.this)
-    raise Untranslatable("VALUES has something computed, and a seed's file can't. Write its value.", value)
+    raise Untranslatable(
+        "VALUES has an expression, and the file of a seed has only values. Write the expression's value.",
+        value,
+    )

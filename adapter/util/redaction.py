@@ -80,7 +80,7 @@ _lock = threading.Lock()
 
 def without_secrets(text: object) -> str:
     """Returns a text with all secrets redacted."""
-    return _values().sub(_hidden, without_recognised(str(text)))
+    return _values().sub(_redacted, without_recognised(str(text)))
 
 
 def without_recognised(text: str) -> str:
@@ -90,17 +90,19 @@ def without_recognised(text: str) -> str:
     ('jdbc:postgresql://***@db/shop', 's3a://shop/orders')
     """
     for form in _FORMS:
-        text = form.sub(_hidden, text)
+        text = form.sub(_redacted, text)
     return text
 
 
-def _hidden(match: re.Match[str]) -> str:
+def _redacted(match: re.Match[str]) -> str:
     start, end = match.span("secret")
     first = match.start()
-    return match[0][: start - first] + HIDDEN + match[0][end - first :] if _hides(match) else match[0]
+    return (
+        match[0][: start - first] + HIDDEN + match[0][end - first :] if _is_secret_match(match) else match[0]
+    )
 
 
-def _hides(match: re.Match[str]) -> bool:
+def _is_secret_match(match: re.Match[str]) -> bool:
     groups = match.groupdict()
     if "name" in groups:
         return is_secret(groups["name"])
@@ -150,7 +152,9 @@ def _secrets_of(options: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(value, str):
             # A value that is a URL ends with the text, even if it contains spaces.
             text = value.replace(" ", "\0") if "://" in value or value.startswith("jdbc:") else value
-            found = (match["secret"] for form in _FORMS for match in form.finditer(text) if _hides(match))
+            found = (
+                match["secret"] for form in _FORMS for match in form.finditer(text) if _is_secret_match(match)
+            )
             yield from (secret.replace("\0", " ") for secret in found)
 
 

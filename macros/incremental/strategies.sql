@@ -4,9 +4,10 @@
 -#}
 
 {% macro spark_streaming__get_incremental_append_sql(arguments) %}
-  {%- set columns = _shared_columns(arguments) | map(attribute='quoted') | join(', ') -%}
-  insert into {{ arguments['target_relation'] }} ({{ columns }})
-  select {{ columns }} from {{ arguments['temp_relation'] }}
+  {%- set columns = _shared_columns(arguments) -%}
+  {%- set listed = columns | map(attribute='quoted') | join(', ') -%}
+  insert into {{ arguments['target_relation'] }} ({{ listed }})
+  select {{ listed }} from {{ adapter.rows_by_name(model, arguments['temp_relation'], columns) }}
 {% endmacro %}
 
 
@@ -37,9 +38,10 @@
   {%- set is_iceberg = load_relation(this).is_iceberg -%}
   {%- set columns = _shared_columns(arguments) -%}
   {%- do adapter.check_partitions(model, columns, target if is_iceberg else none) -%}
+  {%- set rows = adapter.rows_by_name(model, arguments['temp_relation'], columns) -%}
   {%- if is_iceberg and not config.get('partition_by') -%}
     {#- Not INSERT OVERWRITE: the session may have the mode below from another model, and no rows would replace nothing. -#}
-    {{ return(adapter.replace_all_sql(target, arguments['temp_relation'], columns)) }}
+    {{ return(adapter.replace_all_sql(target, rows, columns)) }}
   {%- endif -%}
   {%- if config.get('partition_by') -%}
     {%- do run_query('set spark.sql.sources.partitionOverwriteMode = dynamic') -%}
@@ -48,7 +50,7 @@
   insert overwrite {{ 'table' if not is_iceberg }} {{ target }}
   {{ partition_cols(label="partition") if not is_iceberg }}
   ({{ listed }})
-  select {{ listed }} from {{ arguments['temp_relation'] }}
+  select {{ listed }} from {{ rows }}
 {% endmacro %}
 
 
@@ -74,8 +76,9 @@
     {#- `--empty`: nothing goes, nothing comes. Spark has no plan for a MERGE that can match nothing. -#}
     {{ return(spark_streaming__get_incremental_append_sql(arguments)) }}
   {%- endif -%}
+  {%- set columns = _shared_columns(arguments) -%}
   {{ return(adapter.replace_where_sql(
-      arguments['target_relation'], arguments['temp_relation'], _shared_columns(arguments),
+      arguments['target_relation'], adapter.rows_by_name(model, arguments['temp_relation'], columns), columns,
       arguments['replaced'], arguments['incremental_predicates'], arguments['divided']
   )) }}
 {% endmacro %}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import runpy
+import shutil
 from datetime import datetime, timezone
 from pathlib import Path
 
+import dbt.include.spark_streaming
 import pytest
 from click.testing import CliRunner
 
@@ -32,6 +35,15 @@ def test_a_folder_with_files_is_left_alone(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert f"{tmp_path} isn't empty; name another folder" in done.output
     assert os.listdir(tmp_path) == ["mine.txt"]
+
+
+def test_what_pip_compiled_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packaged = tmp_path / "packaged"
+    shutil.copytree(Path(dbt.include.spark_streaming.__path__[0]) / "demo", packaged / "demo")
+    compileall.compile_dir(packaged, quiet=1)
+    monkeypatch.setattr(dbt.include.spark_streaming, "__path__", [str(packaged)])
+    assert CliRunner().invoke(main, ["demo", str(tmp_path / "shop")]).exit_code == 0
+    assert not (tmp_path / "shop/__pycache__").exists()
 
 
 def test_git_leaves_out_what_runs_write(demo: Path) -> None:

@@ -42,7 +42,7 @@ def test_what_an_edited_query_can_not_take_in_is_told_at_once(
     monkeypatch.setattr(deploy, "owned_model", lambda project, name: (model, environment))
     monkeypatch.setattr(deploy, "check_free", lambda model: None)
     monkeypatch.setattr(deploy.promoting, "promote", behind_by_one)
-    monkeypatch.setattr(deploy, "_standing", lambda environment, model: standing)
+    monkeypatch.setattr(deploy, "_swap_progress", lambda environment, model: standing)
     for edited in (
         None,
         "its query has changed. To rebuild it: `dbt-stream deploy init --full-refresh m`.",
@@ -50,7 +50,7 @@ def test_what_an_edited_query_can_not_take_in_is_told_at_once(
         monkeypatch.setattr(deploy, "_refused", lambda project, name, standing, edited=edited: edited)
         with pytest.raises(ProjectError) as raised:
             deploy.promote(DbtProject(Path(), Path(), None, None, None), "m", force=False)
-        told = deploy.told(deploy.status(DbtProject(Path(), Path(), None, None, None), "m"))
+        told = deploy.progress_sentences(deploy.status(DbtProject(Path(), Path(), None, None, None), "m"))
         if edited is None:
             assert "deploy await" in str(raised.value) and "deploy await" in told
         else:
@@ -68,7 +68,7 @@ def test_the_model_that_is_named_is_built(
     monkeypatch.setattr(deploy, "owned_model", lambda project, name: (model, environment))
     monkeypatch.setattr(deploy.promoting, "stage", lambda *_: staged)
     standing = SwapProgress(staged, version(model, staged.new), model, True, (), None)
-    monkeypatch.setattr(deploy, "_standing", lambda environment, model: standing)
+    monkeypatch.setattr(deploy, "_swap_progress", lambda environment, model: standing)
     monkeypatch.setattr(DbtProject, "run", lambda self, names, tables: ran.append((names, tables)))
     project = DbtProject(Path(), Path(), None, None, None)
     assert "deploy promote shop.m" in deploy.init(project, "shop.m", False)

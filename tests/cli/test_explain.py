@@ -120,7 +120,7 @@ def test_the_json_is_the_same_tree() -> None:
     for name in ("windows joined", "a scalar subquery", "early and late firing", "an interval join"):
         text, config, _ = OPERATORS[name]
         model = node(text, **config)
-        found = explain._explained(model, KNOWN).tree
+        found = explain._explained_node(model, KNOWN).tree
         told = json.loads(json.dumps(explain.as_json(model, KNOWN)))
         listed = [each for each in nodes(told["tree"]) if "see" not in each]
         assert [(each.operator, each.description, each.identity) for each in in_order(found)] == [

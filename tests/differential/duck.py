@@ -36,7 +36,7 @@ from dbt.adapters.spark_streaming.query.program import Rows as InputRows
 from dbt.adapters.spark_streaming.query.sql.dialect import from_clause
 from dbt.adapters.spark_streaming.query.sql.instants import EARLIEST, LATEST
 from dbt.adapters.spark_streaming.stream.common.time_zones import instant as utc
-from dbt.adapters.spark_streaming.stream.common.time_zones import shown
+from dbt.adapters.spark_streaming.stream.common.time_zones import latest_local_time
 from dbt.adapters.spark_streaming.util.quoting import path_of, quote_time
 from tests.differential import planning
 from tests.differential.outcome import (
@@ -591,7 +591,9 @@ class Streamed:
         times["watermark_after"] = None if clock.after is None else clock.after - kept
         values: dict[str, str] = {}
         for zone in (None, *self.program.time_zones):
-            values |= {clock_column(name, zone): instant(shown(at, zone)) for name, at in times.items()}
+            values |= {
+                clock_column(name, zone): instant(latest_local_time(at, zone)) for name, at in times.items()
+            }
         values["batch_id"] = f"{clock.batch}::bigint"
         values["step"] = f"{clock.batch * 1000 + clock.flush}::bigint"
         listed = ", ".join(f'{value} as "{name}"' for name, value in values.items())
@@ -770,7 +772,7 @@ class Streamed:
         return program.boundaries is None or any(
             each.closing(
                 *(
-                    shown(None if at is None else at - each.behind, each.time_zone)
+                    latest_local_time(None if at is None else at - each.behind, each.time_zone)
                     for at in (clock.before, clock.after)
                 )
             )

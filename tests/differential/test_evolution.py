@@ -144,7 +144,7 @@ def test_another_edit_before_a_ranking_was_made_anew(laboratory: Laboratory) -> 
     scratch = Evolving(laboratory, fewer.text(), CONFIGS["few keys"])
     scratch.take(0, EDIT)
     assert edited.rows() and sorted(map(repr, edited.rows())) == sorted(map(repr, scratch.rows()))
-    with pytest.raises(QueryError, match="an edit is still to be rebuilt from"):
+    with pytest.raises(QueryError, match="the state has yet to be rebuilt after an edit"):
         edited._remake(["top_of_another_members"])
 
 

@@ -44,11 +44,11 @@ JAVA = Java(Path("/usr/bin/java"), "17.0.1")
 
 def test_recorded_first_then_used(tmp_path: Path, jar: Path) -> None:
     classes = ClassData(JAVA, [jar], tmp_path)
-    assert classes.wanted
+    assert classes.is_wanted
     assert "-XX:+RecordDynamicDumpInfo" in classes.flags()
     classes.archive.parent.mkdir()
     classes.archive.touch()
-    assert not classes.wanted
+    assert not classes.is_wanted
     assert f"-XX:SharedArchiveFile={classes.archive}" in classes.flags()
     assert "-XX:+RecordDynamicDumpInfo" not in classes.flags()
 
@@ -62,7 +62,7 @@ def test_another_class_path_or_java_has_another_archive(tmp_path: Path, jar: Pat
 
 def test_not_where_all_is_thrown_away(tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
-    assert not ClassData(JAVA, [jar], tmp_path).wanted
+    assert not ClassData(JAVA, [jar], tmp_path).is_wanted
     assert ClassData(JAVA, [jar], tmp_path).flags() == []
 
 
@@ -70,16 +70,16 @@ def test_few_classes_are_not_worth_it(tmp_path: Path, jar: Path) -> None:
     """As after `dbt debug`: a model's run comes later, and has more of them."""
     classes = ClassData(JAVA, [jar], tmp_path)
     classes.write(Loaded(class_data.WORTH_KEEPING - 1))
-    assert classes.wanted
+    assert classes.is_wanted
     classes.write(Loaded())
-    assert not classes.wanted
+    assert not classes.is_wanted
     assert classes.archive.exists()
 
 
 def test_what_fails_is_not_tried_again(tmp_path: Path, jar: Path) -> None:
     classes = ClassData(JAVA, [jar], tmp_path)
     classes.write(Loaded(fails=True))
-    assert not classes.wanted
+    assert not classes.is_wanted
     assert classes.flags() == []
 
 

@@ -62,3 +62,52 @@ def test_a_table_that_is_not_there_comes_with_what_it_may_be(name: str, advice: 
     assert found.startswith(f"[TABLE_OR_VIEW_NOT_FOUND] There is no table or view {name}: ")
     assert advice in found
     assert found.endswith(". SQLSTATE: 42P01")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "java.lang.RuntimeException: java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not "
+            "found\n\tat org.apache.hadoop.conf.Configuration.getClass(Configuration.java:2688)",
+            "Spark's connector for S3 is missing. Name it in the profile: packages: [s3]",
+        ),
+        (
+            'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "foo"\n\tat x.Y.z(Y.java:1)',
+            "No file system is known for paths that begin with foo://.",
+        ),
+        (
+            "java.lang.IllegalArgumentException: java.net.UnknownHostException: nosuch\n\tat x.Y.z(Y.java:1)",
+            "There is no host 'nosuch'.",
+        ),
+        (
+            "java.lang.IllegalArgumentException: Couldn't find column nope in:\nroot\n |-- page: string (nullable = true)\n",
+            "Config 'partition_by' names nope, which isn't a column of the query; its columns are page.",
+        ),
+        (
+            "java.lang.UnsupportedOperationException: Transform is not supported: dayz(ts)",
+            "Config 'partition_by' has dayz(ts), which is no transform of Iceberg;",
+        ),
+    ],
+)
+def test_what_is_to_be_corrected_is_named(said: str, told: str) -> None:
+    assert readable(Exception(said)).startswith(told)
+
+
+def test_plans_jobs_and_generated_sql_are_left_out() -> None:
+    plan = "CreateTable [columndefinition(id, LongType)], TableSpec(Map(), Some(iceberg)), false"
+    kind = 'Cannot use "INTERVAL" type in the table schema.'
+    assert readable(Exception(f"{kind};\n{plan}")) == kind
+    syntax = "[PARSE_SYNTAX_ERROR] Syntax error at or near 'HOR'. SQLSTATE: 42601"
+    marked = "(line 1, pos 9)\n\n== SQL ==\nexplain extended select /*+ STREAM */ hor\n---------^^^"
+    assert readable(Exception(f"{syntax} {marked}")) == syntax
+    own = f"{syntax} (line 1, pos 3)\n\n== SQL ==\nid bigint ts timestamp\n---^^^"
+    assert readable(Exception(own)) == own
+    job = (
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent "
+        "failure: Lost task 0.0 in stage 3.0 (TID 3) (host executor driver): java.lang.IllegalArgumentException: odd\n"
+        "\tat x.Y.z(Y.java:1)\nCaused by: java.lang.IllegalArgumentException: odd number of them\n\tat x.Y.z(Y.java:2)"
+    )
+    assert readable(Exception(job)) == "odd number of them"
+    raised = "[USER_RAISED_EXCEPTION] one;\nand two"
+    assert readable(Exception(raised)) == raised

@@ -56,7 +56,7 @@ def test_a_model_that_a_service_runs_is_skipped_unless_its_author_or_the_run_wan
     said = None if found is None else str(found)
     assert (said is not None) == is_skipped
     if said is not None:
-        assert "skipped: process 4711 on worker-1" in said and "its text is another one by now" in said
+        assert "skipped: process 4711 on worker-1" in said and "its query has been edited since" in said
 
 
 def test_a_clone_of_a_streaming_model_is_said_to_be_a_view(monkeypatch: pytest.MonkeyPatch) -> None:

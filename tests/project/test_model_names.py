@@ -155,7 +155,7 @@ def test_names_of_models_that_two_packages_have() -> None:
 def test_commands_name_models_that_two_packages_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A selection is of one of them, and a service runs both."""
     # The environment of another target would close the one of the test run.
-    monkeypatch.setattr(environment, "get_environment", environment._new)
+    monkeypatch.setattr(environment, "get_environment", environment._make_environment)
     profile = {"type": "spark_streaming", "schema": "s", "storage_root": str(tmp_path / "root")}
     files = {
         "profiles.yml": json.dumps({"p": {"target": "dev", "outputs": {"dev": profile}}}),

@@ -146,8 +146,8 @@ SESSIONS = over("session", "10 minutes", partition_by=["item"])
 def test_a_unique_key_tells_windows_apart() -> None:
     """Of two windows, the one that closed first would keep its row beside the other's."""
     assert refused(TUMBLED, output_mode="upsert", unique_key="k") == (
-        "Model m: config 'unique_key' is ['k'], and the rows of each window have those again: nothing in it tells windows "
-        "apart. Write unique_key=['k', 'window_end'], or leave it out: the query's own key is (k, window_end)."
+        "Model m: config 'unique_key' is ['k'], and each window has rows with the same values: none of these columns tells "
+        "windows apart. Write unique_key=['k', 'window_end'], or leave it out: the query's own key is (k, window_end)."
     )
     assert "unique_key=['k', 'window_start', 'window_end']" in refused(
         CUMULATED, output_mode="upsert", unique_key=["k", "window_start"]

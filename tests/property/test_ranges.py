@@ -70,7 +70,7 @@ ZONES = (None, "Europe/Berlin", "America/New_York", "Australia/Lord_Howe")
 @given(windows(ZONES), INSTANTS, st.integers(1, 40 * 60), st.integers(0, 60 * 60))
 def test_all_windows_of_a_range_are_touched(window: Window, start: int, minutes: int, at: int) -> None:
     span = TimeRange(start, start + minutes * MINUTE)
-    found = ranges.touched(window, span)
+    found = ranges.touched_windows(window, span)
     instant = start + at * MINUTE % (minutes * MINUTE)
     assert all(inside(found, end) for end in ends(window, instant))
 
@@ -78,7 +78,7 @@ def test_all_windows_of_a_range_are_touched(window: Window, start: int, minutes:
 @given(windows(ZONES), INSTANTS, st.integers(1, 40 * 60), INSTANTS)
 def test_all_rows_of_the_windows_are_needed(window: Window, after: int, minutes: int, row: int) -> None:
     found = WindowRange(after, after + minutes * MINUTE)
-    span = ranges.needed(window, found)
+    span = ranges.needed_times(window, found)
     assert span.since is not None
     assert span.until is not None
     if any(inside(found, end) for end in ends(window, row)):
@@ -89,7 +89,7 @@ def test_all_rows_of_the_windows_are_needed(window: Window, after: int, minutes:
 def test_no_more_windows_are_touched_than_there_are(window: Window, start: int, minutes: int) -> None:
     """The bounds are those of windows with rows of the range (of a cumulate, of the longest ones)."""
     span = TimeRange(start, start + minutes * MINUTE)
-    found = ranges.touched(window, span)
+    found = ranges.touched_windows(window, span)
     assert found.after is not None
     first, last = of(window).windows(start), of(window).windows(start + minutes * MINUTE - 1)
     assert found.until == max(each.end for each in last)
@@ -101,12 +101,12 @@ def test_no_more_windows_are_touched_than_there_are(window: Window, start: int, 
 
 @given(windows(), INSTANTS)
 def test_ranges_that_begin_at_a_bound_stay_there(window: Window, start: int) -> None:
-    first = ranges.touched(window, TimeRange(start, start + 1))
+    first = ranges.touched_windows(window, TimeRange(start, start + 1))
     assert first.until is not None
     if window.kind != "hop":
         assert ranges.is_bound(window, first.until)
-        assert ranges.touched(window, TimeRange(first.after, first.until)) == first
-        assert ranges.needed(window, first) == TimeRange(first.after, first.until)
+        assert ranges.touched_windows(window, TimeRange(first.after, first.until)) == first
+        assert ranges.needed_times(window, first) == TimeRange(first.after, first.until)
 
 
 @pytest.mark.parametrize(("zone", "bound"), [(None, True), ("Europe/Berlin", False)])
@@ -118,12 +118,12 @@ def test_a_day_begins_with_the_zones(zone: str | None, bound: bool) -> None:
 def test_away_from_changes_of_clocks_a_zones_bounds_are_exact() -> None:
     window = Window("tumble", "ts", 24 * HOUR, 24 * HOUR, time_zone="Europe/Berlin")
     day = BASE + 90 * 24 * HOUR - 2 * HOUR
-    assert ranges.touched(window, TimeRange(day + 1, day + 2)) == WindowRange(day, day + 24 * HOUR)
-    assert ranges.needed(window, WindowRange(day, day + 24 * HOUR)) == TimeRange(day, day + 24 * HOUR)
+    assert ranges.touched_windows(window, TimeRange(day + 1, day + 2)) == WindowRange(day, day + 24 * HOUR)
+    assert ranges.needed_times(window, WindowRange(day, day + 24 * HOUR)) == TimeRange(day, day + 24 * HOUR)
 
 
 def test_without_bounds_there_are_none() -> None:
     window = Window("hop", "ts", 3 * HOUR, HOUR)
-    assert ranges.touched(window, TimeRange()) == WindowRange()
-    assert ranges.needed(window, WindowRange(None, 5 * HOUR)) == TimeRange(None, 5 * HOUR)
-    assert ranges.needed(window, WindowRange(5 * HOUR, None)) == TimeRange(3 * HOUR, None)
+    assert ranges.touched_windows(window, TimeRange()) == WindowRange()
+    assert ranges.needed_times(window, WindowRange(None, 5 * HOUR)) == TimeRange(None, 5 * HOUR)
+    assert ranges.needed_times(window, WindowRange(5 * HOUR, None)) == TimeRange(3 * HOUR, None)

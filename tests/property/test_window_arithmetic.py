@@ -85,8 +85,8 @@ def test_a_slice_is_in_all_of_a_window_or_in_none(
     sizes = [step * steps] if kind == "tumble" else [step, step * steps]
     window = make(kind, "ts", *map(micros, sizes), offset=micros(offset))
     end = evaluate(window.slice_end("ts"), ts=ts)
-    assert end - window.slice <= ts < end
-    assert held_by(window, end - window.slice) == held_by(window, ts) == held_by(window, end - 1)
+    assert end - window.slice_length <= ts < end
+    assert held_by(window, end - window.slice_length) == held_by(window, ts) == held_by(window, end - 1)
 
 
 @given(size=lengths, offset=offsets, times=st.integers(-5, 5), ts=instants)

@@ -72,6 +72,18 @@ def test_ddl_stays_as_it_is() -> None:
             "'maxFilesPerTrigger'?",
         ),
         (
+            {"format": "csv", "options": {"path": "x", "nullValue": None}},
+            "Source raw.bid: 'nullValue' under 'options' is null, which YAML makes of NULL, ~ and what begins with #.",
+        ),
+        (
+            {"format": "xml", "options": {"path": "x", "rowtag": True}},
+            "Source raw.bid: 'rowtag' under 'options' is true, which YAML makes of YES, ON and TRUE. Put the text in",
+        ),
+        (
+            {"format": "json", "options": {"path": "x", "lineSep": ""}},
+            "Source raw.bid: 'lineSep' under 'options' is empty: dbt drops a line break at the end of a text.",
+        ),
+        (
             {"options": {"branch": "audit"}},
             "Source raw.bid: 'branch' under 'options' isn't read by a stream of an Iceberg table: a stream reads the "
             "table's main branch;",

@@ -191,7 +191,7 @@ class AggregateBuilder:
         self.metrics: dict[str, Metric] = {}
         self.sets: dict[str, DistinctSet] = {}
         self._read_group_by()
-        items = [self._output(item) for item in self.select.expressions]
+        items = [self._over_aggregates(item) for item in self.select.expressions]
         having = self.select.args.get("having")
         self.having = self._rewrite(having.this) if having else None
         self.items = items
@@ -303,7 +303,7 @@ class AggregateBuilder:
 
     # -- select list -------------------------------------------------------------------------------
 
-    def _output(self, item: exp.Expr) -> exp.Expr:
+    def _over_aggregates(self, item: exp.Expr) -> exp.Expr:
         if item.is_star:
             raise NotMergeable("'*' in the select list of a GROUP BY")
         rewritten = self._rewrite(item.unalias())
@@ -335,7 +335,7 @@ class AggregateBuilder:
         if isinstance(node, exp.Query):
             raise NotMergeable("a subquery in the select list")
         if isinstance(node, exp.Grouping | exp.GroupingId):
-            return self._grouping(node)
+            return self._grouping_bits(node)
         if isinstance(node, exp.Filter | exp.WithinGroup | exp.AggFunc):
             return exp.column(self._metric(node), quoted=True)
         if isinstance(node, exp.Window):
@@ -357,7 +357,7 @@ class AggregateBuilder:
                 child.replace(self._rewrite(child, aliases))
         return copy
 
-    def _grouping(self, node: exp.Expr) -> exp.Expr:
+    def _grouping_bits(self, node: exp.Expr) -> exp.Expr:
         if self.grouping_sets is None:
             raise QueryError(f"'{sql(node)}' needs GROUPING SETS, ROLLUP or CUBE in the GROUP BY.")
         of_sets = [key.name for key in self.keys]
@@ -593,7 +593,10 @@ def _mergeable_types(call: exp.Expr, distinct: bool, within: bool) -> Types | No
     name, asked = function_name(call), arguments(call)
     if within or name not in (DISTINCT if distinct else KEPT):
         raise NotMergeable(f"{name}({'DISTINCT …' if distinct else '…'}) is not kept as partial aggregates")
-    if len(asked) > (2 if name.endswith("_by") else 1) and name != "count":
+    takes = 2 if name.endswith("_by") else 1
+    if len(asked) < takes:
+        raise QueryError(f"'{sql(call)}' has too few arguments: {name} takes {takes}.")
+    if len(asked) > takes and name != "count":
         raise NotMergeable(f"'{sql(call)}' has more arguments than are kept as partial aggregates")
     if distinct and (any(arg.find(exp.Star) for arg in asked) or (len(asked) > 1 and name != "count")):
         raise NotMergeable(f"'{sql(call)}' is not kept as a distinct set")

@@ -70,11 +70,11 @@ class Aggregate:
         return any("{center}" in text for text in self.lift.values())
 
 
-def _one(make: str, merge: str, finish: str = "{value}") -> Aggregate:
+def _in_one_column(make: str, merge: str, finish: str = "{value}") -> Aggregate:
     return Aggregate({"value": make + "{filter}"}, {"value": merge + "({value})"}, finish)
 
 
-def _counted(make: str) -> Aggregate:
+def _as_count(make: str) -> Aggregate:
     return Aggregate(
         {"value": make + "{filter}"},
         {"value": "sum({value})"},
@@ -110,7 +110,7 @@ def _moments(finish: str) -> Aggregate:
     )
 
 
-_COUNT = _counted("count({args})")
+_COUNT = _as_count("count({args})")
 _INFINITY, _NAN = "cast('Infinity' as double)", "cast('NaN' as double)"
 _DOUBLE = "cast({0} as double)"
 _FINITE = f"case when abs({_DOUBLE}) < {_INFINITY} then {_DOUBLE} end"
@@ -159,7 +159,7 @@ def _total(types: Types | None, retracts: bool) -> Aggregate:
         return _floating_sum("{sum}")
     if retracts or (types is not None and types.sum.startswith("decimal")):
         return _sum(types, "case when {n} > 0 then {sum} end")
-    return _one("sum({0})", "sum")
+    return _in_one_column("sum({0})", "sum")
 
 
 def _mean(types: Types | None, retracts: bool) -> Aggregate:
@@ -218,24 +218,28 @@ _SKETCHED = (
 
 MERGEABLE: Mapping[str, Aggregate] = {
     "count": _COUNT,
-    "count_if": _counted("count_if({0})"),
-    "min": _one("min({0})", "min"),
-    "max": _one("max({0})", "max"),
+    "count_if": _as_count("count_if({0})"),
+    "min": _in_one_column("min({0})", "min"),
+    "max": _in_one_column("max({0})", "max"),
     # Any value is right; the smallest doesn't depend on how the input is split into micro-batches.
-    "any_value": _one("min({0})", "min"),
-    "any": _one("bool_or({0})", "bool_or"),
-    "bool_and": _one("bool_and({0})", "bool_and"),
-    "every": _one("bool_and({0})", "bool_and"),
-    "bool_or": _one("bool_or({0})", "bool_or"),
-    "some": _one("bool_or({0})", "bool_or"),
-    "bit_and": _one("bit_and({0})", "bit_and"),
-    "bit_or": _one("bit_or({0})", "bit_or"),
-    "bit_xor": _one("bit_xor({0})", "bit_xor"),
+    "any_value": _in_one_column("min({0})", "min"),
+    "any": _in_one_column("bool_or({0})", "bool_or"),
+    "bool_and": _in_one_column("bool_and({0})", "bool_and"),
+    "every": _in_one_column("bool_and({0})", "bool_and"),
+    "bool_or": _in_one_column("bool_or({0})", "bool_or"),
+    "some": _in_one_column("bool_or({0})", "bool_or"),
+    "bit_and": _in_one_column("bit_and({0})", "bit_and"),
+    "bit_or": _in_one_column("bit_or({0})", "bit_or"),
+    "bit_xor": _in_one_column("bit_xor({0})", "bit_xor"),
     # A struct is ordered by its first field, so ties go to the smaller (larger) value, not to chance.
-    "min_by": _one("min(case when {1} is not null then struct({1} as k, {0} as v) end)", "min", "{value}.v"),
-    "max_by": _one("max(case when {1} is not null then struct({1} as k, {0} as v) end)", "max", "{value}.v"),
+    "min_by": _in_one_column(
+        "min(case when {1} is not null then struct({1} as k, {0} as v) end)", "min", "{value}.v"
+    ),
+    "max_by": _in_one_column(
+        "max(case when {1} is not null then struct({1} as k, {0} as v) end)", "max", "{value}.v"
+    ),
     **{name: _moments(finish) for name, finish in _MOMENTS.items()},
-    "approx_count_distinct": _one(
+    "approx_count_distinct": _in_one_column(
         f"hll_sketch_agg({_SKETCHED}, 12)",
         "hll_union_agg",
         "coalesce(hll_sketch_estimate({value}), 0)",

@@ -141,15 +141,34 @@ def check_items(select: exp.Select) -> None:
             said = {column.name.lower(), column.table.lower()}
             if window is not None and "window" in said:
                 raise QueryError(
-                    f"'{sql(column)}' is what Spark calls the key {sql(window)}. Read the stream through a macro, "
+                    f"'{sql(column)}' is the name that Spark gives the key {sql(window)}. Read the stream through a macro, "
                     f"FROM {{{{ {macro_for(window)} }}}} … GROUP BY window_start, window_end; or have a "
                     f"query below give it a name, SELECT *, {sql(window)} AS w."
                 )
             if not known & said:
-                raise QueryError(
-                    f"'{sql(column)}' is neither a key of GROUP BY nor in an aggregate. Add it to GROUP BY, or say which of "
-                    f"its values is meant: any_value({sql(column)})."
-                )
+                raise _no_key(column)
+
+
+def check_window_columns(select: exp.Select) -> None:
+    """Raises unless each column of a window outside aggregates is a key, in a GROUP BY that Spark computes: it doesn't know
+    that the columns of a window determine each other."""
+    keys = {column.name.lower() for key in grouping(select).keys for column in every(key, exp.Column)}
+    for item in select.expressions:
+        for column in every(item, exp.Column):
+            is_aggregated = column.find_ancestor(exp.AggFunc, exp.Select) is not select
+            if (
+                column.name.lower() in WINDOW_COLUMNS
+                and column.name.lower() not in keys
+                and not is_aggregated
+            ):
+                raise _no_key(column)
+
+
+def _no_key(column: exp.Column) -> QueryError:
+    return QueryError(
+        f"'{sql(column)}' is neither a key of GROUP BY nor in an aggregate. Add it to GROUP BY, or say which of "
+        f"its values is meant: any_value({sql(column)})."
+    )
 
 
 def _columns_of_windows(select: exp.Select) -> tuple[str, ...]:

@@ -136,7 +136,7 @@ class Partials:
     def _part(self, members: DistinctSet) -> str:
         return f"{self.spec.name}_{members.name}"
 
-    def _new(self, members: DistinctSet) -> str:
+    def _new_view(self, members: DistinctSet) -> str:
         return f"{self._part(members)}_new"
 
     def _values(self, members: DistinctSet) -> list[str]:
@@ -184,7 +184,7 @@ class Partials:
             f"lateral view inline(array({', '.join(structs)})) spread as {', '.join(names)}\n)"
         )
 
-    def _batch(self, members: DistinctSet) -> str:
+    def _batch_view(self, members: DistinctSet) -> str:
         return f"{self._part(members)}_batch"
 
     def _values_read_twice(self, members: DistinctSet, values: str) -> list[Step]:
@@ -192,7 +192,7 @@ class Partials:
         steps read the result."""
         if self.spec.grouping_sets is None:
             return []
-        return [Step(self._batch(members), values, persist=True, initial="select 1 as nothing")]
+        return [Step(self._batch_view(members), values, persist=True, initial="select 1 as nothing")]
 
     def _flagged(self, members: DistinctSet, relation: str, kept: Sequence[str]) -> str:
         """Returns the rows of a distinct set, with all keys, for which at least one flag holds."""

@@ -51,7 +51,7 @@ class Due:
         return f"{self.end} {'<' if self.is_time else '<='} {ranges.literal(until)}"
 
 
-def due(plan: Plan) -> Due | None:
+def final_rows(plan: Plan) -> Due | None:
     """Returns how to identify final rows of a planned query. None if no column holds the window's end."""
     windows = plan.dataflow.windows
     if windows is None or not windows.closed or not windows.specs:

@@ -53,8 +53,8 @@ def replace_where(
         predicates: more conditions, from the user.
     """
     spread = ", ".join(quote(name) for name in _hashable_columns(columns)) or "1"
-    missing = ", ".join(f"null as {_new(name)}" for name in columns)
-    rows = ", ".join(f"{quote(name)} as {_new(name)}" for name in columns)
+    missing = ", ".join(f"null as {_new_column(name)}" for name in columns)
+    rows = ", ".join(f"{quote(name)} as {_new_column(name)}" for name in columns)
     conditions = [f"{NEW}.{_MARK} = pmod(hash({spread}), {_PIECES})", condition, *predicates]
     return _merge(
         table,
@@ -84,8 +84,8 @@ def replace_keys(
     """
     listed = ", ".join(map(quote, keys))
     named = ", ".join(f"{quote(key)} as {_key(key)}" for key in keys)
-    missing = ", ".join(f"null as {_new(name)}" for name in columns)
-    rows = ", ".join(f"{quote(name)} as {_new(name)}" for name in columns)
+    missing = ", ".join(f"null as {_new_column(name)}" for name in columns)
+    rows = ", ".join(f"{quote(name)} as {_new_column(name)}" for name in columns)
     conditions = [f"{OLD}.{quote(key)} <=> {NEW}.{_key(key)}" for key in keys]
     return _merge(
         table,
@@ -103,7 +103,7 @@ def _merge(
 ) -> str:
     matched = "\n  and ".join(conditions)
     names = ", ".join(quote(name) for name in columns)
-    values = ", ".join(f"{NEW}.{_new(name)}" for name in columns)
+    values = ", ".join(f"{NEW}.{_new_column(name)}" for name in columns)
     return (
         f"merge into {table} as {OLD}\n"
         f"using (\n  {source}\n) as {NEW}\n"
@@ -120,7 +120,7 @@ def _hashable_columns(columns: Mapping[str, str]) -> list[str]:
     return found[:6]
 
 
-def _new(name: str) -> str:
+def _new_column(name: str) -> str:
     # Differs from the table's column names, which a user's predicates may use unqualified.
     return quote(f"new {name}")
 

@@ -1,7 +1,7 @@
 """Recomputes a range of windows: SQL for their rows, and which rows of a table they replace.
 
-A range is extended to whole windows first (`touched`). Then every window operator and stream is filtered to the input that
-these windows need. Incomplete results of other windows are removed by their ends, so a filter may be wider than
+A range is extended to whole windows first (`touched_windows`). Then every window operator and stream is filtered to the
+input that these windows need. Incomplete results of other windows are removed by their ends, so a filter may be wider than
 needed.
 
 The bounds of sessions depend on their rows. They are searched in a part of the input that is widened until no session
@@ -69,9 +69,11 @@ class StreamExtent:
     table."""
     windows: tuple[Window, ...]
 
-    def after(self, instant: int) -> int:
+    def end_of_windows_at(self, instant: int) -> int:
         """Returns the first time from which windows hold no rows before an instant."""
-        ends = (ranges.touched(window, TimeRange(instant, instant + 1)).until for window in self.windows)
+        ends = (
+            ranges.touched_windows(window, TimeRange(instant, instant + 1)).until for window in self.windows
+        )
         return max((end for end in ends if end is not None), default=instant)
 
 
@@ -105,15 +107,17 @@ class Overwriting:
 
     # -- which windows ---------------------------------------------------------------------------------
 
-    def touched(self, span: TimeRange) -> WindowRange:
+    def touched_windows(self, span: TimeRange) -> WindowRange:
         """Returns the whole windows that rows in a time range belong to."""
         if not self._results.specs:
-            return reduce(WindowRange.hull, (ranges.touched(window, span) for window in self._windows))
+            return reduce(
+                WindowRange.hull, (ranges.touched_windows(window, span) for window in self._windows)
+            )
         found: dict[str, WindowRange] = {}
         for spec in self._by_level():
             lower = [other for other in self._results.specs if other.level < spec.level]
             times = [_times_of_results(spec, other, found[other.name]) for other in lower]
-            found[spec.name] = self._touched(spec, reduce(TimeRange.hull, times) if times else span)
+            found[spec.name] = self._touched_windows(spec, reduce(TimeRange.hull, times) if times else span)
         return reduce(WindowRange.hull, found.values())
 
     def extended_over_sessions(self, ends: WindowRange, table: str) -> WindowRange:
@@ -141,9 +145,9 @@ class Overwriting:
             look = WindowRange(_add_micros(ends.after, -reach), _add_micros(ends.until, reach))
             inputs = self._inputs(look)
             rows = f"select {', '.join([*keys, bounds])} from"
-            since = self._condition(quote(self._column), WindowRange(look.after, None))
+            since = self._condition_on_time(quote(self._column), WindowRange(look.after, None))
             new = f"({rows} (\n{self._results.sql}\n) where {since})"
-            old = f"({rows} {table} where {self._condition(quote(self._column), look)})"
+            old = f"({rows} {table} where {self._condition_on_time(quote(self._column), look)})"
             exactly = f"n.first_micros = o.first_micros and n.last_micros = o.last_micros{same}"
             found = self._ask(
                 self._text(
@@ -163,7 +167,7 @@ class Overwriting:
                 break
         return found
 
-    def since(self, newest: int, lookback: int) -> TimeRange:
+    def last_windows(self, newest: int, lookback: int) -> TimeRange:
         """Returns the range from `lookback` windows before the newest one."""
         return TimeRange(min(_start(window, newest, lookback) for window in self._windows))
 
@@ -190,10 +194,10 @@ class Overwriting:
 
     def overwrite(self, ends: WindowRange) -> Overwrite:
         """Returns the query for windows with these ends, and the predicate for the rows it replaces."""
-        condition = self._condition(quote(self._column), ends)
+        condition = self._condition_on_time(quote(self._column), ends)
         output = f"select * from (\n{self._results.sql}\n)\nwhere {self._rows_in_range(ends)}"
         if not self._results.specs:
-            span = reduce(TimeRange.hull, (ranges.needed(window, ends) for window in self._windows))
+            span = reduce(TimeRange.hull, (ranges.needed_times(window, ends) for window in self._windows))
             streams = tuple(_limit_stream(stream, span) for stream in self.plan.streams)
             text = generate.windows_in_batch(replace(self.plan, streams=streams), (), output)
         else:
@@ -220,7 +224,9 @@ class Overwriting:
         for stream in self.plan.streams:
             specs = [spec for spec in self._results.specs if stream.view in spec.streams]
             windows = tuple(spec.window for spec in specs) or self._windows
-            spans = [inputs[spec.name] for spec in specs] or [ranges.needed(each, ends) for each in windows]
+            spans = [inputs[spec.name] for spec in specs] or [
+                ranges.needed_times(each, ends) for each in windows
+            ]
             since = reduce(TimeRange.hull, spans).since
             if stream.event_time is None or since is None:
                 continue
@@ -242,10 +248,10 @@ class Overwriting:
 
     def oldest(self, table: str, ends: WindowRange) -> str:
         """Query for the oldest window end in a table, within a range."""
-        where = self._condition(quote(self._column), ends)
+        where = self._condition_on_time(quote(self._column), ends)
         return f"select unix_micros(min({quote(self._column)})) + {self._shift} from {table} where {where}"
 
-    def divided(self, table: str, ends: WindowRange) -> str | None:
+    def divided_files_query(self, table: str, ends: WindowRange) -> str | None:
         """Query for the number of files of an Iceberg table that hold rows of these windows and of others. None where
         file statistics can't say (``window_time``)."""
         if self._shift:
@@ -258,7 +264,7 @@ class Overwriting:
             f"where not (coalesce({inside}, false) or coalesce({ends.excludes(lowest, highest)}, false))"
         )
 
-    def _condition(self, column: str, ends: WindowRange) -> str:
+    def _condition_on_time(self, column: str, ends: WindowRange) -> str:
         if not self._shift:
             return ends.condition(column)
         # window_time is one microsecond less.
@@ -267,7 +273,7 @@ class Overwriting:
     def _rows_in_range(self, ends: WindowRange) -> str:
         """SQL predicate for the query's rows in the range. Fails at run time on a row without a window."""
         column = quote(self._column)
-        condition = self._condition(column, ends)
+        condition = self._condition_on_time(column, ends)
         if not any(join.side for join in every(parse(self._results.sql), exp.Join)):
             return condition
         advice = f"write coalesce(a.{self._column}, b.{self._column}) as {self._column}"
@@ -288,12 +294,12 @@ class Overwriting:
                 for upper in self._results.specs:
                     if upper.level > spec.level and upper.name in inputs:
                         wanted = wanted.hull(_ends_at(upper, spec, inputs[upper.name]))
-                inputs[spec.name] = self._needed(spec, wanted)
+                inputs[spec.name] = self._needed_range(spec, wanted)
         return inputs
 
-    def _needed(self, spec: WindowSpec, ends: WindowRange) -> TimeRange:
+    def _needed_range(self, spec: WindowSpec, ends: WindowRange) -> TimeRange:
         if not spec.window.merges:
-            return ranges.needed(spec.window, ends)
+            return ranges.needed_times(spec.window, ends)
         # A row at the very end of a session belongs to it.
         until = None if ends.until is None else ends.until + 1 + _max_clock_shift(spec.window)
         if ends.after is None:
@@ -308,9 +314,9 @@ class Overwriting:
                 break
         return TimeRange(ends.after if since is None else min(since, ends.after), until)
 
-    def _touched(self, spec: WindowSpec, span: TimeRange) -> WindowRange:
+    def _touched_windows(self, spec: WindowSpec, span: TimeRange) -> WindowRange:
         if not spec.window.merges:
-            return ranges.touched(spec.window, span)
+            return ranges.touched_windows(spec.window, span)
         if span.since is None and span.until is None:
             return WindowRange()
         start, end = _session_bounds(spec.window)
@@ -487,7 +493,7 @@ def _start(window: Window, newest: int, lookback: int) -> int:
     start = newest - (window.size + (window.step if window.kind == "dynamic_cumulate" else 0))
     if window.kind == "cumulate":
         # The longest window may have begun less than its size ago.
-        since = ranges.needed(window, WindowRange(newest - 1, newest)).since
+        since = ranges.needed_times(window, WindowRange(newest - 1, newest)).since
         assert since is not None
         start = since
     return start - lookback * ranges.unit(window)

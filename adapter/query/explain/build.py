@@ -88,10 +88,10 @@ class _Builder:
     def explained(self, operator: Operator) -> Explanation:
         """Returns an operator's explanation with its inputs; that of its input if it passes rows on."""
         if operator.name not in self.found:
-            self.found[operator.name] = self._explained(operator)
+            self.found[operator.name] = self._explain_operator(operator)
         return self.found[operator.name]
 
-    def _explained(self, operator: Operator) -> Explanation:
+    def _explain_operator(self, operator: Operator) -> Explanation:
         inputs = [self.explained(each) for each in operator.inputs]
         name = operator.name
         context = replace(

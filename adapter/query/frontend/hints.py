@@ -242,7 +242,7 @@ def mark_streams(tree: exp.Query) -> None:
             tables = list(every(select, exp.Table))
             if len(tables) != 1:
                 raise QueryError(
-                    f"stream() marks one table, found {_listed(tables) or 'none'} under it; put it around the one that is "
+                    f"stream() marks one table, found {_listing(tables) or 'none'} under it; put it around the one that is "
                     "the stream, where the query reads it: FROM {{ stream(ref('…')) }}."
                 )
             mark_stream(tables[0])
@@ -256,7 +256,7 @@ def mark_streams(tree: exp.Query) -> None:
                 continue
             if len({sql(_without_alias(table)).lower() for table in tables}) != 1:
                 raise QueryError(
-                    f"{window.kind}() has {_listed(tables) or 'no table'} under it; mark the one that is the "
+                    f"{window.kind}() has {_listing(tables) or 'no table'} under it; mark the one that is the "
                     "stream: {{ stream(ref('…')) }}."
                 )
             for table in tables:
@@ -271,7 +271,7 @@ def _without_alias(table: exp.Table) -> exp.Table:
     return copy
 
 
-def _listed(tables: list[exp.Table]) -> str:
+def _listing(tables: list[exp.Table]) -> str:
     return ", ".join(dict.fromkeys(sql(_without_alias(table)) for table in tables))
 
 

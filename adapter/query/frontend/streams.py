@@ -55,7 +55,7 @@ class Streams:
         self.streams: dict[str, Stream] = {}
         """Streams by relation name, in lower case."""
         self.static: dict[str, None] = {}
-        """The other relations."""
+        """Relations that the query reads as tables, in the order of the text."""
         for number, select in enumerate(every(tree, exp.Select)):
             window = hints.window_of(select)
             if window:

@@ -18,7 +18,7 @@ from ..identity.alike import fingerprints
 from ..normalize.event_clock import READS_CLOCK
 from ..normalize.names import own_names
 from ..plan import lookup_keys
-from ..plan.operator import over
+from ..plan.operator import with_inputs
 from ..plan.operators.project import Project
 from ..plan.operators.source import Source
 from ..plan.operators.union_all import UnionAll
@@ -27,7 +27,7 @@ from ..plan.plan import Plan
 from ..plan.state.window_steps import WindowSteps
 from ..plan.window_operator import WindowOperator
 from ..plan.window_specs import WindowSpec
-from ..planner.upsert_keys import replacing
+from ..planner.upsert_keys import upsert_of_windows
 from ..program import Item, Program, Rows, Step, StreamInput, reading
 from ..sql import instants
 from ..sql.dialect import parse, sql
@@ -60,7 +60,7 @@ def _program(plan: Plan, emission: Emission, upsert: bool, ttl: int | None) -> P
     if not plan.dataflow.is_stateless:
         return _stateful(plan, emission, replaces, ttl, signed)
     if windows is not None and replaces:
-        replacing(windows, (), emission)  # refuses
+        upsert_of_windows(windows, (), emission)  # refuses
     return _stateless(plan, signed)
 
 
@@ -127,9 +127,9 @@ def _stateless(plan: Plan, signed: Signature) -> Program:
         elif isinstance(each, UnionAll):
             texts[each.name] = "\nunion all\n".join(f"select * from (\n{text}\n)" for text in inputs)
         elif isinstance(each, Project):
-            texts[each.name] = over(each.sql, inputs)
+            texts[each.name] = with_inputs(each.sql, inputs)
             asked += [
-                (view, f"select * from (\n{over(query, inputs)}\n)")
+                (view, f"select * from (\n{with_inputs(query, inputs)}\n)")
                 for view, query in lookup_keys.key_queries(each.sql, plan.lookups)
             ]
         elif isinstance(each, WindowResults):
@@ -142,7 +142,7 @@ def _stateless(plan: Plan, signed: Signature) -> Program:
         output=output,
         boundaries=None,
         flushes_from_state=plan.dataflow.windows is not None,
-        lookups=lookup_keys.ordered(asked, plan.lookups),
+        lookups=lookup_keys.ordered_lookups(asked, plan.lookups),
         reads_clock=READS_CLOCK in output,
         signature=signed,
     )
@@ -158,7 +158,7 @@ def _common(plan: Plan, windows: Sequence[WindowSteps] = ()) -> dict[str, Any]:
         "tables": plan.static,
         "mini_batch": plan.mini_batch,
         "time_zones": _zones(specs),
-        "behind": _behind(specs),
+        "behind": _watermark_delay(specs),
     }
 
 
@@ -202,7 +202,7 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
     return items
 
 
-def _behind(specs: Sequence[WindowSpec]) -> int:
+def _watermark_delay(specs: Sequence[WindowSpec]) -> int:
     """Returns how many microseconds the watermark is held back: a row at the very end of a session belongs to
     the session, and isn't late when the watermark is exactly there.
 

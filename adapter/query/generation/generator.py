@@ -11,7 +11,7 @@ from ..normalize.event_clock import READS_CLOCK
 from ..plan import lookup_keys
 from ..plan.dataflow import Dataflow
 from ..plan.lookup_table import LookupTable
-from ..plan.operator import Operator, ResultSteps, Wiring, in_order, over
+from ..plan.operator import Operator, ResultSteps, Wiring, in_order, with_inputs
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.project import row_by_row
 from ..plan.operators.source import Source
@@ -114,8 +114,8 @@ class Generator(Wiring):
         there = {*self.state_names.values(), *(each.name for each in rankings), *map(members_part, rankings)}
         if gone := {*self.replayed} - there:
             raise QueryError(
-                f"an edit is still to be rebuilt from {', '.join(sorted(gone))}, which this query doesn't have. Put "
-                "back the query that it was edited to, run it, and then change it."
+                f"the state has yet to be rebuilt after an edit, from {', '.join(sorted(gone))}, which this query doesn't "
+                "have. Put back the query as it was after that edit, run it, and then change it."
             )
         found = {name for name in self.state_names if self.state_names[name] in self.replayed}
         # Rankings of rows can be replayed too.
@@ -178,7 +178,9 @@ class Generator(Wiring):
         if not self.tables or text is None:
             return ()
         found = lookup_keys.required_lookups([text], self.tables)
-        return tuple(replace(each, keys=over(each.keys, inputs)) for each in found) if inputs else found
+        return (
+            tuple(replace(each, keys=with_inputs(each.keys, inputs)) for each in found) if inputs else found
+        )
 
     def is_result(self, operator: Operator) -> bool:
         """See `Wiring.is_result`."""

@@ -11,9 +11,9 @@ from ..plan.dataflow import Dataflow
 from ..plan.operators.top_n import TopN
 from ..plan.operators.window_results import WindowResults
 from ..plan.relation import WEIGHT
-from ..plan.state.buffered_rows import ROW, TIMES, added_up, packed, spread
+from ..plan.state.buffered_rows import ROW, TIMES, added_up, packed, repeated
 from ..plan.upserts import Replaced, replaced
-from ..planner.upsert_keys import replacing
+from ..planner.upsert_keys import upsert_of_windows
 from ..program import (
     EVERYTHING,
     STEP,
@@ -104,23 +104,25 @@ def _change(flow: Dataflow) -> tuple[str, Upsert | None]:
         return f"select * from {RESULT}", None
     if flow.key is None:
         # Nothing identifies a row: the new table is the table plus the changes.
-        rows = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}\nunion all\n{_changes()}"
-        return spread(added_up(rows, True), True), Upsert(
+        rows = (
+            f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}\nunion all\n{_changes_of_result()}"
+        )
+        return repeated(added_up(rows, True), True), Upsert(
             None, f"select true as anything from {RESULT}", "true", None, change=RESULT
         )
     keys = [quote(name) for name in flow.key]
     listed = ", ".join(keys) or "true as anything"
     scope = " and ".join(f"old.{key} <=> fired.{key}" for key in keys) or "true"
-    return _came(), Upsert(flow.key, f"select {listed} from {RESULT}", scope, None, certain=not keys)
+    return _inserted_rows(), Upsert(flow.key, f"select {listed} from {RESULT}", scope, None, certain=not keys)
 
 
-def _changes() -> str:
+def _changes_of_result() -> str:
     return f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} as {TIMES} from {RESULT}"
 
 
-def _came() -> str:
+def _inserted_rows() -> str:
     """Returns the query for the inserted rows of `RESULT`."""
-    return spread(f"select {ROW}, {TIMES} from (\n{_changes()}\n) where {TIMES} > 0", True)
+    return repeated(f"select {ROW}, {TIMES} from (\n{_changes_of_result()}\n) where {TIMES} > 0", True)
 
 
 def replaced_result(made: Generator) -> Result:
@@ -141,7 +143,7 @@ def windows_result(made: Generator, root: WindowResults, emitted: Iterable[Step]
     boundaries = [each.closing.boundaries for each in made.window_steps]
     return Result(
         root.sql,
-        replacing(root, made.window_steps, made.emission) if replaces else None,
+        upsert_of_windows(root, made.window_steps, made.emission) if replaces else None,
         # The number of windows that close decides how their output is computed.
         tuple(replace(step, sees_changes=False, materialize=step.persist) for step in emitted),
         lookups=lookup_keys.required_lookups([root.sql], made.tables),
@@ -168,5 +170,5 @@ def result_of(
     if result.upsert.key and not remakes_whole(made.replaced):
         return replace(result, upsert=replace(result.upsert, fired="select true as anything", scope="true"))
     # The output is the full result, whatever the table has.
-    output = result.output if made.replaced is not None else _came()
+    output = result.output if made.replaced is not None else _inserted_rows()
     return replace(result, output=output, upsert=Upsert(None, EVERYTHING, "true", None))

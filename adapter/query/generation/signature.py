@@ -13,7 +13,7 @@ from ...sources.source_tables import without_read_digest
 from ..aggregates.metric_columns import MetricColumns
 from ..aggregates.model import GroupAggregateSpec, WindowAggregateSpec
 from ..aggregates.partials import Partials
-from ..frontend.source_text import ordered
+from ..frontend.source_text import with_sorted_conjuncts
 from ..normalize.conditions import explodes
 from ..plan.dataflow import Dataflow
 from ..plan.operator import Operator, in_order
@@ -86,17 +86,17 @@ def _signature(plan: Plan, ttl: int | None, emission: Emission) -> Signature:
 def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState:
     """Returns the definition of a window operator."""
     spec, specs = operator.spec, plan.dataflow.windowed
-    below = _below(specs, spec)
+    below = _outputs_below(specs, spec)
     is_over_others = any(re.search(rf"\b{each.name}\b", spec.source) for each in specs)
     return WindowOperatorState(
         name=spec.name,
         streams=tuple(stream.relation for stream in plan.streams if stream.view in spec.streams),
         source=spec.source,
         # A digest hides the names of window operators, which the state uses.
-        source_digest=None if is_over_others else digest(ordered(spec.source)),
+        source_digest=None if is_over_others else digest(with_sorted_conjuncts(spec.source)),
         window=WindowState(**asdict(spec.window)),
         aggregates=_window_aggregates(operator, specs) if isinstance(spec, WindowAggregateSpec) else None,
-        buffer=None if isinstance(spec, WindowAggregateSpec) else _buffer(spec),
+        buffer=None if isinstance(spec, WindowAggregateSpec) else _buffer_state(spec),
         below=below,
         reads={
             each.name: {key.name: key.identity for key in each.keys}
@@ -113,7 +113,7 @@ def _window_aggregates(operator: WindowOperator, specs: Sequence[WindowSpec]) ->
     return _aggregates(steps, [each.name for each in specs if each.level < operator.spec.level])
 
 
-def _buffer(spec: WindowBufferSpec) -> BufferState:
+def _buffer_state(spec: WindowBufferSpec) -> BufferState:
     top = spec.top
     return BufferState(
         column=row_name(spec.name),
@@ -159,17 +159,17 @@ def _tree(flow: Dataflow, ttl: int | None, emission: Emission) -> TreeState:
         append_only_rankings=tuple(
             members_part(each) for each in rankings if not (each.final or each.inputs[0].relation.changes)
         ),
-        single=_single(top, flow) if is_single else None,
+        single=_single_state(top, flow) if is_single else None,
         can_rebuild=can_be_remade(flow) and not emission.changes,
         rebuilds_table=remakes_whole(root),
-        groups={name: _group(flow, name, ttl) for name in flow.groups},
+        groups={name: _group_state(flow, name, ttl) for name in flow.groups},
         parts={name: tuple(listed) for name, listed in parts.items()},
         output=OUTPUT if root is None else None,
         has_ttl=ttl is not None,
     )
 
 
-def _group(flow: Dataflow, name: str, ttl: int | None) -> GroupState:
+def _group_state(flow: Dataflow, name: str, ttl: int | None) -> GroupState:
     group = flow.groups[name]
     pieces = GroupChanges(
         replace(group.spec, name=name),
@@ -191,7 +191,7 @@ def _label(operator: Operator) -> str:
     return "GROUP BY" if is_result else operator.label
 
 
-def _single(operator: Operator, flow: Dataflow) -> SingleState | None:
+def _single_state(operator: Operator, flow: Dataflow) -> SingleState | None:
     """Returns the definition of the state of the only stateful operator, independent of its input."""
     if isinstance(operator, GroupAggregate):
         (name,) = flow.groups
@@ -204,7 +204,7 @@ def _single(operator: Operator, flow: Dataflow) -> SingleState | None:
     return SingleState(operator.name, (*by, operator.top.function, operator.top.order))
 
 
-def _below(specs: Sequence[WindowSpec], spec: WindowSpec) -> dict[str, WindowOutput]:
+def _outputs_below(specs: Sequence[WindowSpec], spec: WindowSpec) -> dict[str, WindowOutput]:
     """Returns how the results of the windows that a window operator reads are computed, by their names. For one with
     aggregates also by column, so that other columns can be added and removed."""
     others = [each for each in specs if each.level < spec.level]
@@ -269,19 +269,19 @@ def _metrics(pieces: Partials, below: Sequence[str]) -> dict[str, MetricState]:
             columns=tuple(columns[metric.identity]),
             # Changes if another type of the argument stores the metric differently.
             storage=(*MetricColumns(metric).aggregate.make, *([metric.types.sum] if metric.types else [])),
-            rows=digest(ordered(metric.rows)),
-            over=_over(metric.rows, below),
+            rows=digest(with_sorted_conjuncts(metric.rows)),
+            over=_rows_digest(metric.rows, below),
             distinct_set=by_name[metric.distinct_set] if metric.distinct_set else None,
         )
         for metric in pieces.spec.metrics
     }
 
 
-def _over(rows: str, below: Sequence[str]) -> tuple[str, ...]:
+def _rows_digest(rows: str, below: Sequence[str]) -> tuple[str, ...]:
     """For rows that are results of windows, returns a digest that is independent of the windows' names, and
     these names.
 
-    >>> (one, name), (other, its) = (_over(f"SELECT * FROM {name}", [name]) for name in ("stage_1", "stage_3"))
+    >>> (one, name), (other, its) = (_rows_digest(f"SELECT * FROM {name}", [name]) for name in ("stage_1", "stage_3"))
     >>> one == other, name, its
     (True, 'stage_1', 'stage_3')
     """

@@ -35,7 +35,7 @@ def select_over_groups(select: exp.Select) -> exp.Select:
             "OVER, LIMIT or a subquery over a stream is in a SELECT with grouping sets; put the GROUP BY into a query "
             "below."
         )
-    return _Lifting(select, found.keys).made()
+    return _Lifting(select, found.keys).query_over_groups()
 
 
 class _Lifting:
@@ -55,11 +55,11 @@ class _Lifting:
             names.add(name.lower())
             self._add(key, name)
 
-    def made(self) -> exp.Select:
+    def query_over_groups(self) -> exp.Select:
         """Returns the SELECT above, over the groups."""
         outer = exp.Select()
         for item in self.select.expressions:
-            above = self._above(item.unalias())
+            above = self._over_groups(item.unalias())
             name = item.output_name
             if not name:
                 raise QueryError(
@@ -73,7 +73,7 @@ class _Lifting:
         if self.select.args.get("distinct"):
             outer.set("distinct", exp.Distinct())
         having = self.select.args.get("having")
-        where = None if having is None else self._above(having.this, aliases=True)
+        where = None if having is None else self._over_groups(having.this, aliases=True)
         below = self.select.copy()
         for clause in ("having", "distinct", "order"):
             below.set(clause, None)
@@ -84,17 +84,17 @@ class _Lifting:
         outer = outer.from_(exp.Subquery(this=below, alias=alias), copy=False)
         return outer if where is None else outer.where(where, copy=False)
 
-    def _text(self, node: exp.Expr) -> str:
+    def _canonical_text(self, node: exp.Expr) -> str:
         return canonical(node, self.same)
 
     def _add(self, node: exp.Expr, name: str) -> str:
-        self.columns[self._text(node)] = name
+        self.columns[self._canonical_text(node)] = name
         self.items.append(exp.alias_(node.copy(), name, quoted=True))
         return name
 
-    def _above(self, node: exp.Expr, aliases: bool = False) -> exp.Expr:
+    def _over_groups(self, node: exp.Expr, aliases: bool = False) -> exp.Expr:
         """Rewrites an expression over the groups' columns. With `aliases`, a name may be a select alias."""
-        if (name := self.columns.get(self._text(node))) is not None:
+        if (name := self.columns.get(self._canonical_text(node))) is not None:
             return exp.column(name, quoted=True)
         if isinstance(node, exp.Query):
             return self._over_keys(node, {id(column) for column in correlated_columns(node)})
@@ -103,10 +103,10 @@ class _Lifting:
                 raise QueryError(f"A subquery is inside '{hints.quoted(node)}'; join it in a query below.")
             return exp.column(self._add(node, f"__aggregate_{len(self.items)}"), quoted=True)
         if aliases and isinstance(node, exp.Column) and not node.table and node.name.lower() in self.aliases:
-            return exp.paren(self._above(self.aliases[node.name.lower()]))
+            return exp.paren(self._over_groups(self.aliases[node.name.lower()]))
         made = node.copy()
         for child, old in zip(list(made.iter_expressions()), list(node.iter_expressions()), strict=True):
-            child.replace(self._above(old, aliases))
+            child.replace(self._over_groups(old, aliases))
         return made
 
     def _over_keys(self, node: exp.Expr, asked: Collection[int]) -> exp.Expr:
@@ -117,7 +117,7 @@ class _Lifting:
         """
         columns = list(every(node, exp.Column))
         if columns and all(id(column) in asked and relation_of(column) in self.outer for column in columns):
-            if (name := self.columns.get(self._text(node))) is not None:
+            if (name := self.columns.get(self._canonical_text(node))) is not None:
                 return exp.column(exp.to_identifier(name, quoted=True), table=_ALIAS)
             if isinstance(node, exp.Column):
                 raise QueryError(

@@ -79,7 +79,7 @@ def have_same_type(one: exp.Expr, other: exp.Expr, unasked: bool = False) -> boo
     )
 
 
-def equated(test: exp.Expr, around: Collection[int]) -> tuple[exp.Expr, exp.Expr] | None:
+def equated_sides(test: exp.Expr, around: Collection[int]) -> tuple[exp.Expr, exp.Expr] | None:
     """Returns the two sides of an equality between the query's own rows and the outer row, if they have one type.
     None for other tests.
 

@@ -163,7 +163,7 @@ class _Marker:
                 )
             for node in self._predicates(select):
                 if node not in bounds and (clock := self._compared_clock(node, select)):
-                    self._refuse(node, clock, select)
+                    self._refuse_clock(node, clock, select)
 
     def _bounds(self, test: exp.Expr, select: exp.Select) -> bool:
         """Whether a condition can filter rows by the watermark. If so, marks its clock."""
@@ -207,7 +207,7 @@ class _Marker:
                 columns += [each for each in walk_same_query(item.this) if isinstance(each, exp.Column)]
         return frozenset().union(*(self._column(each, select).base for each in columns if not is_clock(each)))
 
-    def _refuse(self, node: exp.Expr, clock: exp.Expr, select: exp.Select) -> None:
+    def _refuse_clock(self, node: exp.Expr, clock: exp.Expr, select: exp.Select) -> None:
         base = self._stream_columns_under(node, select)
         if not base & self.base:
             relation = next(relation for relation, _ in base if relation in self.untold)
@@ -371,8 +371,8 @@ def is_clock(node: exp.Expr) -> bool:
 def is_time_keyword(node: exp.Expr) -> bool:
     """Whether a node casts a word such as 'now' or 'today' to a date or time."""
     is_cast = isinstance(node, exp.Cast) and node.to.this in exp.DataType.TEMPORAL_TYPES
-    if not is_cast and not isinstance(node, exp.TsOrDsToDate):
-        return False
+    if node.this is None or not (is_cast or isinstance(node, exp.TsOrDsToDate)):
+        return False  # an argument that is missing, or no cast
     made_of = node.this.unnest()
     words = made_of.name.lower().split() if isinstance(made_of, exp.Literal) else []
     return bool(words) and words[0] in _WORDS

@@ -30,7 +30,7 @@ from ..frontend import hints
 from ..sql.clauses import aggregate, conjuncts, filters, joined, set_filters
 from ..sql.dialect import canonical, correlated_columns, relation_of, sql
 from ..sql.nodes import every, with_notes_of
-from .compared_types import equated
+from .compared_types import equated_sides
 from .correlated_aggregates import AGGREGATES
 from .names.same_names import name_relation
 from .rankings import limits, orders
@@ -136,7 +136,7 @@ def _correlated_predicates(query: exp.Select, asked: set[int]) -> list[exp.Expr]
     if group is not None and {name for name, value in group.args.items() if value} - {"expressions"}:
         return None
     of_groups = group is not None or query.args.get("distinct") or aggregate(query) is not None
-    return None if of_groups and not all(equated(test, asked) for test in tests) else tests
+    return None if of_groups and not all(equated_sides(test, asked) for test in tests) else tests
 
 
 def _refers_to(node: exp.Expr, asked: set[int]) -> bool:

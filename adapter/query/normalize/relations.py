@@ -7,8 +7,9 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.streams import is_printed
-from ..sql.dialect import function_name, sql
+from ..sql.dialect import from_clause, function_name, sql
 from ..sql.nodes import every
+from ..windows.expansion import WINDOW_COLUMNS
 from . import as_of_joins
 
 
@@ -58,8 +59,8 @@ def check(tree: exp.Expr) -> None:
     for join in every(tree, exp.Join):
         if join.method == "NATURAL" and not is_printed(join) and _reads_stream(join.parent):
             raise QueryError(
-                f"'{hints.quoted(join)}' over a stream: what a stream has besides the columns that a query names isn't "
-                "known; name those that are the same, with USING."
+                f"'{hints.quoted(join)}' over a stream: a stream reads only the columns that a query names, so the columns "
+                "that both sides have aren't known; name them, with USING."
             )
     for call in every(tree, exp.Func):
         if function_name(call) == "session_window" and _reads_stream(call.find_ancestor(exp.Select)):
@@ -85,6 +86,24 @@ def _pivoted(pivot: exp.Pivot) -> exp.Expr | None:
     """Returns the relation of a PIVOT. After a join it is the joined relation."""
     node = pivot.parent
     return node.parent if isinstance(node, exp.Join) else node
+
+
+def check_times_of_windows(tree: exp.Expr) -> None:
+    """Raises if a window goes by a column of a lower window that its relation doesn't select. Such a name would be read as
+    the column that the text has for relations without windows, which is always NULL."""
+    for select in hints.windows_under(tree):
+        window, read = hints.window_of(select), hints.input_of(select)
+        source = from_clause(read) if isinstance(read, exp.Select) else None
+        assert window is not None and source is not None
+        below, time = source.this.unnest(), window.time_col.lower()
+        if time not in WINDOW_COLUMNS or not isinstance(below, exp.Select) or below.is_star:
+            continue
+        if time not in map(str.lower, below.named_selects):
+            name = source.this.alias_or_name
+            raise QueryError(
+                f"{window} goes by {window.time_col}, which {name} doesn't have. Add it to the select list of {name}, and "
+                "to its GROUP BY."
+            )
 
 
 def _reads_stream(node: exp.Expr | None) -> bool:

@@ -125,8 +125,10 @@ def rewrite_natural_joins(query: NormalizedQuery) -> None:
 
 
 def check_relations(query: NormalizedQuery) -> None:
-    """Refuses what combines rows of a stream other than by GROUP BY, joins and rankings."""
+    """Refuses what combines rows of a stream other than by GROUP BY, joins and rankings, and windows by columns that aren't
+    there."""
     relations.check(query.tree)
+    relations.check_times_of_windows(query.tree)
 
 
 def check_group_items(query: NormalizedQuery) -> None:

@@ -4,7 +4,7 @@
 >>> clauses(select)
 'a, b + 1 AS c WHERE a > 1'
 >>> ranked = parse("select a, row_number() over (partition by a order by b desc, struct(a)) as r from t")
->>> ordered(ranked.expressions[1].this, ranked)
+>>> order_text(ranked.expressions[1].this, ranked)
 'b DESC'
 """
 
@@ -78,10 +78,10 @@ def shown(node: exp.Expr) -> str:
     return sql(holder.this)
 
 
-def tidy(text: str, alias: str = "") -> str:
+def as_author_writes(text: str, alias: str = "") -> str:
     """Returns an expression of a plan as its author would write it, without the alias of its only relation.
 
-    >>> tidy("max(`own`.`v`)", "own")
+    >>> as_author_writes("max(`own`.`v`)", "own")
     'MAX(v)'
     """
     node = expression(text)
@@ -104,10 +104,10 @@ def relation(name: str) -> str:
     return name if table is None else shown(table)
 
 
-def until(lasts: Sequence[tuple[str, int]]) -> str:
+def until_text(lasts: Sequence[tuple[str, int]]) -> str:
     """Returns the watermark until which a row may find matches, as a phrase.
 
-    >>> until((("ts", 60_000_000), ("window_end", 0)))
+    >>> until_text((("ts", 60_000_000), ("window_end", 0)))
     'ts + 1 minute and window_end'
     """
 
@@ -229,23 +229,23 @@ def aggregates(select: exp.Select) -> list[tuple[str, str]]:
 # -- OVER ------------------------------------------------------------------------------------------
 
 
-def over(select: exp.Select) -> list[exp.Window]:
+def over_clauses(select: exp.Select) -> list[exp.Window]:
     """Returns the OVER clauses of the select list."""
     return [
         node for item in select.expressions for node in walk_same_query(item) if isinstance(node, exp.Window)
     ]
 
 
-def over_calls(select: exp.Select) -> str:
+def over_clauses_text(select: exp.Select) -> str:
     """Returns the OVER clauses in short: ``LAG(n) by ts per item``."""
     found = []
-    for window in over(select):
-        order = ordered(window, select)
-        found.append(f"{shown(window.this)}{f' by {order}' if order else ''}{per(partition(window))}")
+    for window in over_clauses(select):
+        order = order_text(window, select)
+        found.append(f"{shown(window.this)}{f' by {order}' if order else ''}{per_suffix(partition(window))}")
     return ", ".join(found)
 
 
-def ordered(window: exp.Expr, select: exp.Select) -> str:
+def order_text(window: exp.Expr, select: exp.Select) -> str:
     """Returns the ORDER BY of an OVER, without tie-breakers."""
     order = window.args.get("order")
     found = list(order.expressions) if order else []
@@ -275,7 +275,7 @@ def partition(window: exp.Expr) -> list[str]:
     return [shown(each) for each in by if not (isinstance(each, exp.Column) and is_generated(each.name))]
 
 
-def per(within: Sequence[str]) -> str:
+def per_suffix(within: Sequence[str]) -> str:
     """Returns partition keys as a suffix: `` per a, b``."""
     return f" per {', '.join(within)}" if within else ""
 
@@ -289,8 +289,8 @@ def written_spec(spec: _Spec) -> _Spec:
     alias = read[0][0].alias_or_name if len(read) == 1 else ""
     return replace(
         spec,
-        keys=tuple(replace(each, sql=tidy(each.sql, alias)) for each in spec.keys),
-        metrics=tuple(replace(each, sql=tidy(each.sql, alias)) for each in spec.metrics),
+        keys=tuple(replace(each, sql=as_author_writes(each.sql, alias)) for each in spec.keys),
+        metrics=tuple(replace(each, sql=as_author_writes(each.sql, alias)) for each in spec.metrics),
     )
 
 

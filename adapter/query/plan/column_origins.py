@@ -49,7 +49,7 @@ class Outputs:
         )
 
 
-def carried(node: exp.Expr | None, alias: str, columns: Mapping[str, _T]) -> _T | None:
+def value_of_column(node: exp.Expr | None, alias: str, columns: Mapping[str, _T]) -> _T | None:
     """Returns the value that `columns` has for a column of the input; None if the expression isn't such a
     column."""
     column = column_of(node, alias)
@@ -106,7 +106,7 @@ def passed_end(select: exp.Select, alias: str, relation: Relation, keys: Sequenc
     """Returns the output column with the end of the windows, if rows are grouped by that end and it is
     selected; None otherwise."""
     end = relation.ends
-    if end is None or not any(carried(key, alias, {end: end}) for key in keys):
+    if end is None or not any(value_of_column(key, alias, {end: end}) for key in keys):
         return None
     passed = outputs(select, alias)
     return passed[end] if end in passed else None

@@ -158,7 +158,7 @@ class Context:
     rows_of: Mapping[str, str] = field(default_factory=dict)
     """State tables with buffered rows → name of the operator that the rows come from."""
 
-    def after(self, last: str) -> str | None:
+    def ttl_after(self, last: str) -> str | None:
         """Returns the TTL as a phrase, counted from `last`; None if there is no TTL."""
         return None if self.ttl is None else f"state_ttl, {intervals.format(self.ttl)} after {last}"
 

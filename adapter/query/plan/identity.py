@@ -25,8 +25,8 @@ _OF_WINDOW = frozenset({_END})
 
 
 def of_select(select: exp.Select, sources: Sequence[FromRelation], outputs: dict[str, str]) -> Unique:
-    """Returns the unique set of a SELECT over results of windows. Adds to `outputs` the origins of columns
-    that this SELECT computes."""
+    """Returns the columns that identify a row of a SELECT over results of windows. Adds to `outputs` the origins
+    of columns that this SELECT computes."""
     if select.args.get("group") or select.args.get("distinct"):
         return of_groups(select, outputs)
     found: set[str] = set()

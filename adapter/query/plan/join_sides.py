@@ -35,7 +35,7 @@ def states_of_sides(
             if isinstance(node, exp.Table) and node.name == input_name(number):
                 aliases.setdefault(each.name, []).append(node.alias)
     ends = {
-        kept_until(each, last).part: f"when the watermark has passed {author_text.until(last)}"
+        kept_until(each, last).part: f"when the watermark has passed {author_text.until_text(last)}"
         for each, last in zip(operator.inputs, until, strict=False)
     }
     told = {}

@@ -36,7 +36,7 @@ class LookupKey:
 
 def required_lookups(texts: Sequence[str], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
     """Returns the look-ups that texts need, in the order of `ordered`. The texts are run one after the other."""
-    return ordered((each for text in texts for each in key_queries(text, tables)), tables)
+    return ordered_lookups((each for text in texts for each in key_queries(text, tables)), tables)
 
 
 def key_queries(text: str, tables: Sequence[LookupTable]) -> Iterator[tuple[str, str]]:
@@ -46,7 +46,7 @@ def key_queries(text: str, tables: Sequence[LookupTable]) -> Iterator[tuple[str,
         yield from _queries(parse(text), views)
 
 
-def ordered(found: Iterable[tuple[str, str]], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
+def ordered_lookups(found: Iterable[tuple[str, str]], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
     """Returns the look-ups for views and queries of keys, in an order in which they can run: keys may be
     computed from another look-up.
 

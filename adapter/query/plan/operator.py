@@ -49,7 +49,7 @@ def input_name(number: int) -> str:
     return f"__input_{number}"
 
 
-def over(text: str, relations: Sequence[str]) -> str:
+def with_inputs(text: str, relations: Sequence[str]) -> str:
     """Returns an operator's SQL with its inputs, which are queries, as CTEs."""
     inputs = ",\n".join(f"{input_name(n)} as (\n{each}\n)" for n, each in enumerate(relations))
     return f"with {inputs}\n{text}"
@@ -196,9 +196,9 @@ class Operator(ABC):
         found = {"changelog": changelog, "event_time": time, **more}
         return Explanation(name or type(self).__name__, description, identity=self.name, key=key, **found)
 
-    def expires(self, context: Context, last: str) -> str | None:
+    def ttl_phrase(self, context: Context, last: str) -> str | None:
         """Returns the TTL of its state as a phrase, counted from `last`; None if the state doesn't expire."""
-        return None if never_expires(self) else context.after(last)
+        return None if never_expires(self) else context.ttl_after(last)
 
     def clears(self, context: Context, last: str = "the last change") -> str:
         """Returns what clears its state, as a phrase.
@@ -208,7 +208,7 @@ class Operator(ABC):
         """
         if never_expires(self):
             return AS_ITS_INPUT
-        return self.expires(context, last) or (BOUNDED if len(self.inputs) == 1 else ALL_BOUNDED)
+        return self.ttl_phrase(context, last) or (BOUNDED if len(self.inputs) == 1 else ALL_BOUNDED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,9 +228,9 @@ class ExpiringOperator(Operator):
         """Returns 0 if its state expires with windows: at their end."""
         return 0 if self.ends else super().expires_after(ttl)
 
-    def expires(self, context: Context, last: str) -> str | None:
+    def ttl_phrase(self, context: Context, last: str) -> str | None:
         """Returns the TTL as a phrase, which rows that never expire wait for, too."""
-        after = super().expires(context, last)
+        after = super().ttl_phrase(context, last)
         return (
             f"{after}, those that stay below it when they go"
             if after and mixes_lifetimes(self.inputs)

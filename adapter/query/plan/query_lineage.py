@@ -242,7 +242,7 @@ class Input:
             raise UnknownLineage(column)
         name, table = column.name, column.table.lower()
         if table in self.scope and table:
-            return self._of(table, name)
+            return self._lineage_of_column(table, name)
         if table:
             # A field of a struct column.
             return digest(
@@ -256,13 +256,13 @@ class Input:
         (alias,) = may_be
         earlier = None if listed or defined is None else defined.get(name.lower())
         if earlier is None:
-            return self._of(alias, name)
+            return self._lineage_of_column(alias, name)
         if not self.scope[alias].star:
             return earlier
         # Either that item or a column of the rows. The digest covers both.
-        return digest("either", earlier, self._of(alias, name))
+        return digest("either", earlier, self._lineage_of_column(alias, name))
 
-    def _of(self, alias: str, name: str) -> str:
+    def _lineage_of_column(self, alias: str, name: str) -> str:
         found, side = self.scope[alias].column(name), self.sides[alias]
         return digest(side, found) if side else found
 

@@ -20,11 +20,11 @@ from .author_text import (
     is_grouped,
     items,
     joins,
-    ordered,
-    over,
-    over_calls,
+    order_text,
+    over_clauses,
+    over_clauses_text,
     partition,
-    per,
+    per_suffix,
     put_back,
     shown,
 )
@@ -65,7 +65,7 @@ class Summary:
     time: str = ""
     """Column of the event time below rankings."""
     last: int | None = None
-    """The last rank that is used; None for what a filter in the query says."""
+    """The last rank that a query above uses; None if only filters in the query itself limit ranks."""
     windows: bool = False
     """Whether rankings are within windows."""
 
@@ -112,9 +112,9 @@ class Summary:
             name, words = "Join" if of_streams else "LookupJoin", [joins(written)]
         if is_grouped(select):
             name, words = "Aggregate", [*words, grouped_by(written)]
-        if calls := over(select):
+        if calls := over_clauses(select):
             columns = [*ranks.ranks(select)]
-            made = "OverAggregate", over_calls(written)
+            made = "OverAggregate", over_clauses_text(written)
             if len(calls) == len(columns) == 1:
                 last = ranks.limits_above(select).get(columns[0]) if self.last is None else self.last
                 made = ranking(written, last, self.time, self.windows)
@@ -170,13 +170,13 @@ def ranking(select: exp.Select, last: int | None, time: str = "", windows: bool 
     if windows:
         bounds = ("window_start", "window_end", "window_time")
         within = [*(key for key in within if key.rpartition(".")[2] not in bounds), "window"]
-    order, function = ordered(rank, select), function_name(rank.this)
+    order, function = order_text(rank, select), function_name(rank.this)
     words = order.lower().removesuffix(" nulls last").removesuffix(" nulls first").split()
     column = words[0].rpartition(".")[2] if words else ""
     is_first = function == "row_number" and last == 1
     if is_first and time and column in (time.lower(), "window_time") and words[1:] in ([], ["desc"], ["asc"]):
         keep = "last" if words[1:] == ["desc"] else "first"
-        return "Deduplicate", f"keep {keep} by {words[0]}{per(within)}"
+        return "Deduplicate", f"keep {keep} by {words[0]}{per_suffix(within)}"
     return "TopN", first_rows(function, last, order, within)
 
 
@@ -192,4 +192,4 @@ def first_rows(function: str, last: int | None, order: str, within: Sequence[str
     else:
         what = "places" if last is None else "first place" if last == 1 else f"first {last} places"
         ties = ", ties included" if function == "rank" else ", equal rows sharing a place"
-    return f"{what} by {order}{per(within)}{ties}"
+    return f"{what} by {order}{per_suffix(within)}{ties}"

@@ -68,8 +68,8 @@ class Relation:
     """For an updating table, the column (lower case) with a window's end: some time after it no row with that
     value is inserted or retracted any more. None if there is none."""
     in_time: frozenset[str] = frozenset()
-    """Columns (lower case) with that window's end or its last instant: windows over these end at that time or
-    later."""
+    """Columns (lower case) with the end of the row's window, or its last instant: windows over these columns end at
+    that time or later."""
     event_time: str | None = None
     """For rows of a stream as they arrive, the column (lower case) that its watermark is measured on: a row
     is late if the watermark is after its time. None if the column doesn't pass through, or rows arrive

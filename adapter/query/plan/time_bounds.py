@@ -37,7 +37,7 @@ class TimeBounds:
         self._times = times
         self._apart = _transitive_bounds(_bounds_of_conditions(select, times), times)
 
-    def until(self) -> dict[str, Until] | None:
+    def ends_of_matches(self) -> dict[str, Until] | None:
         """Returns for each alias the watermark until which its rows may find matches; None if it is unknown for
         one of them."""
         found = {}
@@ -56,7 +56,7 @@ class TimeBounds:
         Args:
             preserved: aliases of the preserved relations, in lower case.
         """
-        until = self.until()
+        until = self.ends_of_matches()
         if until is None or len(until) != 2:
             return None
         found = self._until_of_deciding_rows(until, until, preserved)
@@ -107,14 +107,14 @@ class TimeBounds:
             for column, own in self._times[alias].items():
                 # A joined row arrives with the last of its input rows.
                 waits = [
-                    None if (apart := self._between(alias, last, column)) is None else apart + micros
+                    None if (apart := self._largest_lead(alias, last, column)) is None else apart + micros
                     for last, micros in lasts
                 ]
                 if None not in waits:
                     found[alias, column] = max([own, *(each for each in waits if each is not None)])
         return found
 
-    def _between(self, alias: str, one: str, other: str) -> int | None:
+    def _largest_lead(self, alias: str, one: str, other: str) -> int | None:
         """Returns the microseconds by which one column of a relation may be later than another."""
         return 0 if one == other else self._apart.get(((alias, one), (alias, other)))
 
@@ -163,10 +163,10 @@ def delay_of(node: exp.Expr, of_column: Callable[[exp.Column], int | None]) -> i
 def kept_until(operator: Operator, until: Until) -> BufferedRows:
     """Returns the buffered rows of one side of an interval join."""
     lasts = max(1, *(micros + 1 for _, micros in until))
-    return BufferedRows(operator, 0, busy=expires(until), lasts=lasts)
+    return BufferedRows(operator, 0, busy=end_of_keeping(until), lasts=lasts)
 
 
-def expires(until: Until, row: str = "own") -> str:
+def end_of_keeping(until: Until, row: str = "own") -> str:
     """Returns SQL over a row for the time from which it is no longer kept."""
     # A row whose time equals the watermark isn't late.
     ends = [later(f"cast({row}.{quote(column)} as timestamp)", micros + 1) for column, micros in until]

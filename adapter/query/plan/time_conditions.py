@@ -41,19 +41,19 @@ def at_most(tests: Sequence[exp.Expr]) -> list[AtMost]:
     found: list[AtMost] = []
     for test in tests:
         if isinstance(test, exp.Between):
-            found += _ordered(test.args["low"], test.this)
-            found += _ordered(test.this, test.args["high"])
+            found += _at_most(test.args["low"], test.this)
+            found += _at_most(test.this, test.args["high"])
         elif isinstance(test, exp.LT | exp.LTE):
-            found += _ordered(test.this, test.expression)
+            found += _at_most(test.this, test.expression)
         elif isinstance(test, exp.GT | exp.GTE):
-            found += _ordered(test.expression, test.this)
+            found += _at_most(test.expression, test.this)
         elif isinstance(test, exp.EQ):
-            found += _ordered(test.this, test.expression)
-            found += _ordered(test.expression, test.this)
+            found += _at_most(test.this, test.expression)
+            found += _at_most(test.expression, test.this)
     return found
 
 
-def _ordered(earlier: exp.Expr, later: exp.Expr) -> Iterator[AtMost]:
+def _at_most(earlier: exp.Expr, later: exp.Expr) -> Iterator[AtMost]:
     one, other = _moved(earlier), _moved(later)
     if one is not None and other is not None and one[0].table.lower() != other[0].table.lower():
         slack = max(map(session_zone.slack, (earlier, later)))

@@ -4,7 +4,7 @@ A place is a SELECT, identified by its number in the parsed text; copies and rew
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select a.k from a left join b on a.k = b.k and a.ts = b.ts")
->>> number(tree)
+>>> number_selects(tree)
 >>> left_out(tree, [DroppedRows(0, "ts", "b")])
 >>> print(sql(tree))
 SELECT a.k FROM a LEFT JOIN (SELECT * FROM b WHERE `b`.`ts` BETWEEN CAST('0001-01-01T00:00:00.000000Z' AS TIMESTAMP) AND \
@@ -43,13 +43,13 @@ class DroppedRows:
         return replace(self, time=unmarked(self.time), alias=unmarked(self.alias))
 
 
-def number(tree: exp.Expr) -> None:
+def number_selects(tree: exp.Expr) -> None:
     """Numbers the SELECTs of a text. Changes the tree."""
     for place, select in enumerate(every(tree, exp.Select)):
         select.meta[_NUMBER] = place
 
 
-def of(select: exp.Select, time: str = "", alias: str = "") -> tuple[DroppedRows, ...]:
+def dropped_rows_of(select: exp.Select, time: str = "", alias: str = "") -> tuple[DroppedRows, ...]:
     """Returns the place of a SELECT's operator; nothing if the SELECT isn't part of the author's text."""
     place = select.meta.get(_NUMBER)
     return () if place is None else (DroppedRows(place, time, alias),)
@@ -67,10 +67,10 @@ def left_out(tree: exp.Expr, dropped: Collection[DroppedRows]) -> None:
     for select in list(every(tree, exp.Select)):
         for each in dropped:
             if each.select == select.meta.get(_NUMBER):
-                _filter(select, each)
+                _filter_dropped(select, each)
 
 
-def _filter(select: exp.Select, dropped: DroppedRows) -> None:
+def _filter_dropped(select: exp.Select, dropped: DroppedRows) -> None:
     if not dropped.time:
         over = [node for item in select.expressions for node in item.find_all(exp.Window)]
         orders = [order.expressions for each in over if (order := each.args.get("order"))]

@@ -23,7 +23,7 @@ from .column_origins import outputs
 from .dataflow import Dataflow
 from .identity import multiplies_rows
 from .lookup_table import LookupTable
-from .operator import Operator, input_name, over
+from .operator import Operator, input_name, with_inputs
 from .operators.group_aggregate import GroupAggregate
 from .operators.materialized_project import MaterializedProject
 from .operators.project import Project
@@ -48,7 +48,7 @@ class Replaced:
     certain: bool = True
     """Whether the key is known to be unique; a joined table may multiply rows."""
 
-    def over(self, rows: str) -> Iterator[tuple[Project | MaterializedProject, str]]:
+    def operators_over(self, rows: str) -> Iterator[tuple[Project | MaterializedProject, str]]:
         """Yields the operators of `path`, each with the query for its input.
 
         Args:
@@ -61,15 +61,15 @@ class Replaced:
             if isinstance(each, MaterializedProject):
                 text = f"select * except ({WEIGHT}), true as {GIVEN_BY} from (\n{text}\n)"
             yield each, text
-            text = over(each.sql, [text])
+            text = with_inputs(each.sql, [text])
             if isinstance(each, MaterializedProject):
                 text = f"select * except ({GIVEN_BY}), 1L as {WEIGHT} from (\n{text}\n)"
 
     def output(self, rows: str) -> str:
         """Returns the query for the result, over the affected rows, which have weights."""
         text = f"select * except ({WEIGHT}) from {rows}"
-        for each, below in self.over(rows):
-            text = over(each.sql, [below])
+        for each, below in self.operators_over(rows):
+            text = with_inputs(each.sql, [below])
             hidden = GIVEN_BY if isinstance(each, MaterializedProject) else WEIGHT
             text = text if self.key is None else f"select * except ({hidden}) from (\n{text}\n)"
         return text
@@ -77,11 +77,11 @@ class Replaced:
     def lookups(self, rows: str, tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
         """Returns the look-ups in external tables that the result needs."""
         asked = [
-            (view, f"select * from (\n{over(query, [below])}\n)")
-            for each, below in self.over(rows)
+            (view, f"select * from (\n{with_inputs(query, [below])}\n)")
+            for each, below in self.operators_over(rows)
             for view, query in lookup_keys.key_queries(each.sql, tables)
         ]
-        return lookup_keys.ordered(asked, tables)
+        return lookup_keys.ordered_lookups(asked, tables)
 
     def upsert(self, touched: str, columns: tuple[str, ...]) -> Upsert | None:
         """Returns how the output replaces table rows of the affected groups.
@@ -117,7 +117,7 @@ def replaced(flow: Dataflow) -> Replaced | None:
         return None
     if isinstance(below, TopN) and below.final:
         return Replaced(below, tuple(path), None, ())
-    selects = [_select(each) for each in path]
+    selects = [_select_of(each) for each in path]
     told = _key_columns(below)
     if told is None or any(map(_multiplies_rows, selects)):
         return None
@@ -142,7 +142,7 @@ def needs_retractions(flow: Dataflow, group: GroupAggregate) -> bool:
     if root is not None and root.operator is group:
         return False
     above = [each for each in flow.operators if any(below.name == group.name for below in each.inputs)]
-    while len(above) == 1 and isinstance(above[0], Project) and not _select(above[0]).args.get("where"):
+    while len(above) == 1 and isinstance(above[0], Project) and not _select_of(above[0]).args.get("where"):
         (step,) = above
         above = [each for each in flow.operators if any(below.name == step.name for below in each.inputs)]
     return not (
@@ -181,7 +181,7 @@ def _in_order(operator: GroupAggregate | TopN | Recompute) -> tuple[str, ...]:
     return tuple(f"{shown.index(name)}" for name in shown)
 
 
-def _select(step: Project | MaterializedProject) -> exp.Select:
+def _select_of(step: Project | MaterializedProject) -> exp.Select:
     select = parse_once(step.sql)
     assert isinstance(select, exp.Select)
     return select

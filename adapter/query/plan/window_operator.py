@@ -106,7 +106,7 @@ def window_bounds(window: Window) -> Iterator[str]:
     A key has results only at steps in which it had new rows.
     """
     if not window.merges:
-        yield f"Slices of {intervals.format(window.slice)}; a window closes every {intervals.format(window.step)}."
+        yield f"Slices of {intervals.format(window.slice_length)}; a window closes every {intervals.format(window.step)}."
     else:
         of = f"each {', '.join(window.partition_by)}" if window.partition_by else "all rows together"
         yield f"Sessions of {of}, ended by {intervals.format(window.size)} without rows."

@@ -105,7 +105,7 @@ class Planner(ABC):
 
     def drops(self, operator: Operator, select: exp.Select, time: str = "", alias: str = "") -> Operator:
         """Records that an operator drops rows without an event time; see `untimed_rows.of` for the arguments."""
-        found = (*self.dropped.get(operator.name, ()), *untimed_rows.of(select, time, alias))
+        found = (*self.dropped.get(operator.name, ()), *untimed_rows.dropped_rows_of(select, time, alias))
         self.dropped[operator.name] = tuple(dict.fromkeys(found))
         return operator
 

@@ -63,7 +63,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     ]
     key_columns = None if conditions.explodes(select) else _key_columns(select, found)
     if not relation.changes and any(
-        column_origins.carried(key, source.alias, relation.together) for key in in_all
+        column_origins.value_of_column(key, source.alias, relation.together) for key in in_all
     ):
         if conditions.windows_of(select):
             return over_groups(planner, select)
@@ -71,7 +71,9 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         decide_extremes(template)
         return local(planner, "GROUP BY", inputs, template, (key_columns,) if key_columns else ())
     end = relation.open_until
-    if end is not None and not any(column_origins.carried(key, source.alias, {end: end}) for key in in_all):
+    if end is not None and not any(
+        column_origins.value_of_column(key, source.alias, {end: end}) for key in in_all
+    ):
         below = closed(planner, below)
     try:
         return _aggregate(planner, select, template, source, below)
@@ -225,7 +227,7 @@ def _aggregate(
     )
     groups = f"group_{identity}"
     name = f"{groups}_{digest(*(m.sql for m in builder.metrics.values()))}"
-    enumerated = planner.rewrites.enumerated(select, groups, builder, ttl_over(below, planner.ttl))
+    enumerated = planner.rewrites.enumerated_keys(select, groups, builder, ttl_over(below, planner.ttl))
     planner.rewrites.split(select, groups, builder)
     rows = builder.rows([*(["row_time"] if is_timed else []), *(["sign"] if signed else [])])
     spec = GroupAggregateSpec(

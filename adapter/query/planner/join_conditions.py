@@ -26,8 +26,8 @@ def put_tests_of_tables_below(select: exp.Select, read: Sequence[FromItem]) -> b
 
 
 def put_tests_below_inner(query: exp.Query) -> bool:
-    """Moves the conditions with subqueries over static tables of an inner query into a query below, where
-    they read only its own rows and it reads one stream; returns whether there were any. Changes the tree."""
+    """Moves conditions of an inner query over one stream into a query below it: those that have a subquery over a
+    static table and read no rows of the outer query. Returns whether there were any. Changes the tree."""
     if not isinstance(query, exp.Select):
         return False
     sides = joined(query)
@@ -77,7 +77,7 @@ def equal_ends(
     for each in equal:
         ends = [relation.ends for relation in relations]
         if len(each) == len(aliases) == len(relations) and all(
-            end is not None and column_origins.carried(each[alias], alias, {end: end})
+            end is not None and column_origins.value_of_column(each[alias], alias, {end: end})
             for alias, end in zip(aliases, ends, strict=True)
         ):
             return tuple(map(str, ends))

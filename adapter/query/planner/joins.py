@@ -205,7 +205,7 @@ class _Joined:
             return False
         for group in self.equal:
             kinds = {
-                column_origins.carried(part, alias, relation.together)
+                column_origins.value_of_column(part, alias, relation.together)
                 for (alias, part), relation in zip(
                     [(alias, group.get(alias)) for alias in self.aliases], self.relations, strict=True
                 )
@@ -226,7 +226,7 @@ def _inner(planner: Planner, made: _Joined) -> Operator:
     select, streams = made.select, made.streams
     ends = equal_ends(made.equal, made.aliases, made.relations)
     bounds = None if made.changes else TimeBounds(select, times_of(streams))
-    if bounds is None or bounds.until() is None:
+    if bounds is None or bounds.ends_of_matches() is None:
         inputs, bounds = made.inputs, None
     else:
         inputs = late_counted(planner, select, made.inputs, streams)
@@ -420,7 +420,9 @@ def _bound_advice(
     nodes = [*(each.node for each in streams), *inner]
     if all(next(hints.windows_under(node), None) is not None for node in nodes):
         return _BY_WINDOW
-    is_timed = not inner and not changes and TimeBounds(select, times_of(streams)).until() is not None
+    is_timed = (
+        not inner and not changes and TimeBounds(select, times_of(streams)).ends_of_matches() is not None
+    )
     return _TWO_BY_TWO if is_timed and len(streams) > 2 else ""
 
 

@@ -26,7 +26,7 @@ from ..sql.clauses import hide_from_stars, relations
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest
 from ..sql.nodes import every
-from ..sql.tie_breaking import break_ties, decide_extremes, tie
+from ..sql.tie_breaking import break_ties, decide_extremes, tie_breaker
 from . import rankings
 from .bounds import fixed_keys
 from .context import Planner
@@ -67,7 +67,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         )
     partitioned = PartitionedRows(select, source.alias, relation, bounds)
     if not relation.changes and any(
-        column_origins.carried(key, source.alias, relation.together) for key in partitioned.common
+        column_origins.value_of_column(key, source.alias, relation.together) for key in partitioned.common
     ):
         return local(planner, "OVER", inputs, template, rank_keys(select, bounds))
     if (in_time := _over_in_time(planner, select, template, source, inputs)) is not None:
@@ -228,7 +228,7 @@ def _is_emitted_once(select: exp.Select, source: FromItem, last: int) -> bool:
     order = rank.args["order"].expressions
     assert source.operator is not None
     time = source.operator.relation.event_time
-    by = 2 if tie(select) is not None else 1  # the tie-breaker is last
+    by = 2 if tie_breaker(select) is not None else 1  # the tie-breaker is last
     return (
         is_result(select)
         and last == 1
@@ -236,7 +236,7 @@ def _is_emitted_once(select: exp.Select, source: FromItem, last: int) -> bool:
         and len(order) == by
         and not order[0].args.get("desc")
         and time is not None
-        and column_origins.carried(order[0].this, source.alias, {time: True}) is not None
+        and column_origins.value_of_column(order[0].this, source.alias, {time: True}) is not None
     )
 
 
@@ -277,7 +277,7 @@ def _over_in_time(
     covered = fixed_keys(planner, keys, select)
     # A partition within a window expires with the window.
     timed = {column: column for column in relation.times}
-    ending = filter(None, (column_origins.carried(key, source.alias, timed) for key in keys))
+    ending = filter(None, (column_origins.value_of_column(key, source.alias, timed) for key in keys))
     until = tuple((column, relation.times[column]) for column in sorted(ending))[:1]
     grows = not until and not relation.bounded and planner.ttl is None
     running = running_values.of_frames(template, source.alias) if grows and reached.everything else None

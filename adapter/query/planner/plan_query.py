@@ -56,7 +56,7 @@ from ..windows.windows import AS_OF
 from . import lookups
 from .context import PlannerSettings
 from .planner import dataflow
-from .upsert_keys import replacing
+from .upsert_keys import upsert_of_windows
 from .window_planner import WindowPlanner
 from .windows import unless_left
 
@@ -103,14 +103,16 @@ def plan(
             raise QueryError(unknown) from problem
         if misspelt := column_names.unknown(domains, text, known or {}):
             rest = [name for name in domains if name not in misspelt]
-            _without(
+            _plan_without_domains(
                 misspelt,
                 partial(plan, text=text, known=known, ttl=ttl, domains=rest, ask=ask, emission=emission),
             )
-        if ask is not None and (missing := functions.missing(parse(text), functions.session_functions(ask))):
+        if ask is not None and (
+            missing := functions.missing_functions(parse(text), functions.session_functions(ask))
+        ):
             called = " and ".join(f"{name}()" for name in missing)
             raise UnboundedStateError(
-                f"There is no function {called}, as which an aggregate may be misspelt. {problem}"
+                f"There is no function {called}, which may be a misspelt aggregate. {problem}"
             ) from problem
         if (window := _spark_window(text)) is not None:
             raise UnboundedStateError(
@@ -175,7 +177,7 @@ def _struct_field_advice(text: str, known: Mapping[str, Known]) -> str | None:
     return None
 
 
-def _without(misspelt: Sequence[str], made: Callable[[], Plan]) -> None:
+def _plan_without_domains(misspelt: Sequence[str], made: Callable[[], Plan]) -> None:
     """Plans a query again without the constant_domains that match no column and so bound nothing.
 
     Raises:
@@ -259,8 +261,7 @@ def _plan_with_separate_names(
 
 
 def _in_their_case(known: Mapping[str, Known], tree: exp.Query) -> Mapping[str, Known]:
-    """Returns the properties of relations without those whose names differ from a relation in the text only
-    in case."""
+    """Leaves out the properties of relations that the text names too, but with other upper and lower case."""
     read = {hints.relation_name(table) for table in every(tree, exp.Table)} & known.keys()
     others = {name.lower() for name in read}
     return {name: what for name, what in known.items() if name in read or name.lower() not in others}
@@ -322,7 +323,7 @@ def _plan_windows_only(
     if emission != FINAL and not windows.specs:
         raise UnintendedQueryError(emission.refusal(PASSED_ON))
     if emission.changes:
-        replacing(windows, [each.window_steps(emission) for each in windows.windows], emission)
+        upsert_of_windows(windows, [each.window_steps(emission) for each in windows.windows], emission)
     return replace(
         found,
         mini_batch=read.hint,
@@ -417,7 +418,7 @@ def _parsed(text: str) -> exp.Query:
         flinks_words.check(text, None)
         raise
     left_over_commas.check(text)
-    untimed_rows.number(tree)
+    untimed_rows.number_selects(tree)
     hints.freeze_printed_columns(tree)
     return tree
 
@@ -541,7 +542,7 @@ def ranks_rows(text: str) -> bool:
 
 
 def leaves_out_steps(text: str) -> bool:
-    """Whether a window in a text leaves out steps, which its macro can't (`emit='on_change'`).
+    """Whether a text has a window with `emit='on_change'`. Its macro gives all steps, also those without new rows.
 
     Raises:
         QueryError: it may leave out some, and the text doesn't parse.
@@ -564,7 +565,7 @@ def text_in_batch(text: str, ask: QueryRunner | None = None, known: Mapping[str,
         QueryError: as plain SQL it would return rows that a stream leaves out.
     """
     tree = parse(text)
-    untimed_rows.number(tree)
+    untimed_rows.number_selects(tree)
     told = qualify.without_qualify(ranks.without_names(on_change.drop_unchanged_steps(tree)))
     if not _has_rows_given(told):
         hints.mark_streams(told)

@@ -25,7 +25,7 @@ from ..plan.state.top_n_fields import BY, ID, ORDER
 from ..sql.clauses import hide_from_stars, output_column_of, relations
 from ..sql.dialect import canonical, function_name, sql
 from ..sql.names import digest
-from ..sql.tie_breaking import fields_of, tie
+from ..sql.tie_breaking import fields_of, tie_breaker
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,9 @@ def _split(
     (rank,) = conditions.windows_of(template)
     order = list(rank.args["order"].expressions)
     # For a row with a MAP the tie-breaker is written out.
-    is_tied = isinstance(rank.this, exp.RowNumber) and tie(select) is not None and fields_of(select) is None
+    is_tied = (
+        isinstance(rank.this, exp.RowNumber) and tie_breaker(select) is not None and fields_of(select) is None
+    )
     if is_tied:
         order.pop()
     within = rank.args.get("partition_by") or []
@@ -93,7 +95,7 @@ def _split(
         placed.set("this", exp.column(f"{ORDER}{number}", table=ROW, quoted=True))
         by.append(sql(placed))
     by += [ROW] if is_tied else []
-    top = Top(function_name(rank.this), _numbered(BY, len(within)), ", ".join(by), last)
+    top = Top(function_name(rank.this), _numbered_columns(BY, len(within)), ", ".join(by), last)
     return _Ranking(
         rows=rows,
         within=within,
@@ -174,7 +176,7 @@ def of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
         return None
     selects = [each.query for each in path]
     of_group = _group_columns(selects, group)
-    within = _keys_of(group, [column_origins.carried(each, alias, of_group) for each in made.within])
+    within = _keys_of(group, [column_origins.value_of_column(each, alias, of_group) for each in made.within])
     of_ids = tuple(of_group.get(name, "") for name in sorted(key))
     if expires and {*of_ids} != {*identity_columns(group.spec)}:
         return None
@@ -183,7 +185,7 @@ def of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
         made.operator(template, below, str(ranked.last)),
         has_few_partitions=ranked.has_few_partitions,
         sql=sql(with_weight(made.rows, [(alias, WEIGHT)])),
-        ids=_numbered(ID, len(ids)),
+        ids=_numbered_columns(ID, len(ids)),
         of_groups=within,
         improves=not (is_filtered or expires)
         and not group.spec.signed
@@ -193,7 +195,7 @@ def of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
             function=made.function,
             order=made.order,
             group=group.spec,
-            carries=lambda node: column_origins.carried(node, alias, of_group),
+            carries=lambda node: column_origins.value_of_column(node, alias, of_group),
             of_star=listed_names(selects[-1]) if selects else None,
         ),
         # A row behind the last rank doesn't affect the ranking. This isn't used if members may expire.
@@ -209,7 +211,7 @@ def _descends(made: _Ranking) -> bool | None:
     return bool(made.order[0].args.get("desc"))
 
 
-def _numbered(prefix: str, size: int) -> tuple[str, ...]:
+def _numbered_columns(prefix: str, size: int) -> tuple[str, ...]:
     return tuple(quote(f"{prefix}{number}") for number in range(size))
 
 

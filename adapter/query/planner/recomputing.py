@@ -33,7 +33,7 @@ def ends_among(
     for place in range(min(map(len, partitions))):
         parsed: list[exp.Expr] = [exp.maybe_parse(each[place], dialect=DIALECT) for each in partitions]
         if all(
-            column_origins.carried(node, alias, {str(end): "end"})
+            column_origins.value_of_column(node, alias, {str(end): "end"})
             for node, alias, end in zip(parsed, aliases, ends, strict=True)
         ):
             return tuple(map(str, ends))

@@ -71,7 +71,7 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
             names.sort()  # the order of the sides doesn't matter
         return planner.add(UnionAll(name=f"union_{digest(*names)}", inputs=(left, right), pairs=pairs))
     words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
-    return _multiset(planner, words, (left, right), common_end(left.relation, right.relation, pairs))
+    return _set_operation(planner, words, (left, right), common_end(left.relation, right.relation, pairs))
 
 
 def _has_same_columns(node: exp.SetOperation) -> bool:
@@ -90,7 +90,7 @@ def _columns_at_same_positions(node: exp.SetOperation) -> dict[str, str]:
     return dict(reversed([*zip(left, right, strict=True)]))
 
 
-def _multiset(
+def _set_operation(
     planner: Planner,
     operation: str,
     inputs: tuple[Operator, ...],
@@ -156,7 +156,7 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
         or is_covered(planner, unbounded_state.names_of(Key("", sql(item.unalias())), rows))
         for item in rows.expressions
     )
-    return _multiset(planner, "distinct", (below,), below.relation.ends, has_few_rows=covered)
+    return _set_operation(planner, "distinct", (below,), below.relation.ends, has_few_rows=covered)
 
 
 def _limited_ranking(ranking: exp.Select, ended: Mapping[str, int]) -> exp.Select:

@@ -21,7 +21,7 @@ from ..plan.relation import Relation
 from ..plan.state.buffered_rows import ROW
 from ..sql.clauses import conjuncts, relations
 from ..sql.dialect import canonical, sql
-from ..sql.maps import ordered
+from ..sql.maps import orderable
 from ..sql.names import digest
 from ..sql.nodes import every
 from .context import Planner
@@ -95,7 +95,7 @@ def plan_temporal_join(
         version_key=versions.key,
         keys=tuple(each.value for each in sought),
         compared_by=tuple(each.compared_by for each in sought),
-        ordered=ROW if versions.row is None else ordered(ROW, versions.row),
+        ordered=ROW if versions.row is None else orderable(ROW, versions.row),
         # A changelog's table bounds the keys.
         growth=None if source.changelog else _growth(planner, found),
     )
@@ -149,11 +149,11 @@ def _check(found: _AsOf) -> None:
     ):
         raise QueryError(
             f"as_of() over {of} looks for versions at {sql(time)}, which isn't the event time of the rows; "
-            f"{_instead(found.rows.alias, rows)}."
+            f"{_advice_on_time(found.rows.alias, rows)}."
         )
 
 
-def _instead(alias: str, rows: Operator) -> str:
+def _advice_on_time(alias: str, rows: Operator) -> str:
     """Returns the end of a sentence that says which time to look for versions at."""
     times = sorted(_times(rows.relation))
     if times:

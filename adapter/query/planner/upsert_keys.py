@@ -15,7 +15,7 @@ from ..program import Upsert
 from ..windows.emission import Emission
 
 
-def replacing(plan: WindowResults, pieces: Sequence[WindowSteps], emission: Emission) -> Upsert:
+def upsert_of_windows(plan: WindowResults, pieces: Sequence[WindowSteps], emission: Emission) -> Upsert:
     """Returns which rows of the table a micro-batch's results replace.
 
     Raises:
@@ -66,8 +66,9 @@ def check_named(upsert: Upsert, key: Sequence[str], grows: bool) -> None:
         return
     end = next(name for name, what in upsert.carried.items() if what == WINDOW_END)
     raise QueryError(
-        f"config 'unique_key' is {list(key)}, and the rows of each window have those again: nothing in it tells windows "
-        f"apart. Write unique_key={[*key, end]}, or leave it out: the query's own key is ({', '.join(upsert.key or ())})."
+        f"config 'unique_key' is {list(key)}, and each window has rows with the same values: none of these columns tells "
+        f"windows apart. Write unique_key={[*key, end]}, or leave it out: the query's own key is "
+        f"({', '.join(upsert.key or ())})."
     )
 
 

@@ -31,6 +31,7 @@ from ..aggregates.aggregate_builder import (
     check_path,
     slice_columns,
 )
+from ..aggregates.grouping import check_window_columns
 from ..aggregates.model import WindowAggregateSpec
 from ..errors import NotWithinWindows, QueryError
 from ..frontend import hints
@@ -177,12 +178,12 @@ class WindowPlanner:
         seen, info = self._visited.get(id(node), (None, None))
         if seen is node and info is not None:
             return info
-        info = self._look(node)
+        info = self._inspect(node)
         if info.kind != WINDOWED:
             self._visited[id(node)] = node, info
         return info
 
-    def _look(self, node: exp.Expr) -> WindowedInfo:
+    def _inspect(self, node: exp.Expr) -> WindowedInfo:
         if isinstance(node, exp.Subquery):
             info = self._visit(node.this)
             for join in node.args.get("joins") or ():
@@ -263,6 +264,8 @@ class WindowPlanner:
         for source in sources:
             if source.kind == WINDOWED:
                 self._keep_rows(source.node, reason, top)
+        if select.args.get("group"):
+            check_window_columns(select)
         self._check_same_windows(select)
         sources = self._sources(select)
         outputs = output_columns(select, sources)
@@ -383,7 +386,7 @@ class WindowPlanner:
         spec = self.specs.get(key)
         if spec is None:
             name = self._new_name()
-            enumerated = self.rewrites.enumerated(select, name, builder)
+            enumerated = self.rewrites.enumerated_keys(select, name, builder)
             self.rewrites.split(select, name, builder)
             spec = WindowAggregateSpec(
                 name=name,
@@ -505,8 +508,9 @@ class WindowPlanner:
         found = found if found in _WINDOW_COLUMNS else None
         if below.kind == RESULT and not self.batch and not self._comes_in_time(select, window, found):
             raise QueryError(
-                f"{window} is over windows, whose results come when these end, and by {shown_time(window.time_col)} "
-                "its own may have closed by then; use their window_time or window_end as its time."
+                f"{window} is over the results of other windows, which come when those end. By "
+                f"{shown_time(window.time_col)}, a window may close before its rows come; use the window_time or "
+                "window_end of the other windows as its time."
             )
         return found
 
@@ -541,7 +545,9 @@ class WindowPlanner:
 def _holds_whole(upper: Window, lower: Window) -> bool:
     """Whether no upper window ends within a lower one."""
     together = lower.kind in ("tumble", "cumulate") and lower.time_zone == upper.time_zone
-    return together and upper.slice % lower.size == 0 and (upper.offset - lower.offset) % lower.size == 0
+    return (
+        together and upper.slice_length % lower.size == 0 and (upper.offset - lower.offset) % lower.size == 0
+    )
 
 
 def _passed_on(node: exp.Expr) -> exp.Expr:

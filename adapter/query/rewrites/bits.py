@@ -48,7 +48,7 @@ class Bits:
             tests = [f"{number} >= {lowest}"] if lowest else []
             tests += [f"{number} < {highest}"] if highest < self.values else []
             tests += [condition] if condition else []
-            term = _mask(1 << shift) if number is None else f"shiftleft(1L, {_plus(number, shift)})"
+            term = _mask(1 << shift) if number is None else f"shiftleft(1L, {_shifted(number, shift)})"
             terms.append(f"if({' and '.join(tests)}, {term}, 0)" if tests else term)
         return " | ".join(terms)
 
@@ -70,7 +70,7 @@ class Bits:
         return " or ".join(tests)
 
 
-def _plus(number: str, shift: int) -> str:
+def _shifted(number: str, shift: int) -> str:
     return number if shift == 0 else f"{number} {'+' if shift > 0 else '-'} {abs(shift)}"
 
 

@@ -90,7 +90,7 @@ def enum_distinct(tree: exp.Query) -> exp.Query:
     return rewrite_each(
         tree,
         lambda select: has_distinct(select, FUNCTIONS),
-        lambda select, names: _Rewrite(select, names).made(),
+        lambda select, names: _Rewrite(select, names).rewritten_query(),
         NOTHING,
     )
 
@@ -142,7 +142,10 @@ class _Rewrite:
             _Cell(chosen)
             for shape in self.shapes
             for chosen in product(
-                *(range(len(d.values.literals)) if there else [None] for d, there in self._with(shape))
+                *(
+                    range(len(d.values.literals)) if there else [None]
+                    for d, there in self._dimensions_with(shape)
+                )
             )
         ]
         self.filters = list(dict.fromkeys(call.filter for call in self.grouped.distinct))
@@ -157,15 +160,15 @@ class _Rewrite:
         self.set, self.counts = names.new("enum_set"), names.new("enum_counts")
         self.place = names.new("place")
         # Groups need a step for their values, and for aggregates without a distinct set.
-        self.has_groups = bool(self.dimensions or self.grouped.plain)
+        self.has_groups = bool(self.dimensions or self.grouped.other_calls)
 
-    def made(self) -> exp.Select:
+    def rewritten_query(self) -> exp.Select:
         counted = ", ".join(" and ".join(values) for values in self.grouped.distinct_sets)
         of = ", ".join(d.key.name for d in self.dimensions) or "FILTER"
         fixed = f" for each {', '.join(self.others)}" if self.others else ""
         steps = [NamedQuery(self.rows, self._rows_comment(), self._rows())]
         if self.has_groups:
-            and_more = "; the aggregates that need no distinct set" if self.grouped.plain else ""
+            and_more = "; the aggregates that need no distinct set" if self.grouped.other_calls else ""
             where = ", and where their counts stand" if self.dimensions else ""
             steps.append(
                 NamedQuery(self.groups, f"The groups that have rows{where}{and_more}.", self._groups())
@@ -174,20 +177,20 @@ class _Rewrite:
             NamedQuery(
                 self.set,
                 f"The distinct set: each {counted} once{fixed}, with a bit for each {of}.",
-                self._set(),
+                self._distinct_values(),
             ),
             NamedQuery(self.counts, "Its bits, counted.", self._counts()),
         ]
-        final = self.grouped.outer(self)
+        final = self.grouped.finished_query(self)
         last = "Each group with its counts." if self.has_groups else "What was asked for, over the counts."
-        return with_steps(self._from(final), steps, last)
+        return with_steps(self._from_counts(final), steps, last)
 
     # -- dimensions --------------------------------------------------------------------------------
 
     def _dimensions(self, select: exp.Select, names: Names) -> list[_Dimension]:
         found = []
         for key, where in self._limited(select):
-            values = enumerable.values(where, self._is(key.node))
+            values = enumerable.values(where, self._is_key(key.node))
             if values is not None and len(values.literals) > 1:
                 found.append(_Dimension(key, values, names.new(f"{key.name}_number")))
         return found
@@ -197,7 +200,7 @@ class _Rewrite:
         where = select.args.get("where")
         return [(key, where.this) for key in self.grouped.keys] if where else []
 
-    def _is(self, key: exp.Expr) -> enumerable.IsColumn:
+    def _is_key(self, key: exp.Expr) -> enumerable.IsColumn:
         wanted = self.grouped.canonical(key)
         return lambda node: self.grouped.canonical(node) == wanted
 
@@ -212,7 +215,7 @@ class _Rewrite:
             return
         where = select.args.get("where")
         raise enumerable.why_none(
-            [key.node for key in self.grouped.keys], where.this if where else None, self._is
+            [key.node for key in self.grouped.keys], where.this if where else None, self._is_key
         )
 
     # -- the steps ---------------------------------------------------------------------------------
@@ -228,7 +231,7 @@ class _Rewrite:
 
     def _groups(self) -> exp.Select:
         places = [named(self._place(), self.place)] if len(self.cells) > 1 else []
-        plain = [named(call.text.copy(), call.name) for call in self.grouped.plain]
+        plain = [named(call.text.copy(), call.name) for call in self.grouped.other_calls]
         items = [*self.grouped.key_columns(), *self.grouped.flag_items(), *places, *plain]
         made = exp.Select(expressions=items or [exp.Literal.number(1)]).from_(self.rows)
         made.set("group", self.grouped.group_by())
@@ -240,14 +243,14 @@ class _Rewrite:
         for shape in self.shapes:
             text = str(start) if start or not any(shape) else ""
             size = 1
-            for dimension, there in reversed(self._with(shape)):
+            for dimension, there in reversed(self._dimensions_with(shape)):
                 if there:
                     number = f"max({sql(column(dimension.number))})"
                     text = " + ".join(filter(None, [number if size == 1 else f"{number} * {size}", text]))
                     size *= len(dimension.values.literals)
             tests = [
                 f"grouping({sql(column(dimension.key.name))}) = {0 if there else 1}"
-                for dimension, there in self._with(shape)
+                for dimension, there in self._dimensions_with(shape)
                 if dimension.key.name in self.grouped.flags
             ]
             made.append((" and ".join(tests), text))
@@ -256,14 +259,14 @@ class _Rewrite:
             return expression(made[0][1])
         return expression(" ".join(["case", *(f"when {test} then {text}" for test, text in made), "end"]))
 
-    def _with(self, shape: tuple[bool, ...]) -> list[tuple[_Dimension, bool]]:
+    def _dimensions_with(self, shape: tuple[bool, ...]) -> list[tuple[_Dimension, bool]]:
         return list(zip(self.dimensions, shape, strict=True))
 
     def _set_flags(self) -> list[str]:
         """Returns the keys that distinguish the grouping sets of the other keys."""
         return [key for key in self.others if not all(key in members for members in self.other_sets)]
 
-    def _set(self) -> exp.Select:
+    def _distinct_values(self) -> exp.Select:
         values = list(dict.fromkeys(name for members in self.grouped.distinct_sets for name in members))
         numbers: list[str] = []
         size = 1
@@ -297,13 +300,13 @@ class _Rewrite:
 
     def _counts(self) -> exp.Select:
         keys = [column(name) for name in [*self.others, *(self.grouped.flags[k] for k in self._set_flags())]]
-        counts = [named(self._counted(call), call.name) for call in self.grouped.distinct]
+        counts = [named(self._count_of(call), call.name) for call in self.grouped.distinct]
         made = exp.Select(expressions=[*keys, *counts]).from_(self.set)
         if keys:
             made.set("group", exp.Group(expressions=[key.copy() for key in keys]))
         return made
 
-    def _counted(self, call: Call) -> exp.Expr:
+    def _count_of(self, call: Call) -> exp.Expr:
         assert call.distinct is not None
         values = ", ".join(sql(column(name)) for name in call.distinct)
         function = "avg" if call.function == "mean" else call.function
@@ -325,7 +328,7 @@ class _Rewrite:
 
     # -- the outer SELECT --------------------------------------------------------------------------
 
-    def _from(self, final: exp.Select) -> exp.Select:
+    def _from_counts(self, final: exp.Select) -> exp.Select:
         if not self.has_groups:
             return final.from_(self.counts)
         flags = [self.grouped.flags[key] for key in self._set_flags()]

@@ -75,20 +75,20 @@ def why_none(keys: Sequence[exp.Expr], where: exp.Expr | None, is_key: IsKey) ->
     for key in keys:
         if where is not None and (test := _not_literal(where, is_key(key))) is not None:
             return QueryError(
-                f"'{sql(test)}' lists values that are not literals, so their bits can't be given out; write the "
+                f"'{sql(test)}' lists values that are not literals, so each can't be given a bit; write the "
                 "values themselves."
             )
     listed = ", ".join(map(sql, keys)) or "there is none"
     return QueryError(
-        f"WHERE leaves no group key ({listed}) a list of values, and no two FILTERs count the same: there is "
-        "nothing to give bits to. Add a filter such as channel IN ('A', 'B'), or leave enum_distinct out."
+        f"WHERE limits no group key ({listed}) to a list of values, and no two FILTERs count the same column, so there "
+        "is nothing to enumerate. Add a filter such as channel IN ('A', 'B'), or leave enum_distinct out."
     )
 
 
 def _not_literal(where: exp.Expr, is_column: IsColumn) -> exp.Expr | None:
     """Returns the first IN list of a column that has something else than literals."""
     for test in every(where, exp.In):
-        if is_column(test.this) and _listed(test) is None:
+        if is_column(test.this) and _values_of_in(test) is None:
             return test
     return None
 
@@ -104,13 +104,13 @@ def _values(node: exp.Expr, is_column: IsColumn) -> list[exp.Expr] | None:
             return min(known, key=len, default=None)
         return [literal for side in known for literal in side] if len(known) == len(sides) else None
     if isinstance(node, exp.In) and is_column(node.this):
-        return _listed(node)
+        return _values_of_in(node)
     if isinstance(node, exp.Is) and is_column(node.this) and isinstance(node.expression, exp.Null):
         return [node.expression]
-    return _equal(node, is_column) if isinstance(node, exp.EQ | exp.NullSafeEQ) else None
+    return _values_of_equals(node, is_column) if isinstance(node, exp.EQ | exp.NullSafeEQ) else None
 
 
-def _equal(node: exp.EQ | exp.NullSafeEQ, is_column: IsColumn) -> list[exp.Expr] | None:
+def _values_of_equals(node: exp.EQ | exp.NullSafeEQ, is_column: IsColumn) -> list[exp.Expr] | None:
     for one, other in _both_orders(node):
         if is_column(one) and _is_literal(other):
             # `= NULL` is never true, `<=> NULL` can be.
@@ -119,7 +119,7 @@ def _equal(node: exp.EQ | exp.NullSafeEQ, is_column: IsColumn) -> list[exp.Expr]
     return None
 
 
-def _listed(test: exp.In) -> list[exp.Expr] | None:
+def _values_of_in(test: exp.In) -> list[exp.Expr] | None:
     listed = [item.unnest() for item in test.expressions]
     if test.args.get("query") or test.args.get("unnest") or not listed or not all(map(_is_literal, listed)):
         return None

@@ -113,7 +113,7 @@ class Grouped:
         self.flags = {
             key.name: names.new(f"grouping_{key.name}") for key in self.keys if key.name not in in_all
         }
-        self.outer(_Nowhere())  # collects all aggregates
+        self.finished_query(_Nowhere())  # collects all aggregates
 
     @property
     def distinct(self) -> list[Call]:
@@ -121,7 +121,7 @@ class Grouped:
         return [call for call in self._calls.values() if call.distinct is not None]
 
     @property
-    def plain(self) -> list[Call]:
+    def other_calls(self) -> list[Call]:
         """Returns all other aggregates."""
         return [call for call in self._calls.values() if call.distinct is None]
 
@@ -181,7 +181,7 @@ class Grouped:
 
     # -- the outer SELECT --------------------------------------------------------------------------
 
-    def outer(self, finished: Finished, having: str = "where") -> exp.Select:
+    def finished_query(self, finished: Finished, having: str = "where") -> exp.Select:
         """Returns the author's select list, HAVING and ORDER BY over computed keys and aggregates.
 
         Args:
@@ -193,11 +193,11 @@ class Grouped:
                 made.set(clause, value.copy())
         if value := self.select.args.get("having"):
             self._check_having(value)
-            test = self._over(value.this, finished)
+            test = self._over_computed(value.this, finished)
             made.set(having, exp.Where(this=test) if having == "where" else exp.Having(this=test))
         for clause in _ORDERS:
             if value := self.select.args.get(clause):
-                made.set(clause, self._children(value, finished, ordering=True))
+                made.set(clause, self._over_children(value, finished, ordering=True))
         if windows := self.select.args.get("windows"):
             made.set("windows", [self._window(window, finished, ordering=False) for window in windows])
         return made
@@ -206,7 +206,7 @@ class Grouped:
         if item.is_star:
             raise QueryError("'*' in the select list of a GROUP BY can't be moved; name its columns.")
         name = item.output_name or sql(item)
-        return exp.alias_(self._over(item.unalias(), finished), column(name).this)
+        return exp.alias_(self._over_computed(item.unalias(), finished), column(name).this)
 
     def _check_having(self, having: exp.Expr) -> None:
         for found in every(having, exp.Column):
@@ -218,7 +218,7 @@ class Grouped:
                     "the same name; give it another."
                 )
 
-    def _over(
+    def _over_computed(
         self, node: exp.Expr, finished: Finished, aliases: bool = True, ordering: bool = False
     ) -> exp.Expr:
         if (
@@ -234,7 +234,7 @@ class Grouped:
             made = self._outputs.get(node.name.lower()) if aliases and not node.table else None
             if made is None:
                 raise QueryError(f"'{sql(node)}' is neither grouped nor aggregated; put it into GROUP BY.")
-            return exp.paren(self._over(made, finished, aliases=False))
+            return exp.paren(self._over_computed(made, finished, aliases=False))
         if isinstance(node, exp.Query | exp.Exists):
             raise QueryError(
                 f"'{sql(node)}' is a subquery over groups, which can't be moved; join what it gives in a query above."
@@ -245,14 +245,14 @@ class Grouped:
             return finished.call(self._call(node))
         if isinstance(node, exp.Window):
             return self._window(node, finished, ordering)
-        return self._children(node, finished, aliases, ordering)
+        return self._over_children(node, finished, aliases, ordering)
 
-    def _children(
+    def _over_children(
         self, node: exp.Expr, finished: Finished, aliases: bool = True, ordering: bool = False
     ) -> exp.Expr:
         copy = node.copy()
         for child in list(copy.iter_expressions()):
-            child.replace(self._over(child, finished, aliases, ordering))
+            child.replace(self._over_computed(child, finished, aliases, ordering))
         return copy
 
     def _window(self, node: exp.Expr, finished: Finished, ordering: bool) -> exp.Expr:
@@ -263,14 +263,14 @@ class Grouped:
             call = call.this
         if isinstance(call, exp.Func):
             for child in list(call.iter_expressions()):
-                child.replace(self._over(child, finished, ordering=ordering))
+                child.replace(self._over_computed(child, finished, ordering=ordering))
         if isinstance(copy.this, exp.Filter):
             test = copy.this.expression.this
-            test.replace(self._over(test, finished, ordering=ordering))
+            test.replace(self._over_computed(test, finished, ordering=ordering))
         for clause in ("partition_by", "order"):
             value = copy.args.get(clause)
             for child in value if isinstance(value, list) else [value] if value else []:
-                child.replace(self._over(child, finished, ordering=ordering))
+                child.replace(self._over_computed(child, finished, ordering=ordering))
         return copy
 
     def _grouping(self, node: exp.Expr, finished: Finished) -> exp.Expr:

@@ -35,7 +35,7 @@ def rewritten(name: str, text: str, **options: Any) -> str:
 def by_config(text: str, config: Mapping[str, Any], streaming: bool = False) -> str:
     """Returns a model's text with the rewrites that its config requests; with `streaming`, with hints that
     request them."""
-    make = stream_rewrites.hinted if streaming else rewritten
+    make = stream_rewrites.with_hints if streaming else rewritten
     for name, options in requested_rewrites(config).items():
         try:
             text = make(name, text, **options)

@@ -92,7 +92,7 @@ def split_distinct(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
     return rewrite_each(
         tree,
         lambda select: has_distinct(select, FUNCTIONS),
-        lambda select, names: _Rewrite(select, names, buckets).made(),
+        lambda select, names: _Rewrite(select, names, buckets).rewritten_query(),
         NOTHING,
     )
 
@@ -112,7 +112,7 @@ class _Rewrite:
         self.bucket, self.is_group = names.new("bucket"), names.new("is_group")
         self.flags = list(self.grouped.flags.values())
 
-    def made(self) -> exp.Select:
+    def rewritten_query(self) -> exp.Select:
         counted = ", and each ".join(" and ".join(members) for members in self.sets)
         keys = ", ".join(key.name for key in self.grouped.keys)
         others = f"; and one row{f' for each {keys}' if keys else ''} with the other aggregates"
@@ -121,12 +121,12 @@ class _Rewrite:
             NamedQuery(
                 self.distinct,
                 f"Each {counted} once{f' for each {keys}' if keys else ''}, with its bucket"
-                f"{others if self.grouped.plain else ''}.",
-                self._distinct(),
+                f"{others if self.grouped.other_calls else ''}.",
+                self._distinct_rows(),
             ),
-            NamedQuery(self.parts, "The values of each bucket, counted.", self._parts()),
+            NamedQuery(self.parts, "The values of each bucket, counted.", self._partial_groups()),
         ]
-        final = self.grouped.outer(self, having="having").from_(self.parts)
+        final = self.grouped.finished_query(self, having="having").from_(self.parts)
         if keys:
             final.set("group", exp.Group(expressions=self._keys()))
         return with_steps(final, steps, "The buckets, put together.")
@@ -141,7 +141,7 @@ class _Rewrite:
                 )
 
     def _check_nothing(self) -> None:
-        for call in self.grouped.plain if not self.grouped.keys else ():
+        for call in self.grouped.other_calls if not self.grouped.keys else ():
             if call.function not in _OF_NOTHING:
                 raise QueryError(
                     f"What {call.function}() gives for no rows is not known here, and a query without GROUP BY has a "
@@ -153,7 +153,7 @@ class _Rewrite:
     def _keys(self) -> list[exp.Expr]:
         return [*self.grouped.key_columns(), *map(column, self.flags)]
 
-    def _distinct(self) -> exp.Select:
+    def _distinct_rows(self) -> exp.Select:
         filters = list(dict.fromkeys(call.filter for call in self.grouped.distinct if call.filter))
         bucket = expression(
             f"pmod(hash({', '.join(sql(column(name)) for name in self.values)}), {self.buckets})"
@@ -166,22 +166,22 @@ class _Rewrite:
             *(named(expression(f"bool_or({sql(column(name))})"), name) for name in filters),
         ]
         sets: list[tuple[str, ...]] = list(self.sets)
-        if self.grouped.plain:
+        if self.grouped.other_calls:
             blank = [expression(f"grouping({sql(column(members[0]))}) = 1") for members in self.sets]
             items.append(named(conjunction(blank), self.is_group))
-            items += [named(call.text.copy(), call.name) for call in self.grouped.plain]
+            items += [named(call.text.copy(), call.name) for call in self.grouped.other_calls]
             sets.append(())
         kinds: list[exp.Expr] = [*map(column, sets[0])] if len(sets) == 1 else [grouping_sets(sets)]
         made = exp.Select(expressions=items).from_(self.rows)
         made.set("group", self.grouped.group_by(*kinds))
         return made
 
-    def _parts(self) -> exp.Select:
+    def _partial_groups(self) -> exp.Select:
         plain = [
             named(
                 expression(f"max({sql(column(c.name))}) filter (where {sql(column(self.is_group))})"), c.name
             )
-            for c in self.grouped.plain
+            for c in self.grouped.other_calls
         ]
         counts = [named(self._count(call), call.name) for call in self.grouped.distinct]
         made = exp.Select(expressions=[*self._keys(), column(self.bucket), *plain, *counts]).from_(

@@ -69,7 +69,7 @@ def split_topn(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
     return rewrite_each(
         tree,
         lambda select: _ranked(select) is not None,
-        lambda select, names: _Rewrite(select, names, buckets).made(),
+        lambda select, names: _Rewrite(select, names, buckets).rewritten_query(),
         NOTHING,
     )
 
@@ -134,9 +134,9 @@ class _Rewrite:
         self.unqualified = unqualified(below)
         self.hidden: dict[str, tuple[exp.Expr, str]] = {}
 
-    def made(self) -> exp.Select:
+    def rewritten_query(self) -> exp.Select:
         partition = [self._of_row(key, "part") for key in self.rank.args.get("partition_by") or ()]
-        order = [self._ordered(each) for each in self.rank.args["order"].expressions]
+        order = [self._order_item(each) for each in self.rank.args["order"].expressions]
         hashed: list[exp.Expr] = [each.this for each in order]
         row: list[exp.Expr] = (
             [exp.Star()] if self.has_star else [column(self._name(item)) for item in self.items]
@@ -153,13 +153,13 @@ class _Rewrite:
                 self.parts,
                 "Their places among the rows of their group and bucket.",
                 exp.Select(
-                    expressions=[exp.Star(), named(self._over([*partition, bucket], order), self.place)]
+                    expressions=[exp.Star(), named(self._rank_over([*partition, bucket], order), self.place)]
                 ).from_(self.rows),
             ),
             NamedQuery(
                 self.ranked,
                 f"The ranking over the first {self.most} of each bucket.",
-                self._ranking(self._over(partition, order)),
+                self._ranking(self._rank_over(partition, order)),
             ),
         ]
         final = self.select.copy()
@@ -246,13 +246,13 @@ class _Rewrite:
         made = exp.Select(expressions=items).from_(self.parts)
         return made.where(expression(f"{sql(column(self.place))} <= {self.most}"))
 
-    def _over(self, partition: list[exp.Expr], order: list[exp.Expr]) -> exp.Expr:
+    def _rank_over(self, partition: list[exp.Expr], order: list[exp.Expr]) -> exp.Expr:
         made = self.rank.copy()
         made.set("partition_by", [key.copy() for key in partition])
         made.set("order", exp.Order(expressions=[each.copy() for each in order]))
         return made
 
-    def _ordered(self, ordered: exp.Expr) -> exp.Expr:
+    def _order_item(self, ordered: exp.Expr) -> exp.Expr:
         copy = ordered.copy()
         copy.set("this", self._of_row(ordered.this, "order"))
         return copy

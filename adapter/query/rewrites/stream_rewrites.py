@@ -7,7 +7,7 @@ enum_distinct   a distinct set has one row for all values of a key, with a colum
 split_distinct  nothing: each distinct value is a row of the state, counted on its own
 split_topn      rows are ranked in buckets first, and the first of these overall
 
->>> print(hinted("split_topn", "select * from (select *, rank() over (order by a) r from t) where r < 9", 16))
+>>> print(with_hints("split_topn", "select * from (select *, rank() over (order by a) r from t) where r < 9", 16))
 SELECT /*+ SPLIT_TOPN(16) */
   *
 FROM (
@@ -51,7 +51,7 @@ _FITS: Mapping[str, tuple[Callable[[exp.Select], bool], str]] = {
 }
 
 
-def hinted(name: str, text: str, buckets: int | None = None) -> str:
+def with_hints(name: str, text: str, buckets: int | None = None) -> str:
     """Returns a streaming model's SELECT with the hint of a rewrite in each SELECT that it fits.
 
     Args:
@@ -121,7 +121,7 @@ class Rewrites:
             self.done, self._problems = done, problems
             raise
 
-    def enumerated(
+    def enumerated_keys(
         self, select: exp.Select, operator: str, builder: AggregateBuilder, ttl: int | None = None
     ) -> Enumerated | None:
         """Returns the keys with few values for which a GROUP BY's distinct sets have columns; None if it
@@ -129,7 +129,7 @@ class Rewrites:
         if ENUM_DISTINCT not in select.meta:
             return None
         try:
-            found = _enumerated(select, builder, ttl)
+            found = _enumerated_distinct(select, builder, ttl)
         except QueryError as problem:
             self._problems[ENUM_DISTINCT] = problem
             return None
@@ -203,8 +203,7 @@ class Rewrites:
                 problem = self._problems.get(name)
                 if problem is None and in_operators and name in self._fitting:
                     raise UnintendedQueryError(
-                        f"{name}: What this query puts together is computed by operators that make no use of it; leave the "
-                        "rewrite out."
+                        f"{name}: the operators that compute this query make no use of it; leave the rewrite out."
                     )
                 raise QueryError(f"{name}: {problem or _FITS[name][1]}")
 
@@ -235,7 +234,7 @@ def _buckets(name: str, hint: exp.Expr) -> int | None:
     return int(number)
 
 
-def _enumerated(select: exp.Select, builder: AggregateBuilder, ttl: int | None) -> Enumerated | None:
+def _enumerated_distinct(select: exp.Select, builder: AggregateBuilder, ttl: int | None) -> Enumerated | None:
     if builder.window is not None and builder.window.merges:
         raise QueryError(
             f"{builder.window.kind}() finds the bounds of a window from all its rows (set semantics), so its windows "
@@ -253,7 +252,7 @@ def _enumerated(select: exp.Select, builder: AggregateBuilder, ttl: int | None) 
         )
     if ttl is not None:
         raise QueryError(
-            "With state_ttl each group is forgotten for itself, and groups would share their distinct values; leave "
+            "With state_ttl each group expires on its own, and with enum_distinct groups share their distinct values; leave "
             "enum_distinct or state_ttl out."
         )
     where = select.args.get("where")

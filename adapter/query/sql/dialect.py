@@ -60,12 +60,12 @@ def _keeping_arguments(name: str, reads: Callable[..., exp.Expr]) -> Callable[[l
         is_same = name not in AGGREGATES or printed.partition("(")[0] in AGGREGATES
         return is_same and all(each in printed for each in given[: 1 if name in _OF_NULLS else None])
 
-    def made(args: list[exp.Expr]) -> exp.Expr:
+    def parse_call(args: list[exp.Expr]) -> exp.Expr:
         if keeps(len(args)):
             return _read(args, reads)
         return _aggregate(name)(args) if name in AGGREGATES else exp.Anonymous(this=name, expressions=args)
 
-    return made
+    return parse_call
 
 
 def _read(args: list[exp.Expr], reads: Callable[..., exp.Expr]) -> exp.Expr:
@@ -81,12 +81,12 @@ def _parse_all_arguments(
     """Returns a parser of a call: sqlglot's if that keeps all arguments, else the call is kept as written."""
     reads = Spark.Parser.FUNCTIONS[name.upper()]
 
-    def made(args: list[exp.Expr]) -> exp.Expr:
+    def parse_call(args: list[exp.Expr]) -> exp.Expr:
         if understood(args):
             return reads(args)
         return exp.Anonymous(this=name, expressions=args)
 
-    return made
+    return parse_call
 
 
 class _Percentile:
@@ -278,8 +278,8 @@ def _check_build() -> None:
         DIALECT.Parser()
     except TypeError as problem:
         raise QueryError(
-            "sqlglot is here in its compiled build, which can't be taught what it lacks of Spark's SQL. Uninstall the "
-            "package 'sqlglotc' (some tools ask for it, as sqlglot[c])."
+            "sqlglot is installed in its compiled build, to which what it lacks of Spark's SQL can't be added. Uninstall "
+            "the package 'sqlglotc' (some tools ask for it, as sqlglot[c])."
         ) from problem
 
 

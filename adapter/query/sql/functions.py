@@ -86,7 +86,7 @@ def mark(tree: exp.Expr, functions: Functions | None) -> tuple[str, ...]:
     return tuple(unknown)
 
 
-def missing(tree: exp.Expr, functions: Functions) -> tuple[str, ...]:
+def missing_functions(tree: exp.Expr, functions: Functions) -> tuple[str, ...]:
     """Returns the functions that a query calls and a session doesn't have."""
     others = ((name, call) for call, _, name, kind in _calls(tree) if kind is None)
     return tuple({name: None for name, call in others if functions(name, len(arguments(call))) is None})

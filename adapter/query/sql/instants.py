@@ -50,16 +50,16 @@ def parse(written: str) -> int:
 def offset(micros: int, zone: str) -> int:
     """Returns the microseconds by which a zone's local time is ahead of UTC at an instant. Outside the years 1 to 9999
     it is constant."""
-    return _micros((_EPOCH + _within(micros) * _MICROSECOND).astimezone(ZoneInfo(zone)).utcoffset())
+    return _micros((_EPOCH + _clamped(micros) * _MICROSECOND).astimezone(ZoneInfo(zone)).utcoffset())
 
 
 def offset_of_clock(micros: int, zone: str, fold: int) -> int:
     """Returns the offset when a zone's clock shows a local time, for the first time (fold 0) or again (fold 1)."""
-    shown = (_EPOCH + _within(micros) * _MICROSECOND).replace(tzinfo=ZoneInfo(zone), fold=fold)
+    shown = (_EPOCH + _clamped(micros) * _MICROSECOND).replace(tzinfo=ZoneInfo(zone), fold=fold)
     return _micros(shown.utcoffset())
 
 
-def _within(micros: int) -> int:
+def _clamped(micros: int) -> int:
     return min(max(micros, EARLIEST + _DAY), LATEST - _DAY)
 
 
@@ -73,10 +73,10 @@ def is_usable(column: str) -> str:
     return f"{column} between timestamp'{text(EARLIEST)}Z' and timestamp'{text(LATEST)}Z'"
 
 
-def converted(kind: str, column: str) -> str:
+def conversion_text(kind: str, column: str) -> str:
     """Returns a conversion of a column to TIMESTAMP, for messages. The unit of a number is unknown.
 
-    >>> converted("string", "at"), converted("bigint", "at"), converted("date", "at")
+    >>> conversion_text("string", "at"), conversion_text("bigint", "at"), conversion_text("date", "at")
     ('to_timestamp(at)', 'timestamp_millis(at) (timestamp_seconds, timestamp_micros: by its unit)', 'cast(at as timestamp)')
     """
     if kind in ("bigint", "int"):

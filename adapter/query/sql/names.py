@@ -114,7 +114,7 @@ class ContentNames:
         what, slug = identity or text, _slug(text)
         name, number = slug, 1
         if what in self._known_ambiguous:
-            name = _digested(slug, what)
+            name = _with_digest(slug, what)
         while any(
             column in self._owner and self._owner[column] is None for column in _all_columns(name, suffixes)
         ):
@@ -123,7 +123,7 @@ class ContentNames:
         others = {self._owner[column] for column in _all_columns(name, suffixes) if column in self._owner}
         if others:
             self.ambiguous |= {what, *filter(None, others)}
-            name = _digested(slug, what)
+            name = _with_digest(slug, what)
         for column in _all_columns(name, suffixes):
             self._owner[column] = None if fixed else what
         return name
@@ -143,9 +143,9 @@ def _slug(text: str) -> str:
     slug = re.sub(r"[^a-z0-9]+", "_", slug).strip("_") or "expression"
     if len(slug) <= _LONGEST:
         return slug
-    return _digested(slug, text)
+    return _with_digest(slug, text)
 
 
-def _digested(slug: str, text: str) -> str:
+def _with_digest(slug: str, text: str) -> str:
     short = digest(text, length=8)
     return slug if slug.endswith(short) else f"{slug[: _LONGEST - 9].rstrip('_')}_{short}"

@@ -14,7 +14,7 @@ from sqlglot import exp
 from ...util import nested_types
 from ...util.quoting import quote
 from .dialect import DIALECT
-from .maps import has_map, ordered
+from .maps import has_map, orderable
 from .nodes import every, holds
 
 _BROKEN, _FIELDS = "ties_broken", "fields_of_ties"
@@ -24,7 +24,7 @@ _EXTREMES = (exp.ArgMax, exp.ArgMin)
 
 def break_ties(select: exp.Select) -> None:
     """Adds the select list to the ORDER BY of each ROW_NUMBER. Changes the tree."""
-    row = tie(select)
+    row = tie_breaker(select)
     if row is None or select.meta.get(_BROKEN):
         return
     select.meta[_BROKEN] = True
@@ -67,10 +67,10 @@ def is_decided(node: exp.Expr) -> bool:
 def note_order(call: exp.Expr, kind: str) -> None:
     """Notes how to order the values of a MIN_BY or MAX_BY if their type has no order (a MAP)."""
     if has_map(kind):
-        call.meta[_ORDERED] = ordered(call.this.sql(DIALECT), kind)
+        call.meta[_ORDERED] = orderable(call.this.sql(DIALECT), kind)
 
 
-def tie(select: exp.Select) -> exp.Expr | None:
+def tie_breaker(select: exp.Select) -> exp.Expr | None:
     """Returns the tie-breaking value: a struct of the select list without ranks. None if the list is empty."""
     items = values(select)
     return exp.Anonymous(this="STRUCT", expressions=items) if items else None
@@ -119,4 +119,4 @@ def note_types(select: exp.Select, row: str) -> None:
         )
     if len(texts) != len(fields):
         return
-    select.meta[_FIELDS] = [ordered(text, kind) for text, (_, kind) in zip(texts, fields, strict=True)]
+    select.meta[_FIELDS] = [orderable(text, kind) for text, (_, kind) in zip(texts, fields, strict=True)]

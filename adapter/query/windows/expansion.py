@@ -113,8 +113,10 @@ def versions_in_changes(
 
 
 def without_windows(query: str, alias: str) -> str:
-    """Returns a relation for FROM that certainly has each of `WINDOW_COLUMNS`, so EXCEPT can leave them out. It joins
-    no rows, and no engine executes the join."""
+    """Returns a relation with the rows of a query, to which each of `WINDOW_COLUMNS` that it lacks is added as NULL.
+
+    So a select list can leave these columns out with EXCEPT, which fails on a column that isn't there. They are added by a
+    join with no rows, which engines remove from their plans."""
     columns = ", ".join(f"null as {name}" for name in WINDOW_COLUMNS)
     return (
         f"(select * from ({query}) as {alias} natural left join (select {columns} where false) as no_windows)"
@@ -132,7 +134,7 @@ def _slices(relation: str, window: Window) -> str:
         ends = f"lateral view explode(sequence({first}, {last}, {window.step})) windows as end_micros"
     start = window.start(f"({end} - 1)") if window.grows else f"{end} - {window.size}"
     condition = instants.is_usable(time)
-    if window.grows and (shown := window.shown(end)):
+    if window.grows and (shown := window.local_time_exists(end)):
         condition += f" and ({shown} or {end} = {window.last_end(end)})"
     if window.emit == "on_change":
         # Which steps have new data of a key is only known where rows are grouped.
@@ -170,7 +172,7 @@ def _sessions(relation: str, window: Window) -> str:
             f"      {window.end_of_last(f'({last} + {window.size})')} as last_micros"
         )
         ends = f"  lateral view explode(sequence(first_micros, last_micros, {window.step})) windows as end_micros\n"
-        if shown := window.shown("end_micros"):
+        if shown := window.local_time_exists("end_micros"):
             ends += f"  where {shown} or end_micros = last_micros\n"
     return (
         f"(\n  select /*+ {window.hint()} */ `row`.* {LEAVING_OUT},\n"

@@ -27,7 +27,9 @@ class TimeRange:
 
     def hull(self, other: TimeRange) -> TimeRange:
         """Returns the shortest range that contains both."""
-        return TimeRange(_least(self.since, other.since), _greatest(self.until, other.until))
+        return TimeRange(
+            _least_or_unbounded(self.since, other.since), _greatest_or_unbounded(self.until, other.until)
+        )
 
     def condition(self, column: str) -> str:
         """SQL predicate: a time is in the range.
@@ -37,7 +39,7 @@ class TimeRange:
         >>> TimeRange().condition("ts")
         'true'
         """
-        return _bounds(column, ">=", self.since, "<", self.until)
+        return _between_bounds(column, ">=", self.since, "<", self.until)
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,13 @@ class WindowRange:
 
     def hull(self, other: WindowRange) -> WindowRange:
         """Returns the shortest range that contains both."""
-        return WindowRange(_least(self.after, other.after), _greatest(self.until, other.until))
+        return WindowRange(
+            _least_or_unbounded(self.after, other.after), _greatest_or_unbounded(self.until, other.until)
+        )
 
     def condition(self, column: str) -> str:
         """SQL predicate: a window with this end is in the range."""
-        return _bounds(column, ">", self.after, "<=", self.until)
+        return _between_bounds(column, ">", self.after, "<=", self.until)
 
     def excludes(self, lowest: str, highest: str) -> str:
         """SQL predicate: no window with an end between `lowest` and `highest` is in the range."""
@@ -62,7 +66,7 @@ class WindowRange:
         return " or ".join(found) or "false"
 
 
-def touched(window: Window, span: TimeRange) -> WindowRange:
+def touched_windows(window: Window, span: TimeRange) -> WindowRange:
     """Returns the windows that contain an instant of a range. For cumulate, all windows with the same start as one of
     them."""
     after = until = None
@@ -75,7 +79,7 @@ def touched(window: Window, span: TimeRange) -> WindowRange:
     return WindowRange(after, until)
 
 
-def needed(window: Window, ends: WindowRange) -> TimeRange:
+def needed_times(window: Window, ends: WindowRange) -> TimeRange:
     """Returns the time range of the rows in windows with these ends."""
     since = until = None
     if ends.after is not None:
@@ -166,15 +170,15 @@ def _last_instant(window: Window, shown: int) -> int:
     return shown - min(_offsets_about(window, shown))
 
 
-def _least(one: int | None, other: int | None) -> int | None:
+def _least_or_unbounded(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else min(one, other)
 
 
-def _greatest(one: int | None, other: int | None) -> int | None:
+def _greatest_or_unbounded(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else max(one, other)
 
 
-def _bounds(column: str, over: str, low: int | None, under: str, high: int | None) -> str:
+def _between_bounds(column: str, over: str, low: int | None, under: str, high: int | None) -> str:
     found = [f"{column} {over} {literal(low)}"] if low is not None else []
     found += [f"{column} {under} {literal(high)}"] if high is not None else []
     return " and ".join(found) or "true"

@@ -34,7 +34,7 @@ class Window:
     With a `time_zone`, windows are cut in its local time: all arithmetic is on local times, and only `instant` and
     `latest_instant` convert back.
 
-    >>> Window("hop", "ts", size=15, step=10).slice, Window("cumulate", "ts", size=60, step=10).slice
+    >>> Window("hop", "ts", size=15, step=10).slice_length, Window("cumulate", "ts", size=60, step=10).slice_length
     (5, 10)
     """
 
@@ -53,7 +53,7 @@ class Window:
         return quote_time(self.time_col)
 
     @property
-    def slice(self) -> int:
+    def slice_length(self) -> int:
         """Length of a slice."""
         return gcd(self.size, self.step) if self.kind == "hop" else self.step
 
@@ -86,7 +86,7 @@ class Window:
         and the instant of the clock change if it is skipped."""
         if not self.time_zone:
             return f"timestamp_micros({micros})"
-        near = self._near(micros)
+        near = self._local_time(micros)
         # Spark shifts a skipped time by the length of the gap. The result is the first instant at which the offset
         # after the change applies.
         ahead = f"({self._clock(near)} - unix_micros({near}))"
@@ -103,21 +103,21 @@ class Window:
         if not self.time_zone:
             return first
         # Three hours later, a clock that is put back near this time has been put back.
-        later = f"({self._near(micros)} + interval 3 hours)"
+        later = f"({self._local_time(micros)} + interval 3 hours)"
         again = f"timestamp_micros({micros} - ({self.micros(later)} - unix_micros({later})))"
         return f"case when {self.micros(again)} = {micros} then {again} else {first} end"
 
-    def shown(self, micros: str) -> str | None:
+    def local_time_exists(self, micros: str) -> str | None:
         """SQL predicate: the local time exists. None if every time does (without a time zone)."""
-        return f"{self.micros(self._near(micros))} = {micros}" if self.time_zone else None
+        return f"{self.micros(self._local_time(micros))} = {micros}" if self.time_zone else None
 
     def next_shown(self, micros: str) -> str:
         """SQL of the first existing local time at or after a time."""
         if not self.time_zone:
             return micros
-        return f"case when {self.shown(micros)} then {micros} else {self._clock(self.instant(micros))} end"
+        return f"case when {self.local_time_exists(micros)} then {micros} else {self._clock(self.instant(micros))} end"
 
-    def _near(self, micros: str) -> str:
+    def _local_time(self, micros: str) -> str:
         return f"to_utc_timestamp(timestamp_micros({micros}), '{self.time_zone}')"
 
     def _clock(self, instant: str) -> str:
@@ -126,7 +126,7 @@ class Window:
 
     def slice_end(self, micros: str) -> str:
         """SQL of the end of an instant's slice."""
-        return f"{micros} - {_pmod(micros, self.offset, self.slice)} + {self.slice}"
+        return f"{micros} - {_pmod(micros, self.offset, self.slice_length)} + {self.slice_length}"
 
     def start(self, micros: str) -> str:
         """SQL of the start of an instant's window (of the longest one). Not for hop."""
@@ -149,7 +149,7 @@ class Window:
             return slice_end
         if self.kind == "cumulate":
             return f"{self.start(f'({slice_end} - 1)')} + {self.size}"
-        return self.end_until(f"({slice_end} + {self.size - self.slice})")
+        return self.end_until(f"({slice_end} + {self.size - self.slice_length})")
 
     def end_until(self, micros: str) -> str:
         """SQL of the last window end at or before an instant."""

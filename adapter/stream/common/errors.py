@@ -11,10 +11,18 @@ from dbt_common.exceptions import DbtRuntimeError
 from ...environment.memory import out_of_memory
 from ...environment.storage import StorageError
 from ...sources.file_types import explain_type
-from ...sources.messages import exception_text, is_lost, is_machinery, unreachable, without_internal_names
+from ...sources.messages import (
+    exception_text,
+    is_lost,
+    is_machinery,
+    no_file_system,
+    unreachable_reason,
+    without_internal_names,
+)
 from ...sources.stream_source import as_written
 from ...sources.unreadable import refused
 from ...util.redaction import Cause, without_secrets
+from .identifiers import parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -166,6 +174,8 @@ def _explain_known(model: StreamModel, text: str) -> str | None:
 
 def _explain_values(model: StreamModel, text: str) -> str | None:
     """Returns the message for values or files that can't be read."""
+    if why := no_file_system(text):
+        return f"Model {model.name}: {why}"
     if unread := refused(text):
         return f"Model {model.name}: {unread} No row of this micro-batch was ingested."
     if raised := _RAISED.search(text):
@@ -179,9 +189,15 @@ def _explain_values(model: StreamModel, text: str) -> str | None:
     source = next((s for s in model.sources if s.is_files and s.holds(file)), None)
     what = f"as {source.format}, as source {source.relation} says it is" if source else "by Spark"
     return (
-        f"Model {model.name}: the file {file} can't be read {what}. Remove it from the folder or correct the "
-        "source's format; no row of this micro-batch was ingested."
+        f"Model {model.name}: the file {file} can't be read {what}{_why(text, file)}. Remove it from the folder or correct "
+        "the source's format or options; no row of this micro-batch was ingested."
     )
+
+
+def _why(text: str, file: str) -> str:
+    """Returns the innermost cause of a file that can't be read, in brackets; empty if there is only the file itself."""
+    why = _first_cause(text).rstrip(".")
+    return "" if not why or file in why or _UNREADABLE.search(why) else f" ({why})"
 
 
 def _explain_query(model: StreamModel, text: str) -> str | None:
@@ -221,6 +237,11 @@ def _explain_tables(model: StreamModel, text: str) -> str | None:
             "to do."
         )
     if gone := _DROPPED.search(text):
+        if parts(gone["table"])[-2:] == parts(model.target)[-2:]:
+            return (
+                f"Model {model.name}: its own table {gone['table']} was dropped while the model ran. Rebuild it: "
+                f"{model.rebuild}."
+            )
         return (
             f"Model {model.name}: the table {gone['table']} was dropped while the model ran. What was committed is in "
             f"its table. Create it again, then rebuild this model: {model.rebuild}."
@@ -249,7 +270,7 @@ def _explain_kafka(model: StreamModel, text: str) -> str | None:
     topics = " or ".join(source.relation for source in model.sources if source.format == "kafka")
     if not topics:
         return None
-    if why := unreachable(text):
+    if why := unreachable_reason(text):
         return f"Model {model.name}: its stream {topics} can't be read from Kafka: {why}"
     if is_lost(text):
         return (

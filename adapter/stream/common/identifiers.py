@@ -2,7 +2,7 @@
 
 >>> parts("lakehouse.`dbt-dev`.`my.model`")
 ['lakehouse', 'dbt-dev', 'my.model']
->>> joined(["lakehouse", "dbt-dev", "my.model"])
+>>> joined_name(["lakehouse", "dbt-dev", "my.model"])
 'lakehouse.`dbt-dev`.`my.model`'
 """
 
@@ -25,7 +25,7 @@ def parts(name: str) -> list[str]:
     return [(found[1] or found[2]).replace("``", "`") for found in _PART.finditer(name)]
 
 
-def joined(names: Sequence[str]) -> str:
+def joined_name(names: Sequence[str]) -> str:
     """Returns a table's name from its parts, each quoted only if needed."""
     return ".".join(map(quoted_as_needed, names))
 
@@ -37,7 +37,7 @@ def with_suffix(name: str, suffix: str) -> str:
     'db.`my-model__state`'
     """
     *above, last = parts(name)
-    return joined([*above, last + suffix])
+    return joined_name([*above, last + suffix])
 
 
 def with_last(name: str, own: str) -> str:
@@ -46,7 +46,7 @@ def with_last(name: str, own: str) -> str:
     >>> with_last("db.`my-model`", "other")
     'db.other'
     """
-    return joined([*parts(name)[:-1], own])
+    return joined_name([*parts(name)[:-1], own])
 
 
 def last(name: str) -> str:

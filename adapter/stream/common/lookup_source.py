@@ -131,7 +131,7 @@ class LookupSource:
         return cls(
             name,
             relation,
-            {**profile_connections.below(connection, options), **texts},
+            {**profile_connections.with_connection(connection, options), **texts},
             cache_ttl=_length(name, config.get("cache_ttl")),
             chunk_size=_number(name, config, "chunk_size", cls.chunk_size, 1),
             retries=_number(name, config, "retries", cls.retries, 0),

@@ -280,7 +280,7 @@ class StreamModel:
         return is_beside(last(self.target))
 
     @property
-    def keep(self) -> str:
+    def keep_command(self) -> str:
         """The command that continues with a state that was built from other rows."""
         if self.is_beside:
             return f"`dbt-stream --vars '{{keep_state: true}}' deploy await {self.name}`"

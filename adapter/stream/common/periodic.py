@@ -30,7 +30,7 @@ class Periodic:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Takes the time of a check."""
+        """Measures the duration of a check, in a `with` block around it."""
         began = time.monotonic()
         yield
         self._due = began + max(_PAUSE, _SHARE * (time.monotonic() - began))

@@ -46,7 +46,9 @@ class StopRequests:
         with self._lock:
             self._watched.append(request)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._look, name="stop-requests", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._check_requests, name="stop-requests", daemon=True
+                )
                 self._thread.start()
         return request
 
@@ -55,7 +57,7 @@ class StopRequests:
         with self._lock:
             self._watched = [each for each in self._watched if each is not request]
 
-    def _look(self) -> None:
+    def _check_requests(self) -> None:
         while True:
             with self._lock:
                 # Only requests watched before the folder is listed: for a later one, the listing may show a file that

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ...query.sql.maps import ordered
+from ...query.sql.maps import orderable
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
@@ -66,13 +66,13 @@ class Columns:
 
     def comparable(self, name: str, relation: str) -> str:
         """Returns an expression for a column that can be compared, also if the column is a MAP."""
-        return ordered(f"{relation}.{quoted(name)}", self._types[name.lower()])
+        return orderable(f"{relation}.{quoted(name)}", self._types[name.lower()])
 
-    def none(self) -> str:
+    def empty_relation(self) -> str:
         """Returns an empty relation with the table's columns.
 
         >>> from pyspark.sql.types import IntegerType, StructField, StructType
-        >>> Columns(StructType([StructField("n", IntegerType())])).none()
+        >>> Columns(StructType([StructField("n", IntegerType())])).empty_relation()
         '(select cast(null as int) as `n` from range(0) where false)'
         """
         columns = (f"cast(null as {self._types[name.lower()]}) as {quoted(name)}" for name in self.names)

@@ -14,15 +14,15 @@ _LONGEST_STEP = 3 * 3600 * 1_000_000
 
 
 @overload
-def shown(micros: int, zone: str | None) -> int: ...
+def latest_local_time(micros: int, zone: str | None) -> int: ...
 @overload
-def shown(micros: int | None, zone: str | None) -> int | None: ...
-def shown(micros: int | None, zone: str | None) -> int | None:
+def latest_local_time(micros: int | None, zone: str | None) -> int | None: ...
+def latest_local_time(micros: int | None, zone: str | None) -> int | None:
     """Returns the local time of a watermark: the latest local time that no later instant shows again.
 
     Shortly before the clock is set back, this is the last local time before those that repeat.
 
-    >>> berlin = shown(0, "Europe/Berlin")
+    >>> berlin = latest_local_time(0, "Europe/Berlin")
     >>> berlin // 3_600_000_000
     1
     """

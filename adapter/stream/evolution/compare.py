@@ -21,7 +21,7 @@ def evolution(old: Signature, new: Signature, same_rows: bool = False) -> Evolut
     Args:
         same_rows: whether the author accepts that the input rows of the aggregates differ.
     """
-    found = _evolution(old, new, same_rows)
+    found = _compare_signatures(old, new, same_rows)
     if old.clauses is not None:
         edited = " and ".join(edited_clauses(old.clauses, new.clauses or ()))
         if edited:
@@ -36,7 +36,7 @@ def differences(old: Signature, new: Signature) -> list[str]:
     return evolution(old, new).differences
 
 
-def _evolution(old: Signature, new: Signature, same_rows: bool) -> Evolution:
+def _compare_signatures(old: Signature, new: Signature, same_rows: bool) -> Evolution:
     found = Evolution()
     if same_rows:
         new = with_single_of(old, new)
@@ -58,7 +58,7 @@ def _evolution(old: Signature, new: Signature, same_rows: bool) -> Evolution:
     _compare_all_windows(found, old, new, same_rows, is_edited)
     if found.is_migration and not is_edited:
         # The query is unchanged, so a difference comes from this version of the package, and no aggregate may restart.
-        found.refused.append("the query is what it was, and this version of the package reads it otherwise")
+        found.refused.append("the query is unchanged, and this version of the package plans it differently")
     found.refused = list(dict.fromkeys(found.refused))
     is_other = old.package != new.package
     found.is_of_package = is_other and not is_edited and not of_sources and bool(found.refused)

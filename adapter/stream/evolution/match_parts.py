@@ -63,10 +63,10 @@ def renamed(old: Fingerprints, new: Fingerprints) -> dict[str, str]:
     >>> renamed(was, Fingerprints({"rows_c": "x", "rows_d": "x"}))
     {}
     """
-    return _renamed(old.parts, new.parts) | _renamed(old.groups, new.groups)
+    return _names_of_same_meaning(old.parts, new.parts) | _names_of_same_meaning(old.groups, new.groups)
 
 
-def _renamed(had: Mapping[str, str], has: Mapping[str, str]) -> dict[str, str]:
+def _names_of_same_meaning(had: Mapping[str, str], has: Mapping[str, str]) -> dict[str, str]:
     by_meaning: dict[str, list[str]] = {}
     for name, means in had.items():
         by_meaning.setdefault(means, []).append(name)

@@ -39,12 +39,12 @@ class Migration:
     """State tables to add. If one existed earlier, its old rows are stale."""
 
     @property
-    def emptied(self) -> tuple[str, ...]:
+    def emptied_tables(self) -> tuple[str, ...]:
         """State tables whose existing rows are deleted."""
         return (*self.parts, *(part for part in self.new_parts if part not in self.parts))
 
     @property
-    def lost(self) -> list[str]:
+    def dropped_fields(self) -> list[str]:
         """Paths of the fields that are dropped."""
         return [f"{name}.{each}" for name, listed in self.narrow.items() for each in listed]
 
@@ -98,7 +98,7 @@ def migration(
     Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), leftovers={}, widen={}, narrow={}, \
 promote={'a': 'bigint'}, new_parts=())
     >>> migration(Evolution(), {"r": "struct<a:int,b:int>"}, {"r": "struct<b:int>"})[1]
-    ['its state has whole rows, and the query reads a of them no more; it continues once it is there again']
+    ['its state has whole rows with a, which the query no longer reads; it continues if it reads it again']
     """
     problems = []
     begun = set(wants) - {*kept} if found.drops_other_parts else set().union(*found.new_columns.values())
@@ -127,14 +127,14 @@ promote={'a': 'bigint'}, new_parts=())
             continue
         if more := _wider(name, there[name], kind, later or {}):
             wider |= more
-        elif gone := _without(there[name], kind):
+        elif gone := _missing_fields(there[name], kind):
             if name in found.buffered_columns:
                 narrow[name] = gone
             else:
                 # A row without them may be equal to another one, which it was compared, counted or ranked apart from.
                 problems.append(
-                    f"its state has whole rows, and the query reads {listed(gone)} of them no more; it continues once "
-                    f"{'it is' if len(gone) == 1 else 'they are'} there again"
+                    f"its state has whole rows with {listed(gone)}, which the query no longer reads; it continues if it "
+                    f"reads {'it' if len(gone) == 1 else 'them'} again"
                 )
         else:
             problems.append(f"{name} of its state is a {there[name].upper()} and would be a {kind.upper()}")
@@ -172,11 +172,13 @@ def _wider(name: str, was: str, wanted: str, later: Mapping[str, str]) -> Wideni
     return found if all(later.get(each.name.lower()) == each.kind.lower() for each in fields) else None
 
 
-def _without(was: str, wanted: str) -> tuple[str, ...]:
+def _missing_fields(was: str, wanted: str) -> tuple[str, ...]:
     """Returns the fields that `wanted` lacks; empty if the other fields are not the same in the same order.
 
-    >>> _without("struct<a:int,b:int,c:int>", "struct<a:int,c:int>"), _without("struct<a:int,b:int>", "struct<b:int,a:int>")
-    (('b',), ())
+    >>> _missing_fields("struct<a:int,b:int,c:int>", "struct<a:int,c:int>")
+    ('b',)
+    >>> _missing_fields("struct<a:int,b:int>", "struct<b:int,a:int>")
+    ()
     """
     had, has = fields_of(was), fields_of(wanted)
     if had is None or has is None:

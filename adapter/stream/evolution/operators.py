@@ -151,7 +151,7 @@ def _compare_same_rows(found: Evolution, trees: Trees) -> bool:
     if is_reshaped and not _has_same_row_key(trees):
         return False
     of_same = trees.groups_of_same_rows()
-    before = {name: trees.distinguished(name) for name in was.groups}
+    before = {name: trees.with_distinct_keys(name) for name in was.groups}
     if not all(_may_keep_group(trees, name, before[name], name in of_same) for name in before):
         return False
     for name, had in before.items():
@@ -212,7 +212,7 @@ def _rebuild(found: Evolution, trees: Trees) -> None:
     of_same = trees.groups_of_same_rows()
     for name in sorted(of_groups):
         has = trees.now.groups[name]
-        compare_aggregates(found, name, trees.distinguished(name), has.aggregates, name in of_same)
+        compare_aggregates(found, name, trees.with_distinct_keys(name), has.aggregates, name in of_same)
         found.new_columns_in |= {part: found.new_columns[name] for part in trees.now.parts[has.operator]}
     lost, made = (_metrics_of_one(trees, tree) for tree in (trees.was, trees.now))
     found.removed += [text for text in lost if text not in made]
@@ -228,7 +228,7 @@ def _problems(trees: Trees) -> dict[str, list[str]]:
     found = {
         name: [
             *group_effect(
-                trees.distinguished(name), trees.now.groups[name].aggregates, name, name in of_same
+                trees.with_distinct_keys(name), trees.now.groups[name].aggregates, name, name in of_same
             ).refused,
             *trees.changed_values(name),
         ]

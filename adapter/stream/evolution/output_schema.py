@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from ...query.program import BATCH_ID, CHANGE_TYPE, Program
 from ...util.metadata_columns import reserved_name
-from ...util.nested_types import fields_of, parts_of
+from ...util.nested_types import by_name, fields_of, parts_of
+from ...util.quoting import quote
 from ...util.types import digits_of, enough_digits, simple_fits
 from ..common.errors import StreamError, collation_message
 from ..common.model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
@@ -111,9 +112,9 @@ def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:
         found = _LOSES_NULLS.search(kind.lower())
         if found:
             raise StreamError(
-                f"Model {model.name}: an updating input has a {found[0].upper()}. Spark groups its rows, and reads 0 "
-                "for each NULL in a MAP of numbers, dates, times or booleans. Take map_entries(…) or to_json(…) of it "
-                "in the query below, or have its values as texts."
+                f"Model {model.name}: its query keeps a {found[0].upper()}, as a key, a distinct value or a column of rows "
+                "that may change. Spark groups by it, and reads 0 for each NULL in a MAP of numbers, dates, times or "
+                "booleans. Take map_entries(…) or to_json(…) of it in the query below, or have its values as texts."
             )
 
 
@@ -135,7 +136,10 @@ def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, 
     types = {name.lower(): kind for name, kind in has.items()}
     for name, kind in gives.items():
         known = types.get(name.lower())
-        if known is None or fits(kind.lower(), known.lower()):
+        if known is None:
+            continue
+        if fits(kind.lower(), known.lower()):
+            _check_order(model, name, kind, known)
             continue
         can_be = widening((name,), known, kind) is not None
         if can_be and model.on_schema_change == SYNC:
@@ -145,6 +149,17 @@ def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, 
             f"Model {model.name}: its query gives {name} as {kind.upper()}, and in its table {model.target} it is "
             f"{known.upper()}, so values would be cut off or lost. {wider}Give it another name, or convert it: cast(… "
             f"as {known.upper()}). To rebuild the table: {model.rebuild}."
+        )
+
+
+def _check_order(model: StreamModel, name: str, kind: str, known: str) -> None:
+    """Raises unless the structs in a column have their fields in the order of the table's: Spark casts them by position."""
+    in_order = by_name(quote(name), kind, known)
+    if in_order != quote(name):
+        raise StreamError(
+            f"Model {model.name}: its query gives {name} as {kind.upper()}, and in its table {model.target} the fields are "
+            f"in another order: {known.upper()}. Give them in that order, as in {in_order} AS {name}. To rebuild the table: "
+            f"{model.rebuild}."
         )
 
 
@@ -306,7 +321,7 @@ def _parts(kind: str) -> dict[str, str]:
 
 def check_same(model: StreamModel, of_query: Sequence[str], of_table: Sequence[str]) -> None:
     """Raises unless query and table have the same columns, or `on_schema_change` accepts the difference."""
-    more, fewer = _differences(of_query, of_table)
+    more, fewer = _columns_that_differ(of_query, of_table)
     policy = model.on_schema_change
     if policy == IGNORE or (policy == APPEND_NEW and not more) or not (more or fewer):
         return
@@ -340,7 +355,7 @@ def alterations(model: StreamModel, of_table: Sequence[str]) -> tuple[dict[str, 
     """
     if model.columns is None or model.on_schema_change not in (APPEND_NEW, SYNC):
         return {}, []
-    more, fewer = _differences(list(model.columns), of_table)
+    more, fewer = _columns_that_differ(list(model.columns), of_table)
     add = {name: kind for name, kind in model.columns.items() if name.lower() in more}
     drop = [name for name in of_table if name.lower() in fewer]
     return add, drop if model.on_schema_change == SYNC else []
@@ -363,7 +378,7 @@ def widenings(model: StreamModel, has: Mapping[str, str]) -> Widening:
     return found
 
 
-def _differences(of_query: Sequence[str], of_table: Sequence[str]) -> tuple[list[str], list[str]]:
+def _columns_that_differ(of_query: Sequence[str], of_table: Sequence[str]) -> tuple[list[str], list[str]]:
     has = {name.lower() for name in of_table}
     gives = {name.lower() for name in of_query}
     return sorted(gives - has), sorted(has - gives)

@@ -56,7 +56,7 @@ class Trees:
             if metrics[each].distinct_set is not None
         ]
 
-    def distinguished(self, name: str) -> AggregateState:
+    def with_distinct_keys(self, name: str) -> AggregateState:
         """Returns the state's aggregates of a group, with other keys for `changed_inputs`, so that they don't match the
         new ones."""
         changed, aggregates = self.changed_inputs(name), self.was.groups[name].aggregates

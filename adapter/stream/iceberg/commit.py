@@ -24,7 +24,7 @@ from ..common.session import java_class, jvm, static_method
 from ..evolution.migration import Migration
 from ..progress import query_metrics
 from . import position_deletes
-from .ownership import foreign, name_of, owned
+from .ownership import foreign_error, name_of, owned_table
 from .table import (
     COMMIT,
     REPLACE,
@@ -74,8 +74,8 @@ def create(spark: SparkSession, point: str, model: StreamModel, role: str, descr
                     f"Model {model.name}: it has to create the table {name}, but there is a view of that name. Rename "
                     "one of the two."
                 ) from problem
-            if owned(spark, model, role) is None:
-                raise foreign(spark, model, role) from problem
+            if owned_table(spark, model, role) is None:
+                raise foreign_error(spark, model, role) from problem
             raise StreamError(_other_run_message(model, name)) from problem
     return IcebergTable(spark, name)
 
@@ -293,9 +293,9 @@ def migrate(
         then = transaction.table()
         added = None if change.added is None else change.added(columns_in_spark(table.spark, then))
         files = [] if added is None else _write_files(added, then)
-        if change.columns.emptied:
+        if change.columns.emptied_tables:
             rows = transaction.newOverwrite().overwriteByRowFilter(
-                _rows_of(table.spark, change.columns.emptied)
+                _rows_of(table.spark, change.columns.emptied_tables)
             )
             add = rows.addFile
         else:
@@ -345,7 +345,7 @@ def check_own(model: StreamModel, table: IcebergTable, name: str) -> None:
         StreamError: another run of the model has committed just before.
     """
     before = Unmoved(table.known)
-    if not (table.build_on(name) and before.holds(table.past_of_known())):
+    if not (table.build_on(name) and before.holds(table.ancestors_of_known())):
         raise StreamError(
             f"Model {model.name}: another run of it wrote {table.name} at the same moment, so rows of the two may be mixed "
             f"in it. Let one run at a time write the model. To rebuild it: {model.rebuild}."

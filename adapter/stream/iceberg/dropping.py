@@ -55,7 +55,7 @@ def check_drop(spark: SparkSession, table: IcebergTable, may_delete: bool) -> No
             "its files have to stay: this package didn't make it, or a branch, a tag or a property keeps them"
         )
     elif (file := next(others, None)) is not None:
-        why = f"{file} is in its folder and isn't a file of it"
+        why = f"{file} is in its folder and doesn't belong to it"
     else:
         return
     raise StreamError(
@@ -66,7 +66,7 @@ def check_drop(spark: SparkSession, table: IcebergTable, may_delete: bool) -> No
 
 
 def is_own(file: str, folder: str) -> bool:
-    """Returns whether Iceberg, in such a catalog, names files of a table like this one.
+    """Returns whether a file of a table's folder has a name that Iceberg gives in a catalog of type hadoop.
 
     >>> data = "data/day=1/00000-4-0f8fad5b-d9cb-469f-a165-70867728950e-0-00001.parquet"
     >>> named = [data, "metadata/v1.metadata.json", "metadata/.version-hint.text.crc", "metadata/v2.gz.metadata.json"]

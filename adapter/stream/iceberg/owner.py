@@ -107,7 +107,7 @@ def read(storage: Storage, key: str) -> Owner | None:
     Raises:
         StreamError: a newer version of this package wrote the owner file, or it can't be read.
     """
-    place = _place(storage, key)
+    place = _path_of(storage, key)
     return read_metadata(
         storage,
         place,
@@ -131,12 +131,12 @@ def claim(spark: SparkSession, model: StreamModel, uuid: str | None = None) -> N
     now = Owner(model.target, catalog_of(spark.conf, model.storage, model.target), uuid)
     if read(model.storage, model.key) != now:
         text = json.dumps({"format": FORMAT, **asdict(now)}, indent=1)
-        model.storage.write_text(_place(model.storage, model.key), text)
+        model.storage.write_text(_path_of(model.storage, model.key), text)
 
 
 def forget(model: StreamModel) -> None:
     """Deletes the owner file of a model, after all of its other files."""
-    model.storage.delete(_place(model.storage, model.key))
+    model.storage.delete(_path_of(model.storage, model.key))
 
 
 def check(spark: SparkSession, model: StreamModel) -> None:
@@ -151,7 +151,7 @@ def check(spark: SparkSession, model: StreamModel) -> None:
             if model.storage.exists(path):
                 raise StreamError(
                     f"Model {model.name}: there is a folder {path}, and no note "
-                    f"({_place(model.storage, model.key)}) says that "
+                    f"({_path_of(model.storage, model.key)}) says that "
                     "it is this model's: an earlier version of this package or somebody else made it. Nothing "
                     "was changed. "
                     "Move it away or delete it, and run the command again."
@@ -179,7 +179,7 @@ def problem(model: StreamModel) -> str | None:
 def _other_catalog_message(model: StreamModel, noted: Owner, here: Mapping[str, str]) -> str:
     return (
         f"Model {model.name}: what is kept under {model.storage.root} of {model.target} (checkpoint, savepoints) belongs to "
-        f"the table {noted.table} of another catalog ({noted.described}); this target's is {_described(here)}. Nothing was "
+        f"the table {noted.table} of another catalog ({noted.described}); this target's is {_describe(here)}. Nothing was "
         "changed. Give each target its own 'storage_root' in the profile, or another 'schema'."
     )
 
@@ -203,9 +203,9 @@ def _is_same_table(spark: SparkSession, model: StreamModel, noted: Owner) -> boo
     return table is not None and noted.uuid == str(table.java.uuid())
 
 
-def _described(catalog: Mapping[str, Any]) -> str:
+def _describe(catalog: Mapping[str, Any]) -> str:
     return Owner("", catalog, None).described
 
 
-def _place(storage: Storage, key: str) -> str:
+def _path_of(storage: Storage, key: str) -> str:
     return f"{storage.tables}/{key}.json"

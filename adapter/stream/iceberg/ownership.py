@@ -49,7 +49,7 @@ def is_same(of: str, target: str) -> bool:
     return [part.lower() for part in parts(of)[-2:]] == [part.lower() for part in parts(target)[-2:]]
 
 
-def owned(spark: SparkSession, model: StreamModel, role: str) -> IcebergTable | None:
+def owned_table(spark: SparkSession, model: StreamModel, role: str) -> IcebergTable | None:
     """Returns a model's table in a role, or None if it doesn't exist or is foreign."""
     table = find(spark, name_of(model, role))
     return table if table is not None and is_made_as(table, role, model.target) else None
@@ -60,37 +60,37 @@ def check_names(spark: SparkSession, model: StreamModel, keeps_state: bool) -> N
     roles = [*([STATE] if keeps_state else []), *([CHANGELOG] if model.changelog else [])]
     for role in roles:
         name = name_of(model, role)
-        if spark.catalog.tableExists(name) and owned(spark, model, role) is None:
-            raise foreign(spark, model, role)
+        if spark.catalog.tableExists(name) and owned_table(spark, model, role) is None:
+            raise foreign_error(spark, model, role)
 
 
-def foreign(spark: SparkSession, model: StreamModel, role: str) -> StreamError:
+def foreign_error(spark: SparkSession, model: StreamModel, role: str) -> StreamError:
     """Returns the error for a foreign table with the name of one of a model's tables."""
     name = name_of(model, role)
     return StreamError(
         f"Model {model.name}: {_WHAT[role]} goes into {name}, and a table of that name is there that this package didn't "
-        f"make for it ({_described(find(spark, name))}). It is left alone. Rename that table, or give the model another "
+        f"make for it ({_describe(find(spark, name))}). It is left alone. Rename that table, or give the model another "
         "'alias'."
     )
 
 
 def check_droppable(spark: SparkSession, model: StreamModel) -> None:
     """Raises unless a model's tables can be dropped: its table is its own, and no folder has files of others."""
-    if spark.catalog.tableExists(model.target) and owned(spark, model, TABLE) is None:
+    if spark.catalog.tableExists(model.target) and owned_table(spark, model, TABLE) is None:
         raise StreamError(
             f"Model {model.name}: {model.target} isn't a table that this package made for it "
-            f"({_described(find(spark, model.target))}), so it isn't dropped, and nothing was changed. Drop or "
+            f"({_describe(find(spark, model.target))}), so it isn't dropped, and nothing was changed. Drop or "
             "rename "
             "it yourself, and run the command again."
         )
     for role in (TABLE, CHANGELOG, STATE):
-        if (table := owned(spark, model, role)) is not None:
+        if (table := owned_table(spark, model, role)) is not None:
             check_drop(spark, table, may_delete_files(table))
 
 
 def drop(spark: SparkSession, model: StreamModel, role: str) -> None:
     """Drops a model's table in a role unless it is foreign; with its files, if those may be deleted."""
-    table = owned(spark, model, role)
+    table = owned_table(spark, model, role)
     if table is not None:
         may_delete = may_delete_files(table)
         check_drop(spark, table, may_delete)
@@ -120,7 +120,7 @@ def check_replaceable(spark: SparkSession, node: str, name: str) -> None:
         )
 
 
-def _described(table: IcebergTable | None) -> str:
+def _describe(table: IcebergTable | None) -> str:
     if table is None:
         return "it is a view or isn't an Iceberg table"
     role, of = table.property(ROLE), table.property(OF)

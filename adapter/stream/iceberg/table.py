@@ -127,11 +127,11 @@ class IcebergTable:
         """Returns Iceberg's object of the known snapshot, or None."""
         return None if self.known is None else self.java.snapshot(self.known)
 
-    def follows(self, snapshot: int) -> bool:
+    def has_ancestor(self, snapshot: int) -> bool:
         """Returns whether a snapshot is an ancestor of the current one, or is it."""
         return any(int(each.snapshotId()) == snapshot for each in self.snapshots())
 
-    def between(self, start: int, end: int) -> list[str] | None:
+    def operations_between(self, start: int, end: int) -> list[str] | None:
         """Returns the operations (`APPEND`, `REPLACE` …) of the snapshots after `start` up to `end`, the newest first.
 
         Returns None if `start` isn't an ancestor of `end`, or snapshots between them have expired.
@@ -145,7 +145,7 @@ class IcebergTable:
                 return found
         return None
 
-    def has(self, snapshot: int) -> bool:
+    def has_snapshot(self, snapshot: int) -> bool:
         return self.java.snapshot(snapshot) is not None
 
     def was_rolled_back_from(self, snapshot: int) -> bool:
@@ -153,7 +153,7 @@ class IcebergTable:
         now = {int(each.snapshotId()) for each in self.snapshots()}
         return any(int(each.snapshotId()) in now for each in self._back_from(self.java.snapshot(snapshot)))
 
-    def past(self) -> Iterator[str]:
+    def past_operations(self) -> Iterator[str]:
         """Yields the operations (`APPEND`, `REPLACE` …) of the current snapshot and its ancestors, the newest first.
 
         The last one is `EXPIRED` if the parent of the oldest snapshot has expired.
@@ -169,7 +169,7 @@ class IcebergTable:
         """Yields Iceberg's objects of the current snapshot and its ancestors that exist, the newest first."""
         return self._back_from(self.java.currentSnapshot())
 
-    def past_of_known(self) -> Iterator[Any]:
+    def ancestors_of_known(self) -> Iterator[Any]:
         """Yields Iceberg's objects of the known snapshot's ancestors, the newest first."""
         past = self._back_from(self._known_snapshot())
         next(past, None)
@@ -328,7 +328,7 @@ class IcebergTable:
                 until = int(followed)
         return None
 
-    def followed(self) -> int | None:
+    def followed_snapshot(self) -> int | None:
         """Returns the snapshot up to which the changelog is complete, from the stream's last commit, or None."""
         for snapshot in self._steps():
             return int(snapshot.summary().get(FOLLOWED) or snapshot.snapshotId())

@@ -49,7 +49,7 @@ class Before:
             return True
         if self.snapshot is None:
             return now.known is not None
-        return not now.follows(self.snapshot)
+        return not now.has_ancestor(self.snapshot)
 
 
 def is_ours(table: IcebergTable, target: str) -> bool:
@@ -57,7 +57,7 @@ def is_ours(table: IcebergTable, target: str) -> bool:
     return is_made_as(table, BATCH, target) or is_made_as(table, TABLE, target)
 
 
-def before(spark: SparkSession, model: StreamModel, replaces: bool) -> Before:
+def existing_table(spark: SparkSession, model: StreamModel, replaces: bool) -> Before:
     """Returns the table that has the name of a node before the node is built.
 
     Args:
@@ -77,7 +77,7 @@ def before(spark: SparkSession, model: StreamModel, replaces: bool) -> Before:
     return Before(model, table.uuid, table.known, is_stream)
 
 
-def settle(spark: SparkSession, was: Before) -> IcebergTable | None:
+def mark_made_table(spark: SparkSession, was: Before) -> IcebergTable | None:
     """Marks the table that a node has made, and removes the leftovers of a stream whose table it replaced.
 
     Args:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...query.program import Program
+from ...util.nested_types import by_name
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.errors import StreamError, sentences
@@ -24,7 +25,7 @@ from ..evolution.output_schema import fits
 from ..iceberg import owner
 from ..iceberg.branches import table_snapshot
 from ..iceberg.commit import append
-from ..iceberg.ownership import owned
+from ..iceberg.ownership import owned_table
 from ..iceberg.table import IcebergTable, load
 from ..progress.position import Position, read_position
 from ..progress.report import BatchMetrics, report, with_row_counts, write_progress
@@ -32,13 +33,13 @@ from ..progress.watermark import to_text
 from ..run.evolve import effect_on
 from ..run.lock import locked
 from ..run.recovery import StoredProgress, unfinished
-from ..run.saving import present, tables_of
+from ..run.saving import present_tables, tables_of
 from ..sink.upsert import sink_of
 from ..state.table import StateTable, read_signature
 from ..storage.checkpoint import METADATA, Checkpoint, copy_checkpoint, next_snapshots, read_checkpoint
 from ..storage.savepoints import STATE, TABLE, TableSnapshot, check_not_interrupted, checkpoint_of, find
 from ..storage.source_order import Order, in_first_order, write_order
-from .restoring import missing
+from .restoring import missing_part
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,7 +136,7 @@ def _check_new(spark: SparkSession, model: StreamModel, source: StreamModel) -> 
             f"Model {model.name}: it can't be a clone of itself. Name another model, or another target."
         )
     check_not_interrupted(model)
-    table, state = load(spark, model.target), owned(spark, model, STATE)
+    table, state = load(spark, model.target), owned_table(spark, model, STATE)
     has = [
         what
         for what, there in (
@@ -162,7 +163,7 @@ def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iter
     with ExitStack() as stack:
         if name is None:
             stack.enter_context(locked(spark, model))
-            found = present(spark, model)
+            found = present_tables(spark, model)
             tables = {
                 kind: (table, table_snapshot(table))
                 for kind, table in found.tables.items()
@@ -185,9 +186,9 @@ def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iter
             if was is None:
                 continue
             if table is None or str(table.java.uuid()) != was.uuid:
-                problem = f"its {_WHAT[kind]} was dropped since, and is gone or another one"
+                problem = f"its {_WHAT[kind]} was dropped since (there is none now, or another one)"
             else:
-                problem = missing(spark, model, saved, table, was) or ""
+                problem = missing_part(spark, model, saved, table, was) or ""
                 problem = problem and f"{problem} of its {_WHAT[kind]} {table.name}"
             if problem or table is None:
                 raise StreamError(f"Model {model.name}: {what} can't be copied: {problem}.")
@@ -226,7 +227,7 @@ def _check(
         if not each.is_table or snapshot is None:
             continue
         table = load(spark, each.location)
-        if table is None or not table.follows(snapshot):
+        if table is None or not table.has_ancestor(snapshot):
             raise StreamError(
                 f"Model {model.name}: the table {each.location} that it streams from doesn't come from the snapshot "
                 f"{snapshot}, up to which {what} has read: it is another table, was rebuilt, or its snapshots have "
@@ -305,7 +306,7 @@ def _in_columns_of(spark: SparkSession, model: StreamModel, rows: DataFrame) -> 
     listed = []
     for field in spark.table(model.target).schema.fields:
         kind, own = type_text(field.dataType), has.get(field.name.lower())
-        value = "null" if own is None else quoted(own.name)
+        value = "null" if own is None else by_name(quoted(own.name), type_text(own.dataType), kind)
         if own is not None and not fits(type_text(own.dataType).lower(), kind.lower()):
             raise StreamError(
                 f"Model {model.name}: its table {model.target} has {field.name} as {kind.upper()}, and the original as "

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...query.program import EXPIRES_AT, STEP, Program
 from ...query.state_signature import AggregateState, DistinctState
+from ...util.nested_types import by_name
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
@@ -159,7 +160,7 @@ def _check_program(model: StreamModel, program: Program) -> None:
         what = f"its state has {', '.join(other)}" if other else "its state is of several operators"
         raise StreamError(
             f"Model {model.name}: only states of aggregates can be edited, over windows or in one GROUP BY, and {what}, "
-            "where rows in several places belong together. To go back to an earlier state: `dbt-stream state restore`."
+            "whose tables depend on each other. To go back to an earlier state: `dbt-stream state restore`."
         )
 
 
@@ -251,9 +252,9 @@ class _Edit:
         given = {field.name.lower(): field for field in self._spark.sql(query).schema.fields}
         has = {field.name.lower(): field for field in self._schema.fields}
         if unknown := sorted(given.keys() - has.keys()):
-            raise self._refused(f"it has no column {', '.join(unknown)}; it has {', '.join(self._names)}.")
+            raise self._refusal(f"it has no column {', '.join(unknown)}; it has {', '.join(self._names)}.")
         if is_whole and (lacking := sorted(has.keys() - given.keys())):
-            raise self._refused(
+            raise self._refusal(
                 f"the query gives no {', '.join(lacking)}. Give all columns, as in `select * from state …`."
             )
         columns = []
@@ -264,18 +265,19 @@ class _Edit:
                 continue
             found = type_text(given[name].dataType)
             if not fits(found.lower(), kind.lower()):
-                raise self._refused(
-                    f"{field.name} is {kind.upper()} there, and would be given as {found.upper()}; write "
+                raise self._refusal(
+                    f"{field.name} is {kind.upper()} in the state, and {found.upper()} in the new rows; write "
                     f"cast(… as {kind.upper()})."
                 )
-            columns.append(f"cast({quoted(given[name].name)} as {kind}) as {quoted(field.name)}")
+            value = by_name(quoted(given[name].name), found, kind)
+            columns.append(f"cast({value} as {kind}) as {quoted(field.name)}")
         return f"select {', '.join(columns)} from (\n{query}\n)"
 
     def _physical_name(self, part: str, column: str) -> str:
         """Returns the physical name of a column of a state table."""
         return self._mapping.get(part, {}).get(column.lower(), column)
 
-    def _refused(self, why: str) -> StreamError:
+    def _refusal(self, why: str) -> StreamError:
         return StreamError(
             f"Model {self._model.name}: its state can't be edited so: {why} Nothing was changed."
         )
@@ -286,7 +288,7 @@ class _Edit:
         yield from self._part_problems()
         for part, own in self._own.items():
             added = f"(select * from {_CHANGES} where {_TIMES} > 0 and part = {literal(part)})"
-            if self._first(f"select 1 from {added} limit 1") is None:
+            if self._first_row(f"select 1 from {added} limit 1") is None:
                 continue
             yield from self._column_problems(part, own, added)
             yield from self._window_problems(part, own, added)
@@ -296,7 +298,7 @@ class _Edit:
 
     def _part_problems(self) -> Iterator[str]:
         known = ", ".join(map(literal, self._own))
-        row = self._first(
+        row = self._first_row(
             f"select part from {_CHANGES} where {_TIMES} > 0 and (part is null or part not in ({known})) limit 1"
         )
         if row is not None:
@@ -306,16 +308,19 @@ class _Edit:
         """Rows of a state table have NULL in columns of other state tables, and no NULL in window columns."""
         for name in self._names:
             if name != "part" and name.lower() not in own:
-                if self._first(f"select 1 from {added} where {quoted(name)} is not null limit 1") is not None:
+                if (
+                    self._first_row(f"select 1 from {added} where {quoted(name)} is not null limit 1")
+                    is not None
+                ):
                     yield f"a row of {part} would have {name}, which is a column of other parts."
         for name in (self._physical_name(part, each) for each in (*_WINDOW, _LIFE)):
             if name in own and not self._has_nulls(part, name):
-                if self._first(f"select 1 from {added} where {quoted(name)} is null limit 1") is not None:
+                if self._first_row(f"select 1 from {added} where {quoted(name)} is null limit 1") is not None:
                     yield f"a row of {part} would have no {name}."
 
     def _has_nulls(self, part: str, name: str) -> bool:
         where = f"part = {literal(part)} and {quoted(name)} is null"
-        return self._first(f"select 1 from state where {where} limit 1") is not None
+        return self._first_row(f"select 1 from state where {where} limit 1") is not None
 
     def _window_problems(self, part: str, own: set[str], added: str) -> Iterator[str]:
         """Added rows belong to windows that the state has."""
@@ -325,7 +330,7 @@ class _Edit:
             return
         same = " and ".join(f"old.{quoted(name)} <=> new.{quoted(name)}" for name in bounds)
         listed = ", ".join(map(quoted, bounds))
-        row = self._first(
+        row = self._first_row(
             f"select {', '.join(f'string(new.{quoted(name)})' for name in bounds)} from {added} as new left anti join "
             f"(select distinct {listed} from state where part = {literal(part)}) as old on {same} limit 1"
         )
@@ -339,9 +344,9 @@ class _Edit:
     def _step_problems(self, own: set[str], added: str) -> Iterator[str]:
         for name in (STEP, _LIFE):
             if name in own and name in self._names:
-                row = self._first(f"select {name} from {added} where {name} > {self._last} limit 1")
+                row = self._first_row(f"select {name} from {added} where {name} > {self._last} limit 1")
                 if row is not None:
-                    yield f"a row would be of step {row[0]}, and the last one is {self._last}."
+                    yield f"a row would have the step {row[0]}, and the last step is {self._last}."
 
     def _count_problems(self) -> Iterator[str]:
         """The COUNT of a group is not negative."""
@@ -360,7 +365,7 @@ class _Edit:
         by = [name for name in self._names if name.lower() in own - values - {STEP, _LIFE}]
         by = [name for name in by if name != self._physical_name(part, "slice_end")]
         keys = ", ".join(map(quoted, (*by, _ONE)))
-        row = self._first(
+        row = self._first_row(
             f"select 1 from ({self._after(part)}) group by {keys} having sum({quoted(column)} * {_TIMES}) < 0 limit 1"
         )
         if row is not None:
@@ -402,11 +407,11 @@ class _Edit:
 
         before = difference(self._before(part), self._before(other))
         after = difference(self._after(part), self._after(other))
-        row = self._first(f"({after}) except ({before}) limit 1")
+        row = self._first_row(f"({after}) except ({before}) limit 1")
         if row is not None:
             of = ", ".join(f"{name} {value}" for name, value in zip(by, row, strict=False)) or "the one group"
             yield (
-                f"for {of} the {column} of {part} would be another number than there are values in {other}. Change both, or "
+                f"for {of} the {column} of {part} would differ from the number of values in {other}. Change both, or "
                 "all rows of a key."
             )
 
@@ -430,7 +435,7 @@ class _Edit:
         """Returns the columns of a window operator that are not keys, in lower case."""
         return {name.lower() for name in aggregates.columns} | {"part", "rows_there"}
 
-    def _first(self, query: str) -> Any:
+    def _first_row(self, query: str) -> Any:
         return self._spark.sql(query).first()
 
 

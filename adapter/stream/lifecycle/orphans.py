@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from ...environment.storage import Storage
 from ..common.errors import StreamError, cause
-from ..common.identifiers import joined, last, parts, with_suffix
+from ..common.identifiers import joined_name, last, parts, with_suffix
 from ..common.kept_tables import may_be_kept
 from ..common.model import STATE as STATE_SUFFIX
 from ..common.model import StreamModel
 from ..iceberg import owner
-from ..iceberg.ownership import OF, ROLE, is_same, owned
+from ..iceberg.ownership import OF, ROLE, is_same, owned_table
 from ..iceberg.table import SharedFolder, find
 from ..run.lock import locked
 from ..run.saving import left_behind, tables_of
@@ -55,7 +55,7 @@ def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool)
         found, left_alone = [], []
         others = _folders_beside(spark, model)
         for role in (TABLE, STATE, CHANGELOG):
-            table = owned(spark, model, role)
+            table = owned_table(spark, model, role)
             if table is not None and table.folder not in others:
                 try:
                     found += table.orphans(spark, before, remove)
@@ -74,11 +74,11 @@ def _folders_beside(spark: SparkSession, model: StreamModel) -> set[str]:
     found = deployment_of(model.storage, model.target)
     if found is None:
         return set()
-    beside = tables_of(spark, version(model, found.beside)).values()
+    beside = tables_of(spark, version(model, found.other_table)).values()
     return {table.folder for table in beside if table is not None}
 
 
-def of_storage(storage: Storage, before: int, remove: bool) -> list[str]:
+def orphans_of_storage(storage: Storage, before: int, remove: bool) -> list[str]:
     """Finds partially written metadata files that belong to no model. Removes them if `remove`."""
     found = []
     for folder in (storage.progress, storage.locks):
@@ -144,8 +144,8 @@ def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> It
             yield f"{schema}: its tables can't be listed ({cause(problem)}); what is kept there was left alone."
             continue
         for name in names:
-            of = _owning_model(spark, joined([*parts(schema), name]))
-            if of is not None and is_same(of, target := joined([*parts(schema), last(of)])):
+            of = _owning_model(spark, joined_name([*parts(schema), name]))
+            if of is not None and is_same(of, target := joined_name([*parts(schema), last(of)])):
                 targets.add(target)
     for target in sorted(targets - between):
         unseen = _why_unknown(spark, target)
@@ -159,7 +159,9 @@ def _leftovers_of(spark: SparkSession, storage: Storage, target: str) -> Dropped
     model = StreamModel(
         name=last(target), target=target, state=with_suffix(target, STATE_SUFFIX), storage=storage, sources=()
     )
-    tables = [table.name for role in (STATE, CHANGELOG) if (table := owned(spark, model, role)) is not None]
+    tables = [
+        table.name for role in (STATE, CHANGELOG) if (table := owned_table(spark, model, role)) is not None
+    ]
     folders = [path for path in (model.checkpoint, model.savepoints) if storage.exists(path)]
     return DroppedModel(model, (*tables, *folders))
 
@@ -168,7 +170,7 @@ def _why_unknown(spark: SparkSession, table: str) -> str | None:
     """Returns the reason why a catalog can't be asked whether it has a table; None if it can."""
     from pyspark.errors import PySparkException
 
-    schema = joined(parts(table)[:-1])
+    schema = joined_name(parts(table)[:-1])
     try:
         spark.sql(f"describe namespace {schema}").collect()
         spark.catalog.tableExists(table)

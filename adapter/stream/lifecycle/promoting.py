@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 
 from ..common.errors import StreamError, sentences
 from ..common.failpoints import around
-from ..common.identifiers import joined, parts
+from ..common.identifiers import joined_name, parts
 from ..common.model import StreamModel
 from ..common.session import working_session
 from ..iceberg import owner
 from ..iceberg.dropping import is_folder
-from ..iceberg.ownership import check_droppable, drop, foreign, hand_over, name_of
+from ..iceberg.ownership import check_droppable, drop, foreign_error, hand_over, name_of
 from ..iceberg.table import IcebergTable, find, load
 from ..run.lock import locked
 from ..run.runner import reset
-from ..run.saving import present, tables_of
+from ..run.saving import present_tables, tables_of
 from ..sources.lag import Lag, consumer_lag
 from ..sources.upstream import readers_beyond
 from ..storage import deployments
@@ -183,7 +183,7 @@ def _ready_to_promote(
             f"Model {model.name}: its new version has no table yet, so there is nothing to promote. {model.deploy} "
             "builds it."
         )
-    present(session, new)
+    present_tables(session, new)
     if not force:
         _check_caught_up(session, model, new)
     return new
@@ -202,7 +202,7 @@ def _ready_to_roll_back(session: SparkSession, model: StreamModel, found: Deploy
             f"back to. `dbt-stream deploy cleanup {model.name}` forgets the deployment."
         )
     try:
-        present(session, old)
+        present_tables(session, old)
     except StreamError as problem:
         what = problem.msg.removeprefix(f"Model {model.name}: ").partition(" To rebuild it")[0]
         raise StreamError(
@@ -221,7 +221,7 @@ def clean_up(spark: SparkSession, model: StreamModel) -> Deployment:
     with _locked_deployment(spark, model) as found:
         check_settled(model)
         found = found or _require_deployment(model, "clean up")
-        _drop(spark, version(model, found.beside))
+        _drop(spark, version(model, found.other_table))
         with around("deploy.forget", model.name):
             deployments.forget(model.storage, found)
         return found
@@ -293,7 +293,7 @@ def _check_sources(spark: SparkSession, model: StreamModel, old: StreamModel) ->
         if snapshot is None:
             continue
         table = load(spark, source)
-        if table is None or not table.follows(snapshot):
+        if table is None or not table.has_ancestor(snapshot):
             raise StreamError(
                 f"Model {model.name}: the table {source} that {old.target} streamed from was rebuilt since, or its "
                 "snapshots have expired, so it can't read the rows that came since. Nothing was changed."
@@ -309,7 +309,7 @@ def _swap(
     for kind in (STATE, CHANGELOG):
         name = name_of(model, kind)
         if gives[kind] is None and comes[kind] is not None and spark.catalog.tableExists(name):
-            raise foreign(spark, model, kind)
+            raise foreign_error(spark, model, kind)
     found = replace(found, swap=Swap(to, gives, comes))
     # A killed process may have left copies for another swap.
     model.storage.delete(_copies(found, model.storage))
@@ -325,7 +325,7 @@ def _finish(spark: SparkSession, model: StreamModel, found: Deployment, to: str)
     """Finishes an incomplete swap, or undoes it if `to` is the other phase."""
     assert found.swap is not None
     if found.swap.to != to:
-        found = replace(found, swap=found.swap.undone)
+        found = replace(found, swap=found.swap.reverse)
         with around("deploy.undo", model.name):
             deployments.write(model.storage, found)
     return _carry_out(spark, model, found)
@@ -345,7 +345,7 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     # In this order both versions have a checkpoint at any time, so that sources keep the snapshots they haven't read.
     for side, step, each in zip(_sides(swap.to), ("gives", "takes"), (goes_to, model), strict=True):
         with around(f"deploy.checkpoint.{step}", model.name):
-            _put(storage, f"{_copies(found, storage)}/{side}", each)
+            _replace_files(storage, f"{_copies(found, storage)}/{side}", each)
             owner.claim(spark, each, (swap.gives if step == "gives" else swap.takes)[TABLE])
     moved = comes_from
     for path in (moved.checkpoint, moved.savepoints, moved.progress, moved.attempt, moved.health):
@@ -377,7 +377,7 @@ def _rename(spark: SparkSession, kind: str, uuid: str | None, was: StreamModel, 
     if _uuid(find(spark, name)) == uuid:
         # RENAME TO takes the name without a catalog.
         spark.sql(
-            f"alter table {name} rename to {joined(parts(new)[1:] if len(parts(new)) > 2 else parts(new))}"
+            f"alter table {name} rename to {joined_name(parts(new)[1:] if len(parts(new)) > 2 else parts(new))}"
         )
     table = find(spark, new)
     if table is not None and _uuid(table) == uuid:
@@ -397,7 +397,7 @@ def _copy(storage: Storage, model: StreamModel, to: str) -> None:
         storage.write_text(f"{to}/progress.json", progress)
 
 
-def _put(storage: Storage, path: str, model: StreamModel) -> None:
+def _replace_files(storage: Storage, path: str, model: StreamModel) -> None:
     """Replaces the checkpoint, the savepoints and the progress file of a version by copies."""
     for gone in (model.checkpoint, model.savepoints, model.progress, model.attempt):
         storage.delete(gone)

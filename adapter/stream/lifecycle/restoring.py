@@ -145,15 +145,15 @@ def _snapshots_to_restore(
     """
     checkpoint = read_checkpoint(model.storage, checkpoint_of(model, saved.name))
     if checkpoint is None or checkpoint.missing or checkpoint.query_id != saved.query_id:
-        raise _gone(
+        raise _cannot_restore(
             model, saved, f"its copy of the checkpoint, {checkpoint_of(model, saved.name)}, isn't whole"
         )
     found = {}
     for kind, was in saved.tables.items():
         table = tables[kind]
         if table is not None and was is not None and str(table.java.uuid()) == was.uuid:
-            if problem := missing(spark, model, saved, table, was):
-                raise _gone(model, saved, f"{problem} of its {_WHAT[kind]} {table.name}")
+            if problem := missing_part(spark, model, saved, table, was):
+                raise _cannot_restore(model, saved, f"{problem} of its {_WHAT[kind]} {table.name}")
             found[kind] = was
         elif kind == CHANGELOG:
             # A changelog that was created or replaced since is emptied, and starts again with the table's rows.
@@ -161,15 +161,19 @@ def _snapshots_to_restore(
                 found[kind] = replace(table_snapshot(table), snapshot=None)
         elif was is not None:
             name = {STATE: model.state, TABLE: model.target}[kind]
-            raise _gone(
-                model, saved, f"its {_WHAT[kind]} {name} was dropped since, and is gone or another one"
+            raise _cannot_restore(
+                model,
+                saved,
+                f"its {_WHAT[kind]} {name} was dropped since (there is none now, or another one)",
             )
         elif table is not None:
-            raise _gone(model, saved, f"it had no {_WHAT[kind]} then, and {table.name} is there now")
+            raise _cannot_restore(
+                model, saved, f"it had no {_WHAT[kind]} then, and {table.name} is there now"
+            )
     return found
 
 
-def missing(
+def missing_part(
     spark: SparkSession, model: StreamModel, saved: Savepoint, table: IcebergTable, was: TableSnapshot
 ) -> str | None:
     """Returns the missing part of a table's snapshot in words; None if it is complete."""
@@ -187,7 +191,7 @@ def missing(
     return f"{counted(len(files), 'file')} {verb} gone ({files[0]})" if files else None
 
 
-def _gone(model: StreamModel, saved: Savepoint, what: str) -> StreamError:
+def _cannot_restore(model: StreamModel, saved: Savepoint, what: str) -> StreamError:
     return StreamError(
         f"Model {model.name}: its savepoint '{saved.name}' can't be restored: {what}. Nothing was changed. To delete it: "
         f"`dbt-stream state savepoint {model.name} --delete {saved.name}`."
@@ -242,7 +246,7 @@ def _table_problems(spark: SparkSession, source: StreamSource, begins: int | Non
     elif begins is None:
         if table.has_lost_rows:
             yield f"the first snapshots of the table {source.location} that it streams from have expired"
-    elif not table.follows(begins):
+    elif not table.has_ancestor(begins):
         yield (
             f"the table {source.location} that it streams from was rebuilt or rolled back since, or its snapshots have "
             "expired"

@@ -15,6 +15,7 @@ from ...query.batch.comparing import Due
 from ...query.program import Program
 from ...query.windows import ranges
 from ...query.windows.emission import Emission
+from ...util.nested_types import by_name
 from ...util.quoting import quote as quoted
 from ...util.text import agreeing, counted
 from ...util.types import type_text
@@ -38,6 +39,7 @@ from ..storage.savepoints import check_not_interrupted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField
 
 SAMPLE = 5
 """Number of sample rows of each kind of difference."""
@@ -102,7 +104,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ver
         session.conf.set("spark.sql.adaptive.enabled", "true")
         table, position, batch = _at_rest(session, model, program)
         _check_edited(spark, model, program)
-        until, not_due = _until(session, model, program, position, asked)
+        until, not_due = _until_when(session, model, program, position, asked)
         snapshot = snapshot_sources(session, model, program, batch)
         rows = f"select * from {table.name if table.known is None else table.at(table.known)}"
         ours, theirs, left_out = _same_columns(
@@ -197,7 +199,7 @@ def _check_edited(spark: SparkSession, model: StreamModel, program: Program) -> 
         )
 
 
-def _until(
+def _until_when(
     session: SparkSession, model: StreamModel, program: Program, position: Position, asked: VerifyRequest
 ) -> tuple[int | None, bool]:
     """Returns the values of `Verified.until` and `Verified.not_due`."""
@@ -235,18 +237,19 @@ def _same_columns(
     if not fields:
         raise StreamError(f"Model {model.name}: its table and its query have no column in common.")
     has = {each.name.lower() for each in fields}
+    given = {each.name: type_text(each.dataType) for each in theirs.schema.fields}
+
+    def typed(field: StructField) -> str:
+        name, kind = gives[field.name.lower()], type_text(field.dataType)
+        return f"cast({by_name(quoted(name), given[name], kind)} as {kind}) as {quoted(field.name)}"
+
     others = [name for name in (*ours.columns, *theirs.columns) if name.lower() not in has]
     left_out = (
         [f"Not compared, for the table or the query lacks them: {', '.join(others)}."] if others else []
     )
     return (
         ours.select(*(F.col(quoted(each.name)) for each in fields)),
-        theirs.selectExpr(
-            *(
-                f"cast({quoted(gives[each.name.lower()])} as {type_text(each.dataType)}) as {quoted(each.name)}"
-                for each in fields
-            )
-        ),
+        theirs.selectExpr(*map(typed, fields)),
         left_out,
     )
 

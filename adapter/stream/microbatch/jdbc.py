@@ -108,7 +108,7 @@ class Table:
         session: Any = spark
         return DataFrame(session._jsparkSession.createDataFrame(found, self._schema), spark)
 
-    def nothing(self) -> Any:
+    def empty_rows(self) -> Any:
         """Returns an empty Java list for rows."""
         return self._java.java.util.ArrayList()
 

@@ -68,18 +68,18 @@ class Lookups:
         keys = asked.keys(spark, lookup)
         if asked.source.cache_ttl is None:
             return asked.request(spark, keys, metrics)
-        missing = asked.missing(keys)
+        missing = asked.uncached_keys(keys)
         metrics.lookup_cached += len(keys) - len(missing)
         if missing:
             asked.remember(missing, asked.request(spark, missing, metrics))
-        rows = asked.remembered(spark, keys)
+        rows = asked.cached_rows(spark, keys)
         cache.persist(rows)  # so that their number is known
         return scan_cached(rows)
 
-    def none(self, spark: SparkSession, lookup: Lookup) -> DataFrame:
+    def empty_answer(self, spark: SparkSession, lookup: Lookup) -> DataFrame:
         """An empty answer, with its columns."""
         asked = self._table_of(spark, lookup)
-        return asked.table.rows(spark, asked.table.nothing())
+        return asked.table.rows(spark, asked.table.empty_rows())
 
     def _table_of(self, spark: SparkSession, lookup: Lookup) -> _LookupTable:
         if lookup.view not in self._tables:
@@ -117,8 +117,8 @@ class _LookupTable:
             if kind(type_) is None:
                 raise StreamError(
                     f"Model {model.name}: the column {name} of the lookup table {source.name} is a "
-                    f"{type_.simpleString().upper()}, which can't be asked by; use a number, text, a date, a time or "
-                    "a boolean."
+                    f"{type_.simpleString().upper()}, which is no type of key for a lookup; use a number, text, a date, "
+                    "a time or a boolean."
                 )
 
     def check_columns(self, spark: SparkSession) -> None:
@@ -154,7 +154,7 @@ class _LookupTable:
 
     def request(self, spark: SparkSession, keys: Sequence[Key], metrics: BatchMetrics) -> DataFrame:
         """Requests the rows of the keys, in as many requests as needed."""
-        found = self.table.nothing()
+        found = self.table.empty_rows()
         if keys:
             waiting = list(chunks(keys, self.source.chunk_size))
 
@@ -201,7 +201,7 @@ class _LookupTable:
 
     # The cache.
 
-    def missing(self, keys: Sequence[Key]) -> list[Key]:
+    def uncached_keys(self, keys: Sequence[Key]) -> list[Key]:
         """Keys that aren't cached. Expired entries are dropped."""
         at = now()
         self._cache = {key: entry for key, entry in self._cache.items() if entry[0] > at}
@@ -221,10 +221,10 @@ class _LookupTable:
                 of.append(values[: len(names)])
         self._cache |= {key: (until, listed) for key, listed in found.items()}
 
-    def remembered(self, spark: SparkSession, keys: Sequence[Key]) -> DataFrame:
+    def cached_rows(self, spark: SparkSession, keys: Sequence[Key]) -> DataFrame:
         """The cached rows of the keys."""
         rows = [row for key in keys for row in self._cache[key][1]]
-        none = self.table.rows(spark, self.table.nothing())
+        none = self.table.rows(spark, self.table.empty_rows())
         names = [quoted(field.name) for field in self.table.schema.fields]
         packed = none.selectExpr(
             *(

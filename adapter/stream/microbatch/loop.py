@@ -112,11 +112,11 @@ class Batches:
                     query_id=self.position.query_id or self._query_id(),
                     cut=piece.cut,
                 )
-                self._take(spark, piece, position, at)
+                self._ingest_piece(spark, piece, position, at)
                 if piece.cut is not None:
                     reached("batch:cut", self.context.model.name)
 
-    def _take(self, spark: SparkSession, piece: SubBatch, position: Position, at: int) -> None:
+    def _ingest_piece(self, spark: SparkSession, piece: SubBatch, position: Position, at: int) -> None:
         from pyspark.errors import AnalysisException
 
         rows, committed = piece.rows, False
@@ -132,9 +132,9 @@ class Batches:
             if isinstance(problem, AnalysisException) and (committed or not self._widens_state(spark, rows)):
                 raise
             if committed:
-                raise self._widened() from None
+                raise self._widened_error() from None
             self.context.state.note_inputs(rows.schema)
-            self._take(spark, piece, position, at)
+            self._ingest_piece(spark, piece, position, at)
 
     def _widens_state(self, spark: SparkSession, rows: DataFrame) -> bool:
         """Widens the state's column types to those of a micro-batch; returns whether any was narrower. Spark refuses
@@ -165,7 +165,7 @@ class Batches:
         """
         position = replace(self.position.next(-1), query_id=self._query_id())
         session.prepare(spark, self._asked)
-        self._take(spark, SubBatch(nothing, None), position, now())
+        self._ingest_piece(spark, SubBatch(nothing, None), position, now())
 
     def finish(self, spark: SparkSession) -> None:
         """Emits what a crash kept the last micro-batch from emitting."""
@@ -180,7 +180,7 @@ class Batches:
         """
         # Reuses the last arrival time, so that no stream becomes idle.
         at = max(self.position.last_arrival.values(), default=now())
-        self._take(spark, SubBatch(nothing, None), self.position.next(self.position.batch), at)
+        self._ingest_piece(spark, SubBatch(nothing, None), self.position.next(self.position.batch), at)
 
     def flush(self, spark: SparkSession) -> None:
         """Closes all open windows, as at the end of the input.
@@ -206,9 +206,9 @@ class Batches:
         try:
             yield
         except Widened:
-            raise self._widened() from None
+            raise self._widened_error() from None
 
-    def _widened(self) -> TransientError:
+    def _widened_error(self) -> TransientError:
         return TransientError(
             f"Model {self.context.model.name}: columns of its state were widened with those of a source, in the middle "
             "of a micro-batch. Nothing is lost, and the next run continues from there: run it again."

@@ -33,7 +33,7 @@ from ...query.program import (
 from ...util.types import type_text
 from ..common.model import StreamModel
 from ..common.session import SessionDefaults, are_few, register_view, set_shuffle_partitions, sql
-from ..common.time_zones import shown
+from ..common.time_zones import latest_local_time
 from ..evolution.output_schema import check_collations, check_kept
 from ..iceberg.table import stored_types
 from ..progress import query_metrics
@@ -44,17 +44,17 @@ from ..progress.watermark import Watermark
 from ..sink import constraints
 from ..sink.append import Sink
 from ..sources.readers import split
-from ..sources.records import readable
+from ..sources.records import without_unreadable
 from ..sources.rows import (
     BatchCache,
     Counted,
     FilteredCounts,
     Meter,
+    count_again,
     counted,
     counting,
     filter_late,
     filtered_counts,
-    recounted,
     scan_cached,
     truncate_lineage,
 )
@@ -153,7 +153,7 @@ class MicroBatch:
         nothing = self._spark.createDataFrame([], self._context.state.input_schema())
         self._show_clock()
         for stream, rows in split(nothing, self._context.program.inputs).items():
-            register_view(readable(rows), stream)
+            register_view(without_unreadable(rows), stream)
         filtered = self._evaluate_before_watermark()
         self.position = replace(self.position, after=watermark)
         self._compute(filtered)
@@ -177,7 +177,7 @@ class MicroBatch:
             return
         self._look_up(program.lookups)
         with self.metrics.timed("emission"):
-            self._append(few=are_few(self._context.state.rows))
+            self._append_output(few=are_few(self._context.state.rows))
 
     def _closing(self) -> int | None:
         """Upper bound of the windows that this micro-batch closes; None if unknown, in which case rows may be emitted
@@ -187,7 +187,7 @@ class MicroBatch:
             return None
 
         def at(watermark: int | None, each: Boundaries) -> int | None:
-            return shown(None if watermark is None else watermark - each.behind, each.time_zone)
+            return latest_local_time(None if watermark is None else watermark - each.behind, each.time_zone)
 
         before, after = self.position.before, self.position.after
         return max(0, *(each.closing(at(before, each), at(after, each)) for each in boundaries))
@@ -227,7 +227,7 @@ class MicroBatch:
             watermark = watermark.advance(self._newest(counts, []), at)
             self._move_to(watermark)
         with self.metrics.timed("emission"):
-            self._append(few=False)
+            self._append_output(few=False)
         if not keeps:
             counts = [each.read() for each in meters]
             if are_kept:
@@ -235,7 +235,7 @@ class MicroBatch:
                 counts = [
                     counted(self._cache, each)
                     if self._cache.has_observed(each.view)
-                    else recounted(rows_of[each.view], each)
+                    else count_again(rows_of[each.view], each)
                     for each in streams
                 ]
             watermark = watermark.advance(self._newest(counts, []), at)
@@ -304,7 +304,9 @@ class MicroBatch:
             times[name] = None if now is None else now - program.allowed_lateness
         values = {"batch_id": f"{position.batch}L", "step": f"{position.number}L"}
         for zone in (None, *program.time_zones):
-            values |= {clock_column(name, zone): instant(shown(at, zone)) for name, at in times.items()}
+            values |= {
+                clock_column(name, zone): instant(latest_local_time(at, zone)) for name, at in times.items()
+            }
         row, names = ", ".join(values.values()), ", ".join(values)
         register_view(sql(self._spark, f"select * from values ({row}) as clock({names})"), "clock")
 
@@ -419,16 +421,16 @@ class MicroBatch:
             names = step.reads if step.sees_changes else ()
             added = {name: self._added[name] for name in names if name in self._added}
             self._context.state.show(self._spark, step.reads, added)
-        return self._counting_lookups(step, text_of(step, state_is_empty or self._has_no_input(step)))
+        return self._count_lookups(step, text_of(step, state_is_empty or self._has_no_input(step)))
 
-    def _counting_lookups(self, step: Step, text: str) -> DataFrame:
+    def _count_lookups(self, step: Step, text: str) -> DataFrame:
         """The rows of a step, with metrics of its state look-ups."""
         rows = sql(self._spark, text)
         if not step.asks or text != step.sql:
             return rows
         name = query_metrics.lookups_of(step.name)
         self.asked[name] = step.asks
-        return query_metrics.observed(rows, name, step.asks)
+        return query_metrics.with_observations(rows, name, step.asks)
 
     def _read_alone(self, part: StatePart, text: str) -> str:
         """SQL for a state table's rows, which are read while the view of the state has only the state tables that the text
@@ -561,7 +563,7 @@ class MicroBatch:
             self._context.state.append(self._spark, parts, self.position, few, rewritten)
             self.metrics.commits += 1
 
-    def _append(self, few: bool) -> None:
+    def _append_output(self, few: bool) -> None:
         output = self._context.program.output
         try:
             self.metrics.rows_out = self._context.sink.put(
@@ -590,7 +592,7 @@ class MicroBatch:
         self._show_clock()
         rows_of = split(batch, self._context.program.inputs)
         for stream in self._context.program.inputs:
-            register_view(readable(rows_of[stream.view]), stream.view)
+            register_view(without_unreadable(rows_of[stream.view]), stream.view)
         self._show_without_rows(self._context.program.arrival)
 
     def _show_without_rows(self, items: Sequence[Item]) -> dict[str, DataFrame]:
@@ -598,7 +600,7 @@ class MicroBatch:
         parts: dict[str, DataFrame] = {}
         for item in items:
             if isinstance(item, Lookup):
-                register_view(self._context.lookups.none(self._spark, item), item.view)
+                register_view(self._context.lookups.empty_answer(self._spark, item), item.view)
                 continue
             if isinstance(item, Step) and item.sees_changes:
                 seen = schema_of(parts[name].schema for name in item.reads)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ...query.program import OpenWindowQuery
-from ..common.time_zones import instant, shown
+from ..common.time_zones import instant, latest_local_time
 from ..progress.open_windows import OpenWindowSummary
 from ..progress.position import Position
 from .micro_batch import RunContext
@@ -32,7 +32,9 @@ def read_windows(spark: SparkSession, context: RunContext, position: Position) -
     windows, closes = 0, []
     for each in program.open_windows:
         now = None if position.after is None else position.after - each.complete
-        watermark = shown(_LOWEST if now is None else now, None if now is None else each.time_zone)
+        watermark = latest_local_time(
+            _LOWEST if now is None else now, None if now is None else each.time_zone
+        )
         state.show(spark, [each.part])
         rows = spark.sql(each.sql, args={"watermark": watermark} if ":watermark" in each.sql else None)
         found, next_end = _still_open(each, rows.collect(), watermark)

@@ -110,15 +110,15 @@ class BatchSplitter:
                 f"{' and '.join(since.by)}, which is no longer its event time. Set it back until a run has ingested "
                 f"the rest. To rebuild it: {self._model.rebuild}."
             )
-        if not self._cuts or not self._columns(batch):
-            yield iter([SubBatch(batch, None, self._told(batch, number, ordered))])
+        if not self._cuts or not self._time_columns(batch):
+            yield iter([SubBatch(batch, None, self._number_of_rows(batch, number, ordered))])
             return
         tries = self._failed_attempts(number)
-        most = max(1, self._most_rows(batch) >> tries)
+        most = max(1, self._rows_that_fit(batch) >> tries)
         is_large = since is not None or self._expected(batch, number, ordered) > most
         with self._noting_attempt(number, tries) if is_large or tries else nullcontext():
             if not is_large:
-                yield iter([SubBatch(batch, None, self._told(batch, number, ordered))])
+                yield iter([SubBatch(batch, None, self._number_of_rows(batch, number, ordered))])
                 return
             from pyspark import StorageLevel
 
@@ -142,12 +142,14 @@ class BatchSplitter:
             )
         bounds = [None if since is None else since.at, *cuts, None]
         for start, end in pairwise(bounds):
-            rows = batch if start is None and end is None else batch.where(self._between(batch, start, end))
+            rows = (
+                batch if start is None and end is None else batch.where(self._is_in_piece(batch, start, end))
+            )
             yield SubBatch(rows, None if end is None else SplitPoint(end, self._by))
 
     def _cuts_of(self, batch: DataFrame, since: SplitPoint | None, most: int, pieces: int) -> list[int]:
         """Event times at which the second and later pieces begin."""
-        rows = batch if since is None else batch.where(self._between(batch, since.at, None))
+        rows = batch if since is None else batch.where(self._is_in_piece(batch, since.at, None))
         shares = ", ".join(str(share / _MOST_PIECES) for share in range(1, _MOST_PIECES))
         time = self._over_all_streams(
             batch, lambda time, _: f"case when {is_usable(time)} then cast({time} as timestamp) end"
@@ -163,7 +165,7 @@ class BatchSplitter:
         found = (quantiles[max(0, round(_MOST_PIECES * place / wanted) - 1)] for place in range(1, wanted))
         return [time for time in dict.fromkeys(found) if time > first]
 
-    def _between(self, batch: DataFrame, start: int | None, end: int | None) -> str:
+    def _is_in_piece(self, batch: DataFrame, start: int | None, end: int | None) -> str:
         """SQL condition for the rows of a piece. The first piece also has the rows without a usable event time."""
 
         def condition(time: str, is_instant: bool) -> str:
@@ -178,7 +180,7 @@ class BatchSplitter:
     def _over_all_streams(self, batch: DataFrame, made: Callable[[str, bool], str]) -> str:
         """SQL over a row's event time, whichever stream the row belongs to. `made` gets the event time and whether it
         is an instant."""
-        columns = self._columns(batch)
+        columns = self._time_columns(batch)
         if len(columns) == 1:
             return made(*columns[0][1:])
         cases = " ".join(
@@ -186,7 +188,7 @@ class BatchSplitter:
         )
         return f"case {cases} end"
 
-    def _columns(self, batch: DataFrame) -> list[tuple[str, str, bool]]:
+    def _time_columns(self, batch: DataFrame) -> list[tuple[str, str, bool]]:
         """View, event time, and whether that is an instant, of each stream; empty if any stream has no event time."""
         from pyspark.sql.types import StructType, TimestampType
 
@@ -204,7 +206,7 @@ class BatchSplitter:
 
     # Number of rows that fit, and that are expected.
 
-    def _most_rows(self, batch: DataFrame) -> int:
+    def _rows_that_fit(self, batch: DataFrame) -> int:
         if self._fit is None:
             # With several streams, each one's row is a struct column.
             kinds = (
@@ -214,7 +216,7 @@ class BatchSplitter:
             self._fit = max(_FEWEST, self._memory // (_BYTES_OF_A_ROW + _BYTES_OF_A_VALUE * width))
         return self._fit
 
-    def _told(self, batch: DataFrame, number: int, ordered: StreamModel) -> int | None:
+    def _number_of_rows(self, batch: DataFrame, number: int, ordered: StreamModel) -> int | None:
         expected = self._expected(batch, number, ordered) if self._asked else 0
         # 0 if the checkpoint doesn't list the sources' offsets.
         return expected if 0 < expected <= _MANY else None

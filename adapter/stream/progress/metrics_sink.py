@@ -87,7 +87,7 @@ def publish(
         counts: increments of the model's counters.
         sizes: values of the model's gauges.
     """
-    metrics = _of(spark)
+    metrics = _metrics_of(spark)
     for name, number in counts.items():
         metrics.count(f"{model}.{name}", number)
     for name, value in sizes.items():
@@ -106,7 +106,7 @@ def publish(
                 metrics.show(f"{state}.{name}", value)
 
 
-def _of(spark: SparkSession) -> Metrics:
+def _metrics_of(spark: SparkSession) -> Metrics:
     application = str(spark.sparkContext.applicationId)
     with _lock:
         found = _of_applications.get(application)

@@ -79,7 +79,7 @@ class Reader:
             for scan in _items(nodes.filter(self._is_scan)):
                 if str(scan.table().name()) == table:
                     part = part_of(str(scan.scan().description()), parts)
-                    found.setdefault(part, PartFigures()).add(_scanned(scan))
+                    found.setdefault(part, PartFigures()).add(_figures_of_scan(scan))
             if asked:
                 # By name, because a view with two readers is in the plan twice, with the same counts.
                 observed |= {str(each.name()): each for each in _items(nodes.filter(self._is_observed))}
@@ -104,7 +104,7 @@ def reader(spark: SparkSession) -> Reader:
     return _readers[packages]
 
 
-def observed(rows: DataFrame, name: str, asks: Iterable[Asking]) -> DataFrame:
+def with_observations(rows: DataFrame, name: str, asks: Iterable[Asking]) -> DataFrame:
     """Returns rows that count lookups in the state while they are computed.
 
     Args:
@@ -133,7 +133,7 @@ def part_of(scan: str, parts: Iterable[str]) -> str:
     return named[0] if len(named) == 1 else ""
 
 
-def _scanned(scan: Any) -> PartFigures:
+def _figures_of_scan(scan: Any) -> PartFigures:
     metrics = scan.metrics()
 
     def number(name: str) -> int:

@@ -56,13 +56,13 @@ def check_new_metrics(
     """
     model = context.model
     if why := _problem(context, found, had, position):
-        raise _refused(model.name, why)
+        raise _refusal(model.name, why)
     try:
         read = history(spark, model, context.program.inputs, position.batch)
     except StreamError as problem:
-        raise _refused(model.name, _without_name(model.name, problem)) from problem
+        raise _refusal(model.name, _without_name(model.name, problem)) from problem
     if read.unsure and not all(map(_counts_rows, _aggregations(context, found, had))):
-        raise _refused(
+        raise _refusal(
             model.name,
             f"{' and '.join(read.unsure)}, and it keeps no COUNT(*) to show whether the history is still what the "
             "stream has read",
@@ -102,7 +102,7 @@ def _problem(context: RunContext, found: Evolution, had: Signature, position: Po
     return None
 
 
-def _refused(name: str, why: str) -> StreamError:
+def _refusal(name: str, why: str) -> StreamError:
     return StreamError(
         f"Model {name}: its new aggregates can't be computed from the history of its sources (on_new_metric is 'backfill'): "
         f"{why}. Nothing was changed. Write on_new_metric='from_now' to have them count the rows that come from now on."
@@ -221,7 +221,7 @@ class NewMetrics(MicroBatch):
         except Exception as problem:
             if isinstance(problem, StreamError) or not self._read.has_messages:
                 raise
-            raise _refused(
+            raise _refusal(
                 self._context.model.name,
                 f"messages that were read are no longer in Kafka, or can't be read ({str(problem).splitlines()[0]})",
             ) from problem
@@ -263,7 +263,7 @@ class NewMetrics(MicroBatch):
             elif isinstance(item, Step):
                 self._show(item, True)
             elif item.name in parts:
-                self._hold(sql(self._spark, text_of(item, True)), _history_view(item.name))
+                self._persist(sql(self._spark, text_of(item, True)), _history_view(item.name))
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         """Registers the view of a step, as `MicroBatch._show`. Its rows are computed only when they are read."""
@@ -274,7 +274,7 @@ class NewMetrics(MicroBatch):
         self.position = replace(self.position, before=watermark, after=watermark)
         self._show_clock()
 
-    def _hold(self, rows: DataFrame, view: str) -> None:
+    def _persist(self, rows: DataFrame, view: str) -> None:
         self._cache.persist(rows)
         register_view(scan_cached(rows), view)
 
@@ -304,7 +304,7 @@ class NewMetrics(MicroBatch):
         """Registers views of state tables in compacted form."""
         for part in self._context.program.parts:
             if part.name in parts:
-                self._hold(sql(self._spark, part.fold), called(part.name))
+                self._persist(sql(self._spark, part.fold), called(part.name))
 
     def _parts_of(self, aggregation: _Aggregation) -> list[str]:
         """Returns the state tables with columns of an aggregation's new aggregates."""
@@ -370,7 +370,7 @@ class NewMetrics(MicroBatch):
             )
             one = self._spark.sql(f"select own.* from {both} where {text} limit 1").first()
             of = ", ".join(f"{key} {one[key]}" for key in by) if one is not None else ""
-            raise _refused(
+            raise _refusal(
                 self._context.model.name,
                 f"its state can't be computed again from them: {row[name]:,} of {row['__all']:,} windows or groups "
                 f"{said}{f' (as {of})' if of else ''}: rows of the sources were changed "

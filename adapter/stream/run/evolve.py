@@ -123,7 +123,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     except StreamError as error:
         refused = _sentence(model, error)
     undo = _usable_savepoint(session, model, asked_for, found) if refused is not None or found.new else None
-    history = change.history.size if change is not None and change.history is not None else None
+    history = change.history.size_text if change is not None and change.history is not None else None
     return Verdict(
         is_stateful=True,
         position=position,
@@ -276,8 +276,8 @@ def backfilled_metrics(
     made = NewMetrics(context, spark, position, unfinished=unfinished, had=had, change=change)
     try:
         logger.info(
-            f"Model {context.model.name}: reads {change.history.size} again, for what {', '.join(change.found.new)} had "
-            "been."
+            f"Model {context.model.name}: reads {change.history.size_text} again, for what "
+            f"{', '.join(change.found.new)} had been."
         )
         made.compute()
         yield made
@@ -338,8 +338,12 @@ class _Edit:
     """The last epoch in the state."""
 
     def of_rows(self, new: Signature, gets_fields: bool) -> StateChange | None:
-        """Plans the change of a state whose aggregates and operators stay: its signature, and the types and fields of
-        stored rows."""
+        """Plans the change of a state that has only stored rows: their types and fields, and the signature. None if nothing
+        changes.
+
+        Args:
+            gets_fields: whether the query reads fields that stored rows lack.
+        """
         model, signature = self.context.model, migrated_signature(self.had, new, {})
         later = self._added_columns(signature)
         if signature == self.had and not later and not gets_fields:
@@ -393,7 +397,7 @@ class _Edit:
                     f"Model {model.name}: {changed_in(found.refused)}. To rebuild it: {model.rebuild}."
                 )
         wants = stored_types(spark, column_types(layout.schema))
-        own = _kept(found, layout.physical_names) if found.drops_other_parts else set()
+        own = _kept_columns(found, layout.physical_names) if found.drops_other_parts else set()
         change, problems = migration(found, has, wants, own, later)
         if problems:
             raise StreamError(f"Model {model.name}: {changed_in(problems)}. To rebuild it: {model.rebuild}.")
@@ -410,7 +414,7 @@ def new_columns(found: Evolution, part: str) -> Collection[str] | None:
     return begun | {now for was, now in found.renamed.items() if was != now}
 
 
-def _kept(found: Evolution, called: ColumnMapping) -> set[str]:
+def _kept_columns(found: Evolution, called: ColumnMapping) -> set[str]:
     """Returns the columns of the kept state tables, without the new ones."""
     parts = called.keys() - {*found.dropped_parts} - found.new_parts
     return {"part"}.union(

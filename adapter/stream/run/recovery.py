@@ -162,7 +162,7 @@ def _target_problem(model: StreamModel, found: StoredProgress) -> str | None:
     if found.checkpoint is None and found.target is not None:
         return (
             f"its table {model.target} holds rows of a stream whose checkpoint {model.checkpoint} is gone; "
-            f"starting again would put every row in twice.{_elsewhere(model)}"
+            f"starting again would put every row in twice.{_maybe_elsewhere(model)}"
         )
     # The snapshots of a stream's own table may have expired. A stream that hasn't begun has not written to the table.
     begun = found.checkpoint is not None and found.checkpoint.planned is not None
@@ -186,7 +186,7 @@ def _target_problem(model: StreamModel, found: StoredProgress) -> str | None:
     return None
 
 
-def _elsewhere(model: StreamModel) -> str:
+def _maybe_elsewhere(model: StreamModel) -> str:
     """Returns another possible reason for tables without a checkpoint, if the storage is local."""
     if not model.storage.is_local:
         return ""
@@ -217,7 +217,7 @@ def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
             return f"its checkpoint {model.checkpoint} is there, but its state {model.state} is gone."
         return None
     if checkpoint is None:
-        return f"its state {model.state} is there, but its checkpoint {model.checkpoint} is gone.{_elsewhere(model)}"
+        return f"its state {model.state} is there, but its checkpoint {model.checkpoint} is gone.{_maybe_elsewhere(model)}"
     if state.query_id != checkpoint.query_id:
         return (
             f"its state {model.state} was written by another stream (checkpoint {state.query_id}) than the "
@@ -244,7 +244,7 @@ def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
             f"going by its state {model.state}: the table was rolled back."
         )
     if target is None and state.rows_out > 0 and (_was_replaced(found) or unfinished(found)):
-        return _replaced(model)
+        return _phrase_of_replaced(model)
     return None
 
 
@@ -260,7 +260,10 @@ def query_problem(model: StreamModel, found: Evolution, known: Signature, signat
         said = f"{changed_in(found.refused)}. Put the query back, and it continues."
         if model.keep_state or evolution(known, signature, same_rows=True).refused:
             return said
-        return f"{said} To keep the state, where rows that fail are left out or put right by the change: {model.keep}."
+        keep = model.keep_command
+        return (
+            f"{said} To keep the state, where rows that fail are left out or put right by the change: {keep}."
+        )
     if moved := _row_key_problem(model, known, signature, bool(found.rebuilt)):
         return moved
     if found.is_migration and model.is_beside:
@@ -355,7 +358,7 @@ def _stateless_problem(model: StreamModel, found: StoredProgress) -> str | None:
             f"{model.checkpoint} only at {checkpoint.planned}: an older checkpoint was put back."
         )
     if target is None and planned > 0 and checkpoint.done is None:
-        return _replaced(model)
+        return _phrase_of_replaced(model)
     if checkpoint.done is None:
         return None
     if target is not None and target.batch < checkpoint.done:
@@ -364,7 +367,7 @@ def _stateless_problem(model: StreamModel, found: StoredProgress) -> str | None:
             f"{model.checkpoint} at {checkpoint.done}: the table was rolled back."
         )
     if target is None and (_was_replaced(found) or planned > checkpoint.done):
-        return _replaced(model)
+        return _phrase_of_replaced(model)
     return None
 
 
@@ -373,7 +376,7 @@ def _was_replaced(found: StoredProgress) -> bool:
     return not found.target_written or found.target_has_past
 
 
-def _replaced(model: StreamModel) -> str:
+def _phrase_of_replaced(model: StreamModel) -> str:
     return (
         f"its table {model.target} no longer shows what was put into it (it was replaced, or all of its "
         "snapshots expired), so rows could be missing or come twice."

@@ -19,7 +19,7 @@ from ..common.failpoints import around
 from ..common.model import StreamModel
 from ..common.session import working_session
 from ..iceberg.branches import branches_with_prefix, remove_branch, retain_snapshot, table_snapshot
-from ..iceberg.ownership import owned
+from ..iceberg.ownership import owned_table
 from ..iceberg.table import IcebergTable, load
 from ..progress.position import Position
 from ..progress.watermark import to_text
@@ -88,7 +88,7 @@ def save(spark: SparkSession, model: StreamModel, name: str) -> Savepoint:
             )
         session = working_session(spark)
         left_behind(session, model, remove=True)
-        return _take(session, model, name, None)
+        return _make_savepoint(session, model, name, None)
 
 
 def save_before(
@@ -107,7 +107,7 @@ def save_before(
     left_behind(spark, model, remove=True)
     found = listed(model.storage, model.savepoints)
     taken = {name.removeprefix(BRANCH) for name in _branches(spark, model)}
-    made = _take(spark, model, next_name([*(each.name for each in found), *taken], cause), cause)
+    made = _make_savepoint(spark, model, next_name([*(each.name for each in found), *taken], cause), cause)
     old = [each for each in found if each.is_automatic]
     for each in old[: max(0, len(old) + 1 - AUTOMATIC)]:
         if each != but:
@@ -184,12 +184,12 @@ def forget_all(spark: SparkSession, model: StreamModel) -> None:
 def tables_of(spark: SparkSession, model: StreamModel) -> dict[str, IcebergTable | None]:
     """Returns the tables of a model by `STATE`, `CHANGELOG` and `TABLE`; None for a table that doesn't exist, or that has
     the name of the state or the changelog and isn't the model's."""
-    return {kind: owned(spark, model, kind) for kind in (STATE, CHANGELOG)} | {
+    return {kind: owned_table(spark, model, kind) for kind in (STATE, CHANGELOG)} | {
         TABLE: load(spark, model.target)
     }
 
 
-def present(spark: SparkSession, model: StreamModel) -> Present:
+def present_tables(spark: SparkSession, model: StreamModel) -> Present:
     """Returns the current tables and progress of a model.
 
     Raises:
@@ -210,8 +210,8 @@ def present(spark: SparkSession, model: StreamModel) -> Present:
     return Present(tables, checkpoint, position)
 
 
-def _take(spark: SparkSession, model: StreamModel, name: str, cause: str | None) -> Savepoint:
-    found = present(spark, model)
+def _make_savepoint(spark: SparkSession, model: StreamModel, name: str, cause: str | None) -> Savepoint:
+    found = present_tables(spark, model)
     if (taken := _branches(spark, model).get(f"{BRANCH}{name}")) is not None:
         raise StreamError(
             f"Model {model.name}: the table {taken} has a branch or a tag {BRANCH}{name}, which no savepoint made, so there "

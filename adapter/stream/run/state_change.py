@@ -39,12 +39,21 @@ class StateChange:
             return "; ".join(changed_fields(self.migration))
         if self.history is None:
             return self.found.sentence
-        return self.found.describe(f"computed from {self.history.size}")
+        return self.found.describe(f"computed from {self.history.size_text}")
 
 
 def changed_fields(migration: Migration) -> Iterator[str]:
-    """Yields the changes of stored rows, in words."""
+    """Yields the changes of stored values, in words.
+
+    >>> from ..evolution.migration import widened
+    >>> from ..evolution.output_schema import Widening
+    >>> [*changed_fields(widened(Widening(promote={("max_s", "a"): "bigint", ("sum_d",): "decimal(22,2)"})))]
+    ['kept values have wider types: max_s.a BIGINT, sum_d DECIMAL(22,2)']
+    """
+    if migration.promote:
+        wider = (f"{name} {kind.upper()}" for name, kind in migration.promote.items())
+        yield f"kept values have wider types: {', '.join(wider)}"
     if migration.added:
         yield f"rows that are kept have NULL in {', '.join(migration.added)}, which their source got later"
-    if migration.lost:
-        yield f"rows that are kept lose {', '.join(migration.lost)}, which nothing reads any more"
+    if migration.dropped_fields:
+        yield f"rows that are kept lose {', '.join(migration.dropped_fields)}, which nothing reads any more"

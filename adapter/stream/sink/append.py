@@ -72,7 +72,7 @@ class Sink(ABC):
     @property
     def has_past(self) -> bool:
         """Whether the table has all snapshots that led to its current one."""
-        return self.written and EXPIRED not in self.table.past()
+        return self.written and EXPIRED not in self.table.past_operations()
 
     @property
     def has_incremental_runs(self) -> bool:
@@ -115,7 +115,7 @@ class Sink(ABC):
         decided, position = self.changes.position(), self.position()
         if decided is not None and self._lacks(decided, position):
             # The commit records the snapshot before other writers' changes, so that they are found after a crash.
-            self._followed = None if others is None else self.table.followed()
+            self._followed = None if others is None else self.table.followed_snapshot()
             with BatchCache() as cache:
                 rows = self.changes.last(spark)
                 cache.persist(rows)

@@ -26,7 +26,7 @@ from ..common.table_rows import one_file
 from ..evolution.output_schema import Widening, widening
 from ..iceberg import commit
 from ..iceberg.maintenance import Maintenance, of_read_table
-from ..iceberg.ownership import foreign, owned
+from ..iceberg.ownership import foreign_error, owned_table
 from ..iceberg.ownership import properties as made_as
 from ..iceberg.table import IcebergTable
 from ..progress.position import FOLLOWS, PREFIX, Position, read_position
@@ -221,7 +221,7 @@ def changes_of(spark: SparkSession, model: StreamModel, key: Sequence[str] | Non
     Raises:
         StreamError: a changelog is required, and another table has its name.
     """
-    table = owned(spark, model, CHANGELOG)
+    table = owned_table(spark, model, CHANGELOG)
     if table is None and model.changelog and spark.catalog.tableExists(model.changes):
-        raise foreign(spark, model, CHANGELOG)
+        raise foreign_error(spark, model, CHANGELOG)
     return Changes(model, key, table) if table is not None or model.changelog else None

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ...query.program import BATCH_ID, CHANGE_TYPE
-from ...query.sql.maps import ordered
+from ...query.sql.maps import orderable
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.model import StreamModel
@@ -63,7 +63,7 @@ class OldChanges:
         if rows < self._rows or not _is_worthwhile(rows, live, rows):
             return 0
         self._rows = rows + max(maintenance.EVERY, rows // 4)
-        until = self._until(int(time.time() * 1000) - retention // 1000)
+        until = self._last_batch_before(int(time.time() * 1000) - retention // 1000)
         if until is None or until <= int(table.property(COMPACTED_UNTIL) or -1) or table.count(DELETE_FILES):
             return 0
         commit.check(self._model, table)
@@ -95,7 +95,7 @@ class OldChanges:
             self._times.append([int(number), now])
             self._table.set_properties({_TIMES: json.dumps(self._times)})
 
-    def _until(self, before: int) -> int | None:
+    def _last_batch_before(self, before: int) -> int | None:
         """The last ``_batch_id`` at a time (milliseconds since 1970); None if it is unknown or there was none."""
         numbers = [number for number, made in self._times if made <= before]
         for snapshot in self._table.snapshots():
@@ -123,7 +123,7 @@ def _net_changes(rows: DataFrame, until: int, few: bool) -> DataFrame:
     register_view(rows, _VIEW)
     fields = [each for each in rows.schema.fields if each.name not in (CHANGE_TYPE, BATCH_ID)]
     names = [quoted(each.name) for each in fields]
-    same = [ordered(quoted(each.name), type_text(each.dataType)) for each in fields]
+    same = [orderable(quoted(each.name), type_text(each.dataType)) for each in fields]
     listed = ", ".join([*names, CHANGE_TYPE, BATCH_ID])
     query = (
         f"select __row.*, if(__times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE}, __last as {BATCH_ID} from (\n"

@@ -41,7 +41,7 @@ def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
     if not model.constraints:
         return rows
     first, *others = map(quoted, names)
-    row = _shown("struct(*)")
+    row = _row_text("struct(*)")
     cases = []
     for each in model.constraints:
         begin = f"Model {model.name}: its query gives a row that {_MARK}{each.says}. The row is "
@@ -75,7 +75,7 @@ def check_table(spark: SparkSession, model: StreamModel, comes: Mapping[str, str
         return
     more = "".join(f", cast(null as {kind}) as {quoted(name)}" for name, kind in comes.items())
     for each in model.constraints:
-        select = f"select {_shown('struct(*)')} from (select *{more} from {model.target}) where {each.broken} limit 1"
+        select = f"select {_row_text('struct(*)')} from (select *{more} from {model.target}) where {each.broken} limit 1"
         if found := sql(spark, select).collect():
             raise StreamError(
                 f"Model {model.name}: its table {model.target} has a row that {_MARK}{each.says}. The row is "
@@ -90,5 +90,5 @@ def _digest(constraints: Sequence[Constraint]) -> str:
     return hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:16] if listed else ""
 
 
-def _shown(row: str) -> str:
+def _row_text(row: str) -> str:
     return f"left(to_json({row}, map('ignoreNullFields', 'false')), {_SHOWN})"

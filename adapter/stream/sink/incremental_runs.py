@@ -28,9 +28,9 @@ def have_written(table: IcebergTable) -> bool:
     noted = table.property(NOTE)
     if noted is None:
         return False
-    if not table.follows(int(noted)):
+    if not table.has_ancestor(int(noted)):
         # A rebuilt table begins with a snapshot that has no parent.
-        return not table.has(int(noted)) and EXPIRED in table.past()
+        return not table.has_snapshot(int(noted)) and EXPIRED in table.past_operations()
     since = takewhile(lambda each: str(each.snapshotId()) != noted, table.snapshots())
     return any(
         str(each.operation()) != REPLACE

@@ -43,7 +43,7 @@ def compare(ours: DataFrame, theirs: DataFrame, sample: int) -> Difference:
     def side(rows: DataFrame, is_ours: bool) -> DataFrame:
         of = [rows[name] for name in map(quoted, rows.columns)]
         made = [
-            compared(column, item.dataType).alias(key)
+            comparable_column(column, item.dataType).alias(key)
             for column, item, key in zip(of, ours.schema.fields, keys, strict=True)
         ]
         whole = F.struct(*(column.alias(name) for column, name in zip(of, ours.columns, strict=True)))
@@ -75,7 +75,7 @@ def compare(ours: DataFrame, theirs: DataFrame, sample: int) -> Difference:
     return replace(found, only_ours=lacking("ours", "theirs"), only_theirs=lacking("theirs", "ours"))
 
 
-def compared(column: Column, kind: DataType) -> Column:
+def comparable_column(column: Column, kind: DataType) -> Column:
     """Returns a column to compare instead of a value.
 
     Floating-point numbers are compared by their first digits: the last ones of a sum depend on the order of its rows.
@@ -90,14 +90,14 @@ def compared(column: Column, kind: DataType) -> Column:
         return F.format_string(f"%.{digits}e", column.cast("double") * _SCALE + F.lit(0.0))
     if isinstance(kind, MapType) and not _has_text(kind.valueType):
         entries = StructType().add("key", kind.keyType).add("value", kind.valueType)
-        return compared(F.array_sort(F.map_entries(column)), ArrayType(entries))
+        return comparable_column(F.array_sort(F.map_entries(column)), ArrayType(entries))
     if _has_text(kind):
         return column.cast("string")
     if isinstance(kind, ArrayType) and _has_floats(kind):
-        return F.transform(column, lambda each: compared(each, kind.elementType))
+        return F.transform(column, lambda each: comparable_column(each, kind.elementType))
     if isinstance(kind, StructType) and _has_floats(kind):
         fields = (
-            compared(column.getField(field.name), field.dataType).alias(f"f{number}")
+            comparable_column(column.getField(field.name), field.dataType).alias(f"f{number}")
             for number, field in enumerate(kind.fields)
         )
         return F.when(column.isNotNull(), F.struct(*fields))

@@ -192,7 +192,7 @@ class UpsertSink(Sink):
             changed = changed.observe(_FOUND_IN, path.alias("paths"))
         cache.persist(changed)
         register_view(scan_cached(changed), _CHANGED)
-        *counts, same_key = cache.observed(_CHANGED)
+        *counts, same_key = cache.observed_metrics(_CHANGED)
         return _TableChanges(
             changed,
             {kind: count for kind, count in zip(_KINDS, counts, strict=True) if count},
@@ -261,7 +261,7 @@ class UpsertSink(Sink):
             f") group by {listed} having sum(__stream_sign) <> 0",
         ).observe(_CHANGED, F.expr("sum(abs(__stream_times))").alias("rows"))
         cache.persist(differences)
-        (changed,) = cache.observed(_CHANGED)
+        (changed,) = cache.observed_metrics(_CHANGED)
         if not changed:
             return 0
         if self.changes is not None:
@@ -317,10 +317,10 @@ class UpsertSink(Sink):
         """
         snapshot = self.table.known
         if not with_places or not self._has_places:
-            return columns.none() if snapshot is None else self.table.at(snapshot)
+            return columns.empty_relation() if snapshot is None else self.table.at(snapshot)
         if snapshot is None:
             nowhere = f"cast(null as string) as {_FOUND_IN}, cast(null as bigint) as {_FOUND_AT}"
-            return f"(select *, {nowhere} from {columns.none()})"
+            return f"(select *, {nowhere} from {columns.empty_relation()})"
         return self.table.at(snapshot, f"{FILE} as {_FOUND_IN}, {PLACE} as {_FOUND_AT}")
 
     def _counted(self, new: str) -> str:
@@ -375,7 +375,7 @@ class UpsertSink(Sink):
         fired = fired.observe(_FIRED, F.expr(f"min(unix_micros({of_fired}))").alias("since"))
         cache.persist(fired)
         register_view(scan_cached(fired), _FIRED)
-        (since,) = cache.observed(_FIRED)
+        (since,) = cache.observed_metrics(_FIRED)
         # A literal, so that Iceberg skips files without such rows.
         return None if since is None else f"{quoted(bound)} >= timestamp_micros({since}L)"
 

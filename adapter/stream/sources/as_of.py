@@ -11,7 +11,7 @@ from ...query.program import CHANGES, Program
 from ...sources.limits import without_limits
 from ...util.text import agreeing, counted
 from ..common.errors import StreamError
-from ..common.identifiers import joined, parts, with_suffix
+from ..common.identifiers import joined_name, parts, with_suffix
 from ..common.model import StreamModel, StreamSource, plain_path
 from ..iceberg.table import APPEND, REPLACE, IcebergTable, load
 from ..progress.position import FOLLOWS, read_position
@@ -68,7 +68,7 @@ def snapshot_sources(
             session.table(source.location).createOrReplaceTempView(changes)
             snapshot.views[with_suffix(source.relation, CHANGES)] = changes
         elif source.is_table:
-            rows = _table(session, model, source, offset, snapshot)
+            rows = _relation_at(session, model, source, offset, snapshot)
         elif source.is_files:
             _check_files(session, model, source, files_read(model.storage, model.checkpoint, place))
             continue
@@ -88,14 +88,14 @@ def _run_first_advice(model: StreamModel) -> str:
     return f"Run the model first: `dbt run --select {model.name}`."
 
 
-def _loaded(session: SparkSession, model: StreamModel, name: str) -> IcebergTable:
+def _load(session: SparkSession, model: StreamModel, name: str) -> IcebergTable:
     table = load(session, name)
     if table is None:
         raise StreamError(f"Model {model.name}: its source {name} is gone.")
     return table
 
 
-def _table(
+def _relation_at(
     session: SparkSession, model: StreamModel, source: StreamSource, offset: str, snapshot: SourceSnapshot
 ) -> str:
     """SQL for the rows that were read of a table."""
@@ -104,7 +104,7 @@ def _table(
             f"Model {model.name}: its source {source.relation} is read from a time on ({FROM_TIMESTAMP}), and a batch run "
             "reads all of it."
         )
-    table = _loaded(session, model, source.location)
+    table = _load(session, model, source.location)
     at = _fully_read(model, source, table, offset)
     if at is None:
         return f"select * from {table.name}"
@@ -143,7 +143,7 @@ def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, of
                 f"Model {model.name} has read nothing of {source.relation} yet, which has rows."
             )
         return None
-    if not table.follows(found.snapshot):
+    if not table.has_ancestor(found.snapshot):
         raise StreamError(
             f"Model {model.name}: {source.relation} no longer has the snapshot {found.snapshot} up to which the model "
             "has read it: it has expired, or the table was rebuilt."
@@ -167,8 +167,8 @@ def _began_with(model: StreamModel, table: IcebergTable, snapshot: int) -> int |
     whole = read_whole(model.storage, model.checkpoint)
     for place, name in enumerate(noted_sources(model.storage, model.checkpoint)):
         began = whole.get(place)
-        if began is not None and parts(name) == parts(table.name) and table.has(began):
-            return began if table.between(snapshot, began) is not None else None
+        if began is not None and parts(name) == parts(table.name) and table.has_snapshot(began):
+            return began if table.operations_between(snapshot, began) is not None else None
     return None
 
 
@@ -213,10 +213,10 @@ class _Offset:
 
 def _upstream(session: SparkSession, model: StreamModel, source: StreamSource, offset: str) -> str:
     """SQL for the upstream table, if its changelog was fully read."""
-    feed = _loaded(session, model, source.location)
+    feed = _load(session, model, source.location)
     at = _fully_read(model, source, feed, offset)
     *above, name = parts(source.location)
-    upstream = _loaded(session, model, joined([*above, name.removesuffix(CHANGES)]))
+    upstream = _load(session, model, joined_name([*above, name.removesuffix(CHANGES)]))
     changes, rows = (read_position(each.last_summary()) for each in (feed, upstream))
     # The changelog is written before the table.
     ahead = changes is not None and (rows is None or changes.step > rows.step)
@@ -229,8 +229,8 @@ def _upstream(session: SparkSession, model: StreamModel, source: StreamSource, o
         )
     if _unread_rows(feed, at):
         raise StreamError(
-            f"Model {model.name} has not read all changes of {source.relation} yet, whose rows are only known as they are "
-            f"now. {_run_first_advice(model)}"
+            f"Model {model.name} has not read all changes of {source.relation} yet, and only the present values of its "
+            f"rows are known. {_run_first_advice(model)}"
         )
     if upstream.known is None:
         return f"select * from {upstream.name}"
@@ -242,8 +242,8 @@ def _check_files(session: SparkSession, model: StreamModel, source: StreamSource
     reader = session.read.format(source.format).options(**without_limits(source.options))
     if source.schema is not None:
         reader = reader.schema(source.schema)
-    there = set(_plain(reader.load(source.location).inputFiles()))
-    known = set(_plain(read))
+    there = set(_plain_paths(reader.load(source.location).inputFiles()))
+    known = set(_plain_paths(read))
     if there - known:
         raise StreamError(
             f"Model {model.name} has not read {counted(len(there - known), 'file')} of {source.relation} yet. "
@@ -257,5 +257,5 @@ def _check_files(session: SparkSession, model: StreamModel, source: StreamSource
         )
 
 
-def _plain(files: Iterable[str]) -> Iterator[str]:
+def _plain_paths(files: Iterable[str]) -> Iterator[str]:
     return map(plain_path, files)

@@ -39,7 +39,7 @@ def check_bootstrap(
     owned = (model.target, model.changes, model.state)
     for own in owned:
         if wanted == [part.lower() for part in parts(own)]:
-            raise _owned(model, own)
+            raise _owned_error(model, own)
     try:
         table = load(spark, model.bootstrap)
     except (AnalysisException, IllegalArgumentException) as problem:
@@ -55,12 +55,12 @@ def check_bootstrap(
         # Compares UUIDs, since a table may have another name. A table that isn't Iceberg's is a different one.
         with suppress(AnalysisException, IllegalArgumentException):
             if (there := load(spark, own)) is not None and there.java.uuid() == table.java.uuid():
-                raise _owned(model, own)
+                raise _owned_error(model, own)
     as_stream(read_streams(spark, model, inputs).schema, spark.table(table.name), model, table.name)
     return table
 
 
-def _owned(model: StreamModel, own: str) -> StreamError:
+def _owned_error(model: StreamModel, own: str) -> StreamError:
     return StreamError(
         f"Model {model.name}: {own} is its own, and is dropped when it is rebuilt. Copy it to another table, and begin "
         "with that."

@@ -52,9 +52,9 @@ class ReadFiles:
         self._looks = Periodic()
         self._changed: dict[int, dict[str, tuple[int, int]]] = {}
         """Place of a source → path of a rewritten file → its offset in the log and its current modification time."""
-        self._look()
+        self._find_changes()
 
-    def _look(self) -> None:
+    def _find_changes(self) -> None:
         with self._looks.running():
             noted = _recorded_times(self._model)
             for place in self._places:
@@ -93,7 +93,7 @@ class ReadFiles:
     def check_now_and_then(self, batch: int) -> None:
         """Runs `check` again if the last check is long enough ago."""
         if self._places and self._looks.is_due:
-            self._look()
+            self._find_changes()
             self.check(batch)
 
     def accept(self, batch: int) -> None:
@@ -201,5 +201,5 @@ def _rewritten_message(model: StreamModel, source: StreamSource, files: list[str
         f"Model {model.name}: the file {files[0]}{more} of its source {source.relation} {was} written again since this "
         f"model read {it}. A stream reads a path once, so its table has the old rows, and those that {has} now would "
         f"never be read. To add them to the old ones, give {it} {names}; to replace the old ones, rebuild the model: "
-        f"{model.rebuild}. If the rows are the same (files that were copied or touched), say so once: {model.keep}."
+        f"{model.rebuild}. If the rows are the same (files that were copied or touched), say so once: {model.keep_command}."
     )

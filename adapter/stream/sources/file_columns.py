@@ -21,7 +21,7 @@ from ...sources.limits import without_limits
 from ...util.text import agreeing, listed
 from ...util.types import type_text
 from ..common.errors import StreamError
-from ..common.identifiers import joined, parts
+from ..common.identifiers import joined_name, parts
 from ..storage.checkpoint import files_of_batch, read_by_place
 from .source_schemas import SchemaChanged, columns_read
 
@@ -158,7 +158,7 @@ class FileColumns:
         from pyspark.errors import PySparkException
 
         try:
-            return self._found(source, files, options)
+            return self._found_columns(source, files, options)
         except (PySparkException, Py4JJavaError):
             # One bad file fails the whole group, and a reader may be able to convert types that can't be merged.
             if len(files) == 1:
@@ -168,12 +168,14 @@ class FileColumns:
                 path for some in (files[:half], files[half:]) for path in self._columns(source, some, options)
             }
 
-    def _found(self, source: StreamSource, files: Sequence[str], options: Mapping[str, str]) -> set[str]:
+    def _found_columns(
+        self, source: StreamSource, files: Sequence[str], options: Mapping[str, str]
+    ) -> set[str]:
         reader = self._spark.read.format(source.format).options(
             **{**without_limits(source.options), **options}
         )
         corrupt = source.option("columnNameOfCorruptRecord") or self._spark.conf.get(_CORRUPT, "")
-        return {*field_types(reader.load([*files]).schema)} - {joined([str(corrupt).lower()])}
+        return {*field_types(reader.load([*files]).schema)} - {joined_name([str(corrupt).lower()])}
 
     def _warn_of_lost(self, source: StreamSource, lost: Sequence[str]) -> None:
         of_one = " of one file" if source.format not in _OF_RECORDS else ""
@@ -232,6 +234,6 @@ def field_types(kind: DataType, above: str = "") -> dict[str, str]:
         return {}
     found: dict[str, str] = {}
     for field in kind.fields:
-        path = f"{above}{joined([field.name.lower()])}"
+        path = f"{above}{joined_name([field.name.lower()])}"
         found |= {path: type_text(field.dataType), **field_types(field.dataType, f"{path}.")}
     return found

@@ -96,7 +96,7 @@ def whole_tables(spark: SparkSession, model: StreamModel) -> dict[str, SnapshotR
         if end is not None:
             table = IcebergTable(spark, model.sources[number].location)
             # Spark's offset is the last append, and rows may have been deleted since.
-            is_past = changed is not None and table.between(end, changed) is not None
+            is_past = changed is not None and table.operations_between(end, changed) is not None
             found[model.sources[number].relation] = SnapshotRead(
                 table.name, changed if is_past and changed else end
             )
@@ -176,7 +176,7 @@ def move_along(model: StreamModel, ingested: int = -1) -> None:
     offsets = read_offsets(model.storage, model.checkpoint, done)
     for number, offset in enumerate(offsets):
         snapshot = last_snapshot(offset)
-        if snapshot is not None and model.storage.exists(_place(model, number)):
+        if snapshot is not None and model.storage.exists(_path_of_offset(model, number)):
             # Position -1 is before the snapshot's first file; at its end, Iceberg finds no newer offset and fails.
             # Position 0 if Spark will replay the first micro-batch, which begins at the initial offset.
             position = -1 if checkpoint.done is not None else 0
@@ -184,13 +184,13 @@ def move_along(model: StreamModel, ingested: int = -1) -> None:
                 _note(model, number, snapshot, position)
 
 
-def _place(model: StreamModel, number: int) -> str:
+def _path_of_offset(model: StreamModel, number: int) -> str:
     return f"{model.checkpoint}/sources/{number}/offsets/0"
 
 
 def _note(model: StreamModel, number: int, snapshot: int, position: int) -> None:
     note = {"version": 1, "snapshot_id": snapshot, "position": position, "scan_all_files": False}
-    place = _place(model, number)
+    place = _path_of_offset(model, number)
     # Hadoop's checksum of the previous file.
     model.storage.delete(f"{place.removesuffix('0')}.0.crc")
     model.storage.write_text(place, json.dumps(note))

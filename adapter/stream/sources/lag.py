@@ -85,14 +85,18 @@ def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read,
         yield Lag(source, len(_files(model, had, at) - _files(model, has, place_in_log(has.offset))), "files")
     elif (snapshot := last_snapshot(had.offset)) is not None:
         table = load(spark, source)
-        if table is not None and not table.has(snapshot) and _is_promoted(spark, model, source, snapshot):
+        if (
+            table is not None
+            and not table.has_snapshot(snapshot)
+            and _is_promoted(spark, model, source, snapshot)
+        ):
             # The old version has read the source's earlier version. The new one has to read all rows of the current
             # one.
             newest = table.snapshot_id
             count = 0 if newest is None else _rows(model, source, table, newest, has.offset)
             yield Lag(source, count, "rows")
             return
-        if table is None or not table.has(snapshot):
+        if table is None or not table.has_snapshot(snapshot):
             raise StreamError(
                 f"Model {model.name}: the table {source} that both versions stream from is gone or was rebuilt, so how "
                 "far they are is unknown."
@@ -114,13 +118,13 @@ def _is_promoted(spark: SparkSession, model: StreamModel, source: str, snapshot:
     if deployed is None or deployed.phase != PROMOTED:
         return False
     before = [load(spark, name) for name in (deployed.previous, feed_of(deployed.previous))]
-    return any(table is not None and table.has(snapshot) for table in before)
+    return any(table is not None and table.has_snapshot(snapshot) for table in before)
 
 
 def _rows(model: StreamModel, source: str, table: IcebergTable, had: int, offset: str) -> int:
     """Number of rows up to a snapshot that are unread at an offset."""
     has = last_snapshot(offset)
-    if has is None or not table.has(has):
+    if has is None or not table.has_snapshot(has):
         return table.appended(None, had)
     try:
         fully_read(model, StreamSource(source, source), table, offset)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def check_present(spark: SparkSession, model: StreamModel, number: int) -> None:
     """Raises if a file of a micro-batch is missing, unless its source has `ignoreMissingFiles`."""
     for place, source in enumerate(model.sources):
-        if not source.is_files or _ignores(spark, source):
+        if not source.is_files or _ignores_missing_files(spark, source):
             continue
         paths = files_of_batch(model.storage, model.checkpoint, place, number)
-        if paths and (gone := _gone(spark, paths)):
+        if paths and (gone := _missing_files(spark, paths)):
             others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
             raise StreamError(
                 f"Model {model.name}: micro-batch {number} was planned with the file {gone[0]}{others} of its source "
@@ -34,14 +34,14 @@ def check_present(spark: SparkSession, model: StreamModel, number: int) -> None:
             )
 
 
-def _ignores(spark: SparkSession, source: StreamSource) -> bool:
+def _ignores_missing_files(spark: SparkSession, source: StreamSource) -> bool:
     asked = source.option("ignoreMissingFiles") or spark.conf.get(
         "spark.sql.files.ignoreMissingFiles", "false"
     )
     return str(asked).lower() == "true"
 
 
-def _gone(spark: SparkSession, paths: list[str]) -> list[str]:
+def _missing_files(spark: SparkSession, paths: list[str]) -> list[str]:
     """The files that don't exist. Spark first checks all at once, in threads, and stops at the first missing one."""
     from pyspark.errors import AnalysisException
     from pyspark.sql.classic.column import _to_seq

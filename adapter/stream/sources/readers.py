@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...query.program import StreamInput
-from ...query.sql.instants import converted
+from ...query.sql.instants import conversion_text
 from ...sources.file_options import is_pattern, named_like_a_pattern, with_checked_header
 from ...sources.limits import without_limits
 from ...sources.messages import advice
 from ...sources.unreadable import DROPPED, UNREADABLE, Records
+from ...util.nested_types import by_name
 from ...util.quoting import is_path, path_of, quote_time, shown_time
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
@@ -77,7 +78,7 @@ def as_a_whole(
             spark, (name, at, _) = batch.sparkSession, tables[each.relation]
             table = IcebergTable(spark, name)
             columns = table.columns_of(at)
-            read[each.view] = wanted(
+            read[each.view] = select_read_columns(
                 each, spark.sql(f"select {columns} from {table.name} version as of {at}")
             )
     if len(inputs) == 1:
@@ -116,7 +117,8 @@ def as_stream(schema: StructType, rows: DataFrame, model: StreamModel, name: str
                 f"Model {model.name}: its stream has {wanted.name} as {kind.upper()}, and {name}, with whose rows it is to "
                 f"begin, {what}."
             )
-        columns.append(f"cast({quoted(found.name)} as {kind}) as {quoted(wanted.name)}")
+        value = by_name(quoted(found.name), given, kind)
+        columns.append(f"cast({value} as {kind}) as {quoted(wanted.name)}")
     return rows.selectExpr(*columns)
 
 
@@ -152,17 +154,17 @@ def as_rows(stream: StreamInput, found: DataFrame, records: Records | None, coun
         counted: whether to keep the columns with unreadable values, as in `rows_of`.
     """
     if records is None:
-        return wanted(stream, found)
-    return rows_of(found, records, _wanted(stream, records.names), counted)
+        return select_read_columns(stream, found)
+    return rows_of(found, records, _columns_read(stream, records.names), counted)
 
 
-def wanted(stream: StreamInput, rows: DataFrame) -> DataFrame:
+def select_read_columns(stream: StreamInput, rows: DataFrame) -> DataFrame:
     """Selects the columns that the query reads of a stream."""
-    columns = _wanted(stream, rows.columns)
+    columns = _columns_read(stream, rows.columns)
     return rows if columns is None else rows.select(*map(quoted, columns))
 
 
-def _wanted(stream: StreamInput, columns: Sequence[str]) -> Sequence[str] | None:
+def _columns_read(stream: StreamInput, columns: Sequence[str]) -> Sequence[str] | None:
     """The source columns that the query reads of a stream; None for all."""
     if stream.columns is None:
         return None
@@ -210,6 +212,11 @@ def _read_files(
         # It was there when the model was prepared.
         raise TransientError(
             f"Model {model.name}: the folder {source.location} of its stream {source.relation} doesn't exist."
+        )
+    if not is_pattern(source.location) and files.getFileStatus(folder).isFile():
+        raise StreamError(
+            f"Model {model.name}: {source.location}, the 'path' of its stream {source.relation}, is a file, and a stream "
+            "reads a folder. Name the folder, or a pattern such as *.json, in the source's options."
         )
     for log, kind in _TABLE_LOGS.items():
         if not is_pattern(source.location) and files.exists(
@@ -299,7 +306,7 @@ def _check_event_time(model: StreamModel, stream: StreamInput, columns: StructTy
         raise StreamError(
             f"Model {model.name}: the event time {name} of its stream {stream.relation} is a {kind.upper()} and must "
             "be a TIMESTAMP, for this query needs the time of its rows. Give the column that type in the source's schema or "
-            f"read a model that converts it and has the new column as its config event_time: {converted(kind, name)}."
+            f"read a model that converts it and has the new column as its config event_time: {conversion_text(kind, name)}."
         )
 
 

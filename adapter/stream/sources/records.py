@@ -84,7 +84,7 @@ def columns_of(found: DataFrame, records: Records | None) -> StructType:
     return found.sparkSession.createDataFrame([], ", ".join(f"{quoted(n)} {k}" for n, k in names)).schema
 
 
-def readable(rows: DataFrame) -> DataFrame:
+def without_unreadable(rows: DataFrame) -> DataFrame:
     """Removes the columns with unreadable values, and the rows to drop."""
     if DROPPED in rows.columns:
         return rows.where(f"{DROPPED} is null").drop(DROPPED)

@@ -83,7 +83,7 @@ class History:
         return any(each.messages is not None for each in self.sources)
 
     @property
-    def size(self) -> str:
+    def size_text(self) -> str:
         """Amount of input, in words. Reads no data."""
         told = []
         for each in self.sources:
@@ -129,7 +129,7 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
     ):
         if stream.feed:
             raise StreamError(
-                f"Model {model.name}: rows of its source {source.relation} change, and are only known as they are now."
+                f"Model {model.name}: rows of its source {source.relation} change, and only their present values are known."
             )
         if source.is_table:
             found.append(_of_table(spark, model, source, stream, offset))
@@ -137,7 +137,7 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
             if table is not None and at is not None:
                 if {each.operation for each in table.lineage_of(at)} - {APPEND, REPLACE}:
                     unsure.append(
-                        f"rows of its source {source.relation} were changed by others than by adding to them"
+                        f"rows of its source {source.relation} were changed or deleted by another writer"
                     )
         elif source.is_files:
             found.append(
@@ -162,8 +162,8 @@ def _of_table(
 ) -> _Read:
     if FROM_TIMESTAMP in {name.lower() for name in source.options}:
         raise StreamError(
-            f"Model {model.name}: its source {source.relation} is read from a time on ({FROM_TIMESTAMP}), which its rows "
-            "don't tell."
+            f"Model {model.name}: its source {source.relation} is read from a time on ({FROM_TIMESTAMP}), and its rows "
+            "don't show which of them came after it."
         )
     table = load(spark, source.location)
     if table is None:

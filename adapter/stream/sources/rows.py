@@ -16,7 +16,7 @@ from ..common.model import StreamModel
 from ..common.session import java_class, register_view, sql
 from ..progress import query_metrics
 from .readers import is_time, time_of
-from .records import readable
+from .records import without_unreadable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,14 +92,14 @@ class BatchCache:
         query_metrics.record_plan(rows._jdf.queryExecution().withCachedData().cacheBuilder().cachedPlan())
         return scan_cached(rows)
 
-    def observed(self, name: str) -> tuple[int | None, ...]:
+    def observed_metrics(self, name: str) -> tuple[int | None, ...]:
         """The metrics that `DataFrame.observe` collected under a name while rows were computed."""
         row = self._observed[name]
         return tuple(None if row.isNullAt(place) else row.getLong(place) for place in range(row.size()))
 
     def observed_by_name(self, name: str) -> dict[str, int | None]:
         """Metric name → value of the metrics observed under a name."""
-        return dict(zip(self._observed[name].schema().fieldNames(), self.observed(name), strict=True))
+        return dict(zip(self._observed[name].schema().fieldNames(), self.observed_metrics(name), strict=True))
 
     def observed_texts(self, name: str) -> tuple[str, ...]:
         """The texts that an array metric collected under a name. A text must not contain a line break."""
@@ -151,21 +151,21 @@ def _made_of(rows: DataFrame, plan: Any) -> DataFrame:
 
 def counting(rows: DataFrame, stream: StreamInput) -> DataFrame:
     """Counts the rows of a stream under its view's name while they are read, without an extra pass."""
-    return readable(rows.observe(stream.view, *_counts(rows, stream)))
+    return without_unreadable(rows.observe(stream.view, *_counts(rows, stream)))
 
 
 def counted(cache: BatchCache, stream: StreamInput) -> Counted:
     """Returns the counts of a stream, after its rows were cached or computed for cached rows."""
-    return _counted(cache.observed_by_name(stream.view))
+    return _parse_counts(cache.observed_by_name(stream.view))
 
 
-def recounted(rows: DataFrame, stream: StreamInput) -> Counted:
+def count_again(rows: DataFrame, stream: StreamInput) -> Counted:
     """Counts the rows of a stream in an extra pass."""
     (row,) = rows.agg(*_counts(rows, stream)).collect()
-    return _counted(row.asDict())
+    return _parse_counts(row.asDict())
 
 
-def _counted(found: Mapping[str, int | None]) -> Counted:
+def _parse_counts(found: Mapping[str, int | None]) -> Counted:
     numbers = {name: number or 0 for name, number in found.items()}
     unreadable = {
         name.removeprefix(_UNREADABLE): number
@@ -203,12 +203,12 @@ class Meter:
     def __init__(self, rows: DataFrame, stream: StreamInput) -> None:
         self._unobserved, self._stream = rows, stream
         self._observed = Observed(rows, *_counts(rows, stream))
-        self.rows = readable(self._observed.rows)
+        self.rows = without_unreadable(self._observed.rows)
 
     def read(self) -> Counted:
         """Returns the counts, after the rows were written."""
         found = self._observed.read()
-        return recounted(self._unobserved, self._stream) if found is None else _counted(found)
+        return count_again(self._unobserved, self._stream) if found is None else _parse_counts(found)
 
 
 def _counts(rows: DataFrame, stream: StreamInput) -> Sequence[Any]:
@@ -272,7 +272,7 @@ def filtered_counts(cache: BatchCache, step: Rows) -> FilteredCounts:
     """Returns the counts of a step's rows, after they were cached or computed for cached rows."""
     if not cache.has_observed(step.name):
         return FilteredCounts(step.streams, 0, 0, 0, None)  # Spark has removed the rows as unused
-    null_times, late, alive, newest = cache.observed(step.name)
+    null_times, late, alive, newest = cache.observed_metrics(step.name)
     return FilteredCounts(step.streams, null_times or 0, late or 0, alive or 0, newest)
 
 

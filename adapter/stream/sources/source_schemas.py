@@ -19,7 +19,7 @@ from ...query.program import StreamInput
 from ...sources.stream_source import as_written
 from ...util.text import listed
 from ..common.errors import StreamError, TransientError
-from ..common.identifiers import joined, parts
+from ..common.identifiers import joined_name, parts
 from ..common.model import StreamModel, StreamSource
 from ..iceberg.table import IcebergTable, load
 from ..storage.checkpoint import last_snapshot, read_by_place, read_checkpoint, read_offsets
@@ -115,7 +115,7 @@ class ReadTables:
         `by_relation`."""
         for relation, fields in self.by_relation.items():
             if relation in others and fields != others[relation]:
-                raise self._changed(relation, fields, others[relation])
+                raise self._change_error(relation, fields, others[relation])
 
     def check(self, starts: Sequence[str], ends: Sequence[str]) -> None:
         """Raises unless a micro-batch continues at the end of the one before, in the same tables with the same
@@ -134,7 +134,7 @@ class ReadTables:
             self._check_same_table(place, table)
         check_continues(self._model, self._now, starts, ends)
         for place, table in self._now.items():
-            if (end := last_snapshot(ends[place])) is not None and not self._began[place].has(end):
+            if (end := last_snapshot(ends[place])) is not None and not self._began[place].has_snapshot(end):
                 self._check_schema(place, table, end)
 
     def _check_same_table(self, place: int, table: IcebergTable) -> None:
@@ -144,9 +144,9 @@ class ReadTables:
     def _check_schema(self, place: int, table: IcebergTable, end: int) -> None:
         found, had = fields_of(table.schema_json(end), self._columns[place]), self.fields[place]
         if found != had:
-            raise self._changed(self._model.sources[place].relation, found, had)
+            raise self._change_error(self._model.sources[place].relation, found, had)
 
-    def _changed(self, relation: str, found: Fields, had: Fields) -> SchemaChanged:
+    def _change_error(self, relation: str, found: Fields, had: Fields) -> SchemaChanged:
         changed = sorted({parts(path)[0] for path, _ in found.items() ^ had.items()})
         return SchemaChanged(self._model.name, relation, changed)
 
@@ -172,7 +172,7 @@ def check_fields(
         if table is None:
             continue
         snapshot = snapshots.get(place)
-        if snapshot is not None and not table.follows(snapshot):
+        if snapshot is not None and not table.has_ancestor(snapshot):
             # A rebuilt table has other field ids.
             raise lost_history_error(model, place, table, snapshot)
         now = fields_of(table.schema_json(), columns_read(inputs, source))
@@ -252,7 +252,7 @@ def _fields(kind: Mapping[str, Any], above: str) -> Iterator[tuple[str, int, str
         names = ("element",) if kind["type"] == "list" else ("key", "value")
         nested = [(name, kind[f"{name}-id"], kind[name]) for name in names]
     for name, number, of in nested:
-        path = f"{above}{joined([name.lower()])}"
+        path = f"{above}{joined_name([name.lower()])}"
         yield path, number, of if isinstance(of, str) else of["type"]
         if not isinstance(of, str):
             yield from _fields(of, f"{path}.")

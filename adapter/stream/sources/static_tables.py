@@ -47,19 +47,19 @@ class StaticTables:
         self._spark, self._model = spark, model
         self._began = {table: _columns(self._spark, self._model, table) for table in tables}
         self._files = {table: source for table in tables if (source := _of_files(table)) is not None}
-        """Table → source whose columns Spark finds in files, which its entry in the catalog had at the start."""
+        """Table → the declared source that it is, for tables whose columns Spark infers from files."""
         self._in_files: Mapping[str, Columns] = {}
         self._looks = Periodic()
-        self._look()
+        self._find_columns()
         for table, found in self._in_files.items():
             # The entry has the columns from when the query was planned, and one for raw records if they are kept.
             if had := self._began[table]:
                 self._compare(table, {path: kind for path, kind in had.items() if path in found}, found)
 
-    def _look(self) -> None:
+    def _find_columns(self) -> None:
         """Finds the columns in files."""
         with self._looks.running():
-            self._in_files = {table: self._found(source) for table, source in self._files.items()}
+            self._in_files = {table: self._columns_in_files(source) for table, source in self._files.items()}
 
     def check(self) -> None:
         """Raises unless the tables have the columns and types from when the query started.
@@ -72,7 +72,7 @@ class StaticTables:
             self._compare(table, had, _columns(self._spark, self._model, table))
         if self._files and self._looks.is_due:
             before = self._in_files
-            self._look()
+            self._find_columns()
             for table, found in self._in_files.items():
                 self._compare(table, before[table], found)
 
@@ -87,13 +87,13 @@ class StaticTables:
         Args:
             begun: whether rows were read with the recorded columns.
         """
-        before = _noted(self._model) if begun else {}
+        before = _stored_columns(self._model) if begun else {}
         now = {without_read_digest(table): columns for table, columns in self._began.items()}
         found = {table: {**before.get(table, {}), **columns} for table, columns in now.items()}
         if found != before:
             self._model.storage.write_text(f"{self._model.checkpoint}/{STATIC}", json.dumps(found))
 
-    def _found(self, source: DeclaredSource) -> Columns:
+    def _columns_in_files(self, source: DeclaredSource) -> Columns:
         from pyspark.errors import AnalysisException
 
         options = {name: value for name, value in source.options.items() if name != "path"}
@@ -108,7 +108,7 @@ def later_columns(
     spark: SparkSession, model: StreamModel, tables: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
     """Yields name and type of each column and nested field of static tables that came since the recorded ones."""
-    noted = _noted(model)
+    noted = _stored_columns(model)
     for table in tables:
         if (known := noted.get(without_read_digest(table))) is not None:
             columns = _columns(spark, model, table)
@@ -140,7 +140,7 @@ def _of_files(table: str) -> DeclaredSource | None:
     return at_project(source, root)
 
 
-def _noted(model: StreamModel) -> Mapping[str, Columns]:
+def _stored_columns(model: StreamModel) -> Mapping[str, Columns]:
     found: dict[str, dict[str, str]] = json.loads(
         model.storage.read_text(f"{model.checkpoint}/{STATIC}") or "{}"
     )

@@ -109,12 +109,12 @@ def topic_ids(spark: SparkSession, source: StreamSource) -> dict[str, str]:
             settings.put(name[len("kafka.") :], value)
     admin = static_method(spark, _ADMIN, "create")(settings)
     try:
-        return {name: id for name, id in _ids(java, admin, source.options) if id != _NO_ID}
+        return {name: id for name, id in _topic_ids(java, admin, source.options) if id != _NO_ID}
     finally:
         admin.close()
 
 
-def _ids(java: Any, admin: Any, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _topic_ids(java: Any, admin: Any, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     said = {name.lower(): value for name, value in options.items()}
     if (pattern := said.get("subscribepattern")) is not None:
         # Kafka uses Java's pattern syntax.

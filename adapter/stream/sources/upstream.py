@@ -66,11 +66,15 @@ def check_sources(spark: SparkSession, model: StreamModel, ingested: int = -1) -
             # The table had no rows at the last read: Iceberg would begin with the oldest existing snapshot.
             if has_lost_its_beginning(spark, source):
                 raise StreamError(lost_beginning_message(spark, model, source))
-        elif not table.follows(snapshot):
+        elif not table.has_ancestor(snapshot):
             raise lost_history_error(model, place, table, snapshot)
         elif place in whole and table.snapshot_id is not None:
             _check_unchanged(
-                model, place, table, table.snapshot_id, table.between(snapshot, table.snapshot_id) or ()
+                model,
+                place,
+                table,
+                table.snapshot_id,
+                table.operations_between(snapshot, table.snapshot_id) or (),
             )
 
 
@@ -89,7 +93,7 @@ def check_continues(
         if start is None:
             continue  # nothing of it was read
         end = last_snapshot(ends[place])
-        between = None if end is None else table.between(start, end)
+        between = None if end is None else table.operations_between(start, end)
         if between is None:
             raise lost_history_error(model, place, table, start)
         _check_unchanged(model, place, table, end, between)
@@ -107,10 +111,10 @@ def _check_unchanged(
         past: operations of the snapshots since the last read, the newest first.
     """
     changed = read_whole(model.storage, model.checkpoint).get(place)
-    after = None if changed is None or end is None else table.between(changed, end)
+    after = None if changed is None or end is None else table.operations_between(changed, end)
     if after is not None and len(after) < len(past):
         past = after
-    elif changed is not None and end is not None and table.between(end, changed) is not None:
+    elif changed is not None and end is not None and table.operations_between(end, changed) is not None:
         return
     source = model.sources[place]
     if changes := _changes(source, past):
@@ -119,14 +123,14 @@ def _check_unchanged(
 
 def lost_history_error(model: StreamModel, place: int, table: IcebergTable, snapshot: int) -> StreamError:
     """Returns the error for a table whose history no longer includes the last snapshot that was read."""
-    if not table.follows(snapshot) and table.was_rolled_back_from(snapshot):
+    if not table.has_ancestor(snapshot) and table.was_rolled_back_from(snapshot):
         return StreamError(restored_message(model, place, table))
     return StreamError(replaced_message(model, table.name, can_begin(table)))
 
 
 def can_begin(table: IcebergTable) -> bool:
     """Whether a stream can begin with the table as it is now."""
-    return table.newest_append() is not None or {*table.past()} <= {APPEND, REPLACE}
+    return table.newest_append() is not None or {*table.past_operations()} <= {APPEND, REPLACE}
 
 
 def _changes(source: StreamSource, past: Iterable[str]) -> list[str]:
@@ -147,7 +151,7 @@ def check_versions(spark: SparkSession, model: StreamModel) -> None:
         deployed = None if snapshot is None else of_table(model.storage, name)
         if snapshot is not None and deployed is not None:
             table = load(spark, name)
-            if table is None or not table.has(snapshot):
+            if table is None or not table.has_snapshot(snapshot):
                 raise StreamError(swapped_message(model, name, deployed))
 
 
@@ -166,7 +170,7 @@ def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSour
         if table.newest_append() is None:
             raise StreamError(lost_beginning_message(spark, model, source))
         return
-    past = [kind for kind in table.past() if kind != EXPIRED]
+    past = [kind for kind in table.past_operations() if kind != EXPIRED]
     changes = [] if table.newest_append() is not None else _changes(source, past)
     if past and past[-1] in changes:
         raise StreamError(
@@ -191,12 +195,14 @@ def has_changed_rows(spark: SparkSession, source: StreamSource) -> bool:
     if not source.is_table or FROM_TIMESTAMP in {name.lower() for name in source.options}:
         return False
     table = load(spark, source.location)
-    return table is not None and bool(_changes(source, [kind for kind in table.past() if kind != EXPIRED]))
+    return table is not None and bool(
+        _changes(source, [kind for kind in table.past_operations() if kind != EXPIRED])
+    )
 
 
 def readers_beyond(storage: Storage, *tables: IcebergTable | None) -> tuple[str, ...]:
-    """Returns the tables of the streams of a storage root that have read a snapshot of a table that isn't an ancestor of its
-    current one, sorted."""
+    """Returns the names of the tables, sorted, whose streams have read a snapshot of `tables` that is no longer in the
+    history of its table, as after a rollback."""
     found = {name for table in tables if table is not None for name in _readers_beyond(storage, table)}
     return tuple(sorted(found))
 
@@ -213,7 +219,11 @@ def _readers_beyond(storage: Storage, table: IcebergTable) -> Iterator[str]:
         offsets = read_offsets(storage, path, checkpoint.planned)
         for source, offset in zip(reads, offsets, strict=False):
             snapshot = last_snapshot(offset)
-            if parts(source) == parts(table.name) and snapshot is not None and not table.follows(snapshot):
+            if (
+                parts(source) == parts(table.name)
+                and snapshot is not None
+                and not table.has_ancestor(snapshot)
+            ):
                 yield _written_by(storage, name)
 
 
@@ -300,7 +310,7 @@ def restored_message(model: StreamModel, place: int, table: IcebergTable) -> str
         each.name
         for each in listed(model.storage, model.savepoints)
         if (begins := next_snapshots(model.storage, checkpoint_of(model, each.name)).get(place)) is not None
-        and table.follows(begins)
+        and table.has_ancestor(begins)
     ]
     if fitting:
         remedy = f"Put this model back as well: `dbt-stream state restore {model.name} {fitting[-1]}`. Or rebuild it: "

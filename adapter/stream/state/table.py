@@ -33,7 +33,7 @@ from ..evolution.output_schema import Widening, holds_interval, is_rounded, wide
 from ..iceberg import commit
 from ..iceberg.branches import roll_back
 from ..iceberg.maintenance import PROPERTIES, Maintenance
-from ..iceberg.ownership import drop, owned
+from ..iceberg.ownership import drop, owned_table
 from ..iceberg.ownership import properties as made_as
 from ..iceberg.table import IcebergTable, added_rows
 from ..progress.position import (
@@ -102,7 +102,7 @@ class StateTable:
 
     def __init__(self, spark: SparkSession, model: StreamModel) -> None:
         self._model = model
-        self._table = owned(spark, model, STATE)
+        self._table = owned_table(spark, model, STATE)
         self._columns: Columns | None = None
         self._known_mapping: ColumnMapping | None = None
         self._growth: dict[str, PartGrowth] = {}
@@ -196,7 +196,7 @@ class StateTable:
             },
             _SIGNATURE: _text(signature),
             _VERSION: str(VERSION),
-            **(_noted(layout.mapping) if layout.mapping else {}),
+            **(_property_of_columns(layout.mapping) if layout.mapping else {}),
             **({} if inputs is None else {_INPUTS: inputs.json()}),
         }
         self._make(spark, schema, properties)
@@ -276,11 +276,11 @@ class StateTable:
             StreamError: another run of the model has written the state.
         """
         assert self._table is not None
-        self._growth = self._growth_but_of(change.emptied)
+        self._growth = self._growth_but_of(change.emptied_tables)
         settings = {
             _SIGNATURE: _text(signature),
             **self._with_inputs(inputs),
-            **(_noted(mapping) if mapping or self.mapping else {}),
+            **(_property_of_columns(mapping) if mapping or self.mapping else {}),
             **{
                 f"write.metadata.metrics.column.{name}": "full"
                 for name, kind in change.add.items()
@@ -359,22 +359,22 @@ class StateTable:
             rewritten: state tables whose existing rows are replaced.
         """
         assert self._table is not None
-        rows = self._rows(spark, self._selected(spark, parts), few) if parts else None
+        rows = self._united(spark, self._selected(spark, parts), few) if parts else None
         properties = replace(position, growth=self._growth_but_of(rewritten)).properties()
         if rows is not None and rewritten:
             commit.overwrite("state.append", self._model, self._table, rows, properties, rewritten)
         else:
             commit.append("state.append", self._model, self._table, rows, properties)
-        self._committed([part for part in parts if part not in rewritten], position)
-        self._committed(rewritten, replace(position, folded=True))
+        self._note_commit([part for part in parts if part not in rewritten], position)
+        self._note_commit(rewritten, replace(position, folded=True))
 
     def fold(self, spark: SparkSession, parts: Mapping[str, str], position: Position) -> None:
         """Compacts state tables: replaces their rows by those of the queries, in one commit that carries `position`."""
         assert self._table is not None
-        rows = self._rows(spark, self._texts(spark, parts), few=False)
+        rows = self._united(spark, self._texts(spark, parts), few=False)
         properties = replace(position, growth=self._growth_but_of(parts)).properties()
         commit.overwrite("state.fold", self._model, self._table, rows, properties, list(parts))
-        self._committed(parts, position)
+        self._note_commit(parts, position)
         self._folded = True
 
     def edit(self, rows: DataFrame, parts: Sequence[str], position: Position) -> None:
@@ -500,7 +500,7 @@ class StateTable:
     def _count(self, what: str) -> int:
         return 0 if self._table is None else self._table.count(what)
 
-    def _committed(self, parts: Iterable[str], position: Position) -> None:
+    def _note_commit(self, parts: Iterable[str], position: Position) -> None:
         assert self._table is not None
         for part in parts:
             self._record_growth(part, self._table.added_rows(part), position)
@@ -526,7 +526,7 @@ class StateTable:
                 since=position.after if had.since is None else had.since,
             )
 
-    def _rows(self, spark: SparkSession, made: Sequence[str], few: bool) -> DataFrame:
+    def _united(self, spark: SparkSession, made: Sequence[str], few: bool) -> DataFrame:
         united = "\nunion all\n".join(made)
         return sql(spark, one_file(united) if few else united)
 
@@ -594,7 +594,7 @@ class StateTable:
                 f"Model {self._model.name}: its query gives values of {given.upper()} for {name} of its state, which "
                 f"is {kind.upper()}, so they would be cut off or lost: most likely a column of a source is of another "
                 "type than it was. Nothing of this micro-batch was ingested. Convert it where it is read, as in "
-                f"cast({name} as {kind.upper()}) as {name}, and continue the state with that: {self._model.keep}. "
+                f"cast({name} as {kind.upper()}) as {name}, and continue the state with that: {self._model.keep_command}. "
                 f"{self._model.build_anew}"
             )
 
@@ -627,7 +627,7 @@ def read_signature(model: StreamModel, properties: Mapping[str, str], what: str 
     )
 
 
-def _noted(mapping: ColumnMapping) -> dict[str, str]:
+def _property_of_columns(mapping: ColumnMapping) -> dict[str, str]:
     """The property that records the physical columns."""
     return {_APART: json.dumps(mapping, sort_keys=True)}
 

@@ -30,7 +30,7 @@ class Checkpoint:
 def read_checkpoint(storage: Storage, path: str) -> Checkpoint | None:
     """Returns the checkpoint in a folder, or None if no stream has started."""
     metadata = storage.read_text(f"{path}/{METADATA}")
-    planned, done = _newest(storage, f"{path}/offsets"), _newest(storage, f"{path}/commits")
+    planned, done = _newest_number(storage, f"{path}/offsets"), _newest_number(storage, f"{path}/commits")
     if not metadata and planned is None and done is None:
         return None
     missing = [] if metadata else [METADATA]
@@ -117,7 +117,7 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
         names += [f"{log}/{number}" for number in _numbers(storage, f"{path}/{log}")[-2:]]
     for source in filter(str.isdigit, storage.list(f"{path}/sources")):
         log = f"sources/{source}"
-        names += [f"{log}/{name}" for name in needed(storage.list(f"{path}/{log}"))]
+        names += [f"{log}/{name}" for name in needed_files(storage.list(f"{path}/{log}"))]
         names += [f"{log}/offsets/{number}" for number in _numbers(storage, f"{path}/{log}/offsets")]
     for name in names:
         text = storage.read_text(f"{path}/{name}")
@@ -125,12 +125,12 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
             storage.write_text(f"{to}/{name}", text)
 
 
-def needed(log: Iterable[str], sums: int = 2) -> list[str]:
+def needed_files(log: Iterable[str], sums: int = 2) -> list[str]:
     """Returns the files of a log that have all of its entries: the last `sums` compacted files and those after the first of
     them. Spark needs two to derive the interval of compactions.
 
     >>> log = ["0", "1", "2.compact", "3", "4", "5.compact", "6", "7", "8.compact", "9", "10", ".9.crc", "offsets"]
-    >>> needed(log), needed(log, sums=1)
+    >>> needed_files(log), needed_files(log, sums=1)
     (['5.compact', '6', '7', '8.compact', '9', '10'], ['8.compact', '9', '10'])
     """
     places = {name: int(number) for name in log if (number := name.removesuffix(".compact")).isdigit()}
@@ -157,7 +157,7 @@ def file_entries(storage: Storage, path: str, source: int) -> dict[str, FileEntr
     """Returns the entries in the log of a file source, by the files' paths as the log has them."""
     log = f"{path}/sources/{source}"
     found = {}
-    for name in needed(storage.list(log), sums=1):
+    for name in needed_files(storage.list(log), sums=1):
         for line in (storage.read_text(f"{log}/{name}") or "").splitlines():
             if line.startswith("{") and "path" in (entry := json.loads(line)):
                 found[str(entry["path"])] = FileEntry(int(entry["batchId"]), int(entry["timestamp"]))
@@ -237,7 +237,7 @@ def _number(offset: str, name: str) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def _newest(storage: Storage, log: str) -> int | None:
+def _newest_number(storage: Storage, log: str) -> int | None:
     return max(_numbers(storage, log), default=None)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...query.program import CHANGES
 from ..common.errors import StreamError
-from ..common.identifiers import joined, parts, with_suffix
+from ..common.identifiers import joined_name, parts, with_suffix
 from ..common.metadata_files import read_metadata
 from ..common.model import NEW, PREVIOUS, STATE, StreamModel, file_key
 
@@ -47,7 +47,7 @@ class Swap:
     """UUIDs of the tables that get the model's names, by role. None if there is no such table."""
 
     @property
-    def undone(self) -> Swap:
+    def reverse(self) -> Swap:
         """The swap that reverts this one, complete or not."""
         return Swap(STAGED if self.to == PROMOTED else PROMOTED, gives=self.takes, takes=self.gives)
 
@@ -78,7 +78,7 @@ class Deployment:
         return with_suffix(self.target, f"{PREVIOUS}{self.id}")
 
     @property
-    def beside(self) -> str:
+    def other_table(self) -> str:
         """The table of the version that doesn't have the model's name."""
         return self.previous if self.phase == PROMOTED else self.new
 
@@ -166,7 +166,7 @@ def tables_being_swapped(storage: Storage) -> set[str]:
 def of_table(storage: Storage, table: str) -> Deployment | None:
     """Returns the deployment by which a table or changelog was swapped, or None."""
     *above, last = parts(table)
-    for name in dict.fromkeys((table, joined([*above, last.removesuffix(CHANGES)]))):
+    for name in dict.fromkeys((table, joined_name([*above, last.removesuffix(CHANGES)]))):
         found = read(storage, name)
         if found is not None and found.promoted is not None:
             return found

@@ -55,6 +55,17 @@ MODELS = {
     ),
     "one_column_less.sql": model(FIRST, values("(4, 'D')", columns="id, msg"), incremental_strategy="append"),
 }
+_STRUCT = "named_struct('{}', {}, '{}', {})"
+_NESTED = "select {0} as id, {1} as s, array({1}) as l, map('k', {1}) as m"
+FIELDS = _NESTED.format(1, _STRUCT.format("a", 1, "b", 100))
+FIELDS_IN_ANOTHER_ORDER = _NESTED.format(2, _STRUCT.format("b", 200, "a", 2))
+NESTED = {
+    "added": {"incremental_strategy": "append"},
+    "partitioned": {"incremental_strategy": "insert_overwrite", "partition_by": "id"},
+    "replaced": {"incremental_strategy": "insert_overwrite"},
+    "merged": {"incremental_strategy": "merge", "unique_key": "id"},
+    "exchanged": {"incremental_strategy": "delete+insert", "unique_key": "id"},
+}
 BAD = {
     "not_unique.sql": model(
         values("(1, 1, 'a')"),
@@ -155,3 +166,30 @@ class TestStrategies:
 
     def test_a_key_that_isnt_there(self, project: Any, messages: dict[str, str]) -> None:
         assert "Model no_key: unique_key 'idd' is not a column" in messages["no_key"]
+
+
+class TestFieldsInAnotherOrder:
+    """Spark inserts structs by position."""
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        renamed = f"select 2 as id, {_STRUCT.format('a', 2, 'c', 200)} as s, l, m from ({FIELDS})"
+        return {
+            **{f"{name}.sql": model(FIELDS, FIELDS_IN_ANOTHER_ORDER, **NESTED[name]) for name in NESTED},
+            "renamed.sql": model(FIELDS, renamed, incremental_strategy="append"),
+        }
+
+    def test_they_are_found_by_name(self, project: Any) -> None:
+        run_dbt(["run"])
+        results = {each.node.name: each for each in run_dbt(["run"], expect_pass=False)}
+        for name in NESTED:
+            found = project.run_sql(
+                f"select s.a, s.b, l[0].a, l[0].b, m['k'].a, m['k'].b from {project.test_schema}.{name} where id = 2",
+                fetch="all",
+            )
+            assert [tuple(row) for row in found] == [(2, 200) * 3], name
+        message = results["renamed"].message
+        assert (
+            "its query gives s as STRUCT<A:INT,C:INT>, and in its table it is STRUCT<A:INT,B:INT>" in message
+        )
+        assert project.run_sql(f"select count(*) from {project.test_schema}.renamed", fetch="one")[0] == 1

@@ -139,6 +139,7 @@ MISREAD_CSV = """
 4,T10:15,20000,1,1,"a,b"
 5,2024-05-06,2024-5-6,,,
 6,soon,2024-05-06,much,1,x
+7,2024-05-06,2024-5-6,  ,1, x
 """
 OF_MISREAD = "id bigint, t timestamp, d date, x double, f float, s string"
 
@@ -197,9 +198,9 @@ class TestMisreadValues:
         for name, count, columns in (
             ("as_json", 3, {"t": 2, "d": 2, "x": 1, "f": 1, "n": 1}),
             ("json_kept", 3, {"t": 2, "d": 2, "x": 1, "f": 1, "n": 1}),
-            ("as_csv", 4, {"t": 3, "d": 2, "x": 2, "f": 1}),
-            ("csv_dropped", 4, {"t": 3, "d": 2, "x": 2, "f": 1}),
-            ("csv_kept", 4, {"t": 3, "d": 2, "x": 2, "f": 1}),
+            ("as_csv", 5, {"t": 3, "d": 2, "x": 3, "f": 1}),
+            ("csv_dropped", 5, {"t": 3, "d": 2, "x": 3, "f": 1}),
+            ("csv_kept", 5, {"t": 3, "d": 2, "x": 3, "f": 1}),
             ("xml_kept", 3, {"_no": 1, "n": 2, "t": 2, "d": 2, "x": 1, "b": 1, "m": 1}),
         ):
             found = results[f"{name}_s"].adapter_response["unreadable"]
@@ -225,7 +226,7 @@ class TestMisreadValues:
             ]
         assert [row[0] for row in rows("csv_dropped_s", "id")] == [3, 5]
         kept = dict(rows("csv_kept_s", "id, _raw_record"))
-        assert kept[4] == '4,T10:15,20000,1,1,"a,b"'
+        assert kept[4] == '4,T10:15,20000,1,1,"a,b"' and kept[7] == "7,2024-05-06,2024-5-6,  ,1, x"
         assert kept[3] is None and dict(rows("json_kept_s", "id, _raw_record"))[3] is None
         # Behind a value that it can't read, Spark's reader of XML reads nothing of a record.
         assert rows("xml_kept_s", "id, _no, n, string(t), string(d), x, b, double(m)") == [

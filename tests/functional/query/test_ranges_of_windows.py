@@ -97,7 +97,7 @@ class Table:
         self.rows: Counter[Row] = Counter()
 
     def put(self, span: TimeRange) -> None:
-        ends = self.overwriting.touched(span)
+        ends = self.overwriting.touched_windows(span)
         frame = self.spark.sql(self.overwriting.overwrite(ends).sql)
         place = frame.columns.index("window_end")
 
@@ -163,7 +163,7 @@ def test_only_the_input_of_the_windows_is_read(spark: Any, events: str) -> None:
     day = TimeRange(START + 14 * HOUR, START + 15 * HOUR)
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     try:
-        frame = spark.sql(table.overwriting.overwrite(table.overwriting.touched(day)).sql)
+        frame = spark.sql(table.overwriting.overwrite(table.overwriting.touched_windows(day)).sql)
         frame.collect()
         plan = frame._jdf.queryExecution().executedPlan()
     finally:

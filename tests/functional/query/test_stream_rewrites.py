@@ -57,7 +57,7 @@ def test_a_stream_has_the_rows_of_the_plain_query(
 ) -> None:
     rewrite, text = QUERIES[name]
     buckets = None if rewrite == "enum_distinct" else 4
-    plan = plan_of(stream_rewrites.hinted(rewrite, text, buckets), unwindowed.KNOWN)
+    plan = plan_of(stream_rewrites.with_hints(rewrite, text, buckets), unwindowed.KNOWN)
     plain = plan_of(text, unwindowed.KNOWN)
     batch = spark.sql(generate.batch(plan))
     expected = rows(spark.sql(generate.batch(plain)))

@@ -101,12 +101,12 @@ def cut(names: Collection[str], rows: int, patch: Callable[[Any, str, Any], obje
         rows: of a piece.
         patch: as in `do_often`.
     """
-    most_rows = splitter.BatchSplitter._most_rows
+    most_rows = splitter.BatchSplitter._rows_that_fit
 
     def few(cutter: splitter.BatchSplitter, batch: Any) -> int:
         return rows if cutter._model.name in names else most_rows(cutter, batch)
 
-    patch(splitter.BatchSplitter, "_most_rows", few)
+    patch(splitter.BatchSplitter, "_rows_that_fit", few)
 
 
 @dataclass(frozen=True)

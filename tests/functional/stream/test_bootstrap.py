@@ -18,6 +18,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
 from dbt.adapters.spark_streaming.stream.microbatch import splitter
 from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
+from dbt.adapters.spark_streaming.stream.sources.readers import as_stream
 from tests.planned import plan_of
 
 from .harness import EVENTS, Stream, sorted_rows
@@ -60,7 +61,7 @@ def refused(stream: Stream) -> str:
 def test_as_if_it_had_run_from_the_beginning(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(splitter.BatchSplitter, "_most_rows", lambda *_: 3)
+    monkeypatch.setattr(splitter.BatchSplitter, "_rows_that_fit", lambda *_: 3)
     groups = generate.program(plan_of(GROUPS))
     windows = generate.program(plan_of(WINDOWS, {"events": Known("ts")}))
     columns = "window_start timestamp, window_end timestamp, k string, n bigint"
@@ -154,3 +155,17 @@ def test_what_cannot_begin_so(spark: Any, tmp_path: Path) -> None:
     begins_with(stream, "any").reset()
     spark.sql(f"create or replace table {stream.model.target} (k string, n bigint, s bigint) using iceberg")
     assert "only a model with one stream can begin with another table's rows, and it has 2" in refused(stream)
+
+
+def test_fields_of_structs_are_found_by_name(spark: Any, tmp_path: Path) -> None:
+    # Spark casts structs by position.
+    model = Stream(spark, tmp_path, generate.program(plan_of(GROUPS)), "k string, n bigint, s bigint").model
+    table = spark.sql(
+        "select named_struct('a', 1, 'b', 100) as s, array(named_struct('a', 1, 'b', 100)) as l"
+    )
+    schema = spark.sql(
+        "select named_struct('b', 2L, 'a', 2) as s, array(named_struct('b', 2, 'a', 2)) as l"
+    ).schema
+    rows = as_stream(schema, table, model, "history")
+    assert rows.schema.simpleString() == "struct<s:struct<b:bigint,a:int>,l:array<struct<b:int,a:int>>>"
+    assert [tuple(row) for row in rows.select("s.a", "s.b", "l.a", "l.b").collect()] == [(1, 100, [1], [100])]

@@ -70,16 +70,16 @@ def test_groups(spark: Any, tmp_path: Path) -> None:
     # What would make it no state of the query is refused, and nothing is changed.
     for text, said in {
         "update state set n = 1": "",
-        "update state set sum_v = 'x' where k = 'a'": "sum_v is BIGINT there, and would be given as STRING",
+        "update state set sum_v = 'x' where k = 'a'": "sum_v is BIGINT in the state, and STRING in the new rows",
         "update state set count_all = count_all - 9 where k = 'a'": f"count_all of {groups} would be less than 0",
         "update state set part = 'other' where k = 'a'": f"it has no part other; its parts are {groups}",
         f"update state set x = 1 where part = '{groups}'": f"a row of {groups} would have x",
-        "update state set step = 99999 where k = 'a'": "a row would be of step 99999, and the last one is 1000",
+        "update state set step = 99999 where k = 'a'": "a row would have the step 99999, and the last step is 1000",
         "update state set count_distinct_x = 7 where k = 'b' and count_distinct_x is not null": (
-            f"for k b the count_distinct_x of {groups} would be another number than there are values in "
+            f"for k b the count_distinct_x of {groups} would differ from the number of values in "
             f"{values}. Change both, or all rows of a key."
         ),
-        f"delete from state where part = '{values}' and x = 1": "would be another number than there are values",
+        f"delete from state where part = '{values}' and x = 1": "would differ from the number of values",
         f"insert into state (part, k, nothing) values ('{groups}', 'z', 1)": "it has no column nothing",
         "select k from state": "the query gives no count_all",
         "delete from state where nothing = 1": "nothing",

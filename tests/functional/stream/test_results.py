@@ -247,7 +247,7 @@ def test_a_flush_that_changes_nothing_is_over(spark: Any, storage_root: Path) ->
     plan = plan_of(text)
     asked = verifying.VerifyRequest(
         lambda views: comparing.reading(generate.batch(plan), views),
-        comparing.due(plan),
+        comparing.final_rows(plan),
         emission.read(when),
         has_windows=True,
         is_append=False,

@@ -64,7 +64,7 @@ def make(spark: Any, root: Path) -> Stream:
 def few(patched: pytest.MonkeyPatch) -> None:
     """No more than 50 rows fit."""
     patched.setattr(splitter, "_FEWEST", 10)
-    patched.setattr(splitter.BatchSplitter, "_most_rows", lambda *_: 50)
+    patched.setattr(splitter.BatchSplitter, "_rows_that_fit", lambda *_: 50)
 
 
 @pytest.mark.thorough

@@ -17,7 +17,7 @@ KNOWN = {"`lake`.`db`.`events`": Known(event_time="ts")}
 
 
 def due(select: str) -> comparing.Due | None:
-    return comparing.due(
+    return comparing.final_rows(
         plan_query.plan(f"select {select} from {TUMBLE} group by window_start, window_end, page")
     )
 
@@ -26,7 +26,7 @@ def test_the_column_that_tells_a_window() -> None:
     assert due("window_start, window_end as until, count(*) as n") == comparing.Due(("until",), False)
     assert due("page, window_start, count(*) as n") is None
     rows = plan_query.plan(f"select * from {TUMBLE}", KNOWN)
-    assert comparing.due(rows) is None and not comparing.has_windows(rows)
+    assert comparing.final_rows(rows) is None and not comparing.has_windows(rows)
 
 
 @pytest.mark.parametrize(

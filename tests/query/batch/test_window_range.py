@@ -52,7 +52,7 @@ def refusal(text: str) -> str:
 
 def test_a_range_is_moved_out_to_whole_windows() -> None:
     found = Overwriting(counted(window("tumble", "10 minutes")), nothing)
-    assert found.touched(TimeRange(5 * MINUTE, 21 * MINUTE)) == WindowRange(0, 30 * MINUTE)
+    assert found.touched_windows(TimeRange(5 * MINUTE, 21 * MINUTE)) == WindowRange(0, 30 * MINUTE)
 
 
 def test_stream_and_window_are_cut_to_the_input_and_the_output_to_the_windows() -> None:
@@ -86,7 +86,7 @@ def test_a_computed_time_cuts_the_rows_but_not_the_stream() -> None:
 
 def test_a_window_function_alone_is_cut_too() -> None:
     made = Overwriting(f"select * from {window('tumble', '10 minutes')}", nothing)
-    assert made.touched(TimeRange(0, 1)) == WindowRange(0, 10 * MINUTE)
+    assert made.touched_windows(TimeRange(0, 1)) == WindowRange(0, 10 * MINUTE)
     found = made.overwrite(WindowRange(0, 10 * MINUTE))
     assert "from raw.bid where `ts` >= timestamp'1970-01-01T00:00:00Z'" in found.sql
 
@@ -123,7 +123,7 @@ def test_or_its_window_time() -> None:
     ],
 )
 def test_lookback_counts_windows_before_the_newest(rows: str, newest: int, lookback: int, since: int) -> None:
-    assert Overwriting(counted(rows), nothing).since(newest, lookback) == TimeRange(since)
+    assert Overwriting(counted(rows), nothing).last_windows(newest, lookback) == TimeRange(since)
 
 
 # -- windows over windows -------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_the_lower_windows_are_complete() -> None:
     text = f"with a as ({below}) {counted(window('tumble', '1 hour', relation='a', time='window_time'))}"
     overwriting = Overwriting(text, nothing)
     # The row is in windows that end until 1:10, of which the last lies in the second hour.
-    assert overwriting.touched(TimeRange(59 * MINUTE, HOUR)) == WindowRange(0, 2 * HOUR)
+    assert overwriting.touched_windows(TimeRange(59 * MINUTE, HOUR)) == WindowRange(0, 2 * HOUR)
     made = overwriting.overwrite(WindowRange(HOUR, 2 * HOUR)).sql
     assert "`ts` >= timestamp'1970-01-01T00:50:00Z' and `ts` < timestamp'1970-01-01T02:00:00Z'" in made
 
@@ -165,7 +165,7 @@ SESSION = counted(window("session", "10 minutes", partition_by=["k"]))
 def test_sessions_of_a_range_are_whole() -> None:
     # The first look reaches 40 minutes to both sides, which isn't enough.
     answers = Answers((2 * HOUR + 25 * MINUTE, 4 * HOUR), (2 * HOUR, 4 * HOUR))
-    found = Overwriting(SESSION, answers).touched(TimeRange(3 * HOUR, 3 * HOUR + MINUTE))
+    found = Overwriting(SESSION, answers).touched_windows(TimeRange(3 * HOUR, 3 * HOUR + MINUTE))
     assert found == WindowRange(2 * HOUR, 4 * HOUR)
     first, second = answers.asked
     assert "timestamp'1970-01-01T02:20:00Z' and `ts` < timestamp'1970-01-01T03:41:00Z'" in first
@@ -173,7 +173,7 @@ def test_sessions_of_a_range_are_whole() -> None:
 
 
 def test_without_rows_the_range_is_as_asked() -> None:
-    found = Overwriting(SESSION, Answers((None, None))).touched(TimeRange(0, HOUR))
+    found = Overwriting(SESSION, Answers((None, None))).touched_windows(TimeRange(0, HOUR))
     assert found == WindowRange(0, HOUR)
 
 
@@ -267,7 +267,9 @@ def test_the_earliest_row_of_all_streams_is_asked_for() -> None:
 
 
 def test_files_that_a_range_divides_are_counted_by_their_bounds() -> None:
-    found = Overwriting(counted(window("tumble", "1 hour")), nothing).divided("db.t", WindowRange(0, HOUR))
+    found = Overwriting(counted(window("tumble", "1 hour")), nothing).divided_files_query(
+        "db.t", WindowRange(0, HOUR)
+    )
     of = "readable_metrics.`window_end`"
     assert found == (
         "select count(*) from db.t.files\n"

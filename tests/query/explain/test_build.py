@@ -556,7 +556,7 @@ def test_each_part_of_the_state_is_in_one_operator(name: str) -> None:
 def _of_case(case: Case) -> Any:
     upstream = planning.planned(case.upstream) if case.upstream is not None else None
     model = planning.node_of(case.model, "m") | {"relation_name": "db.m", "compiled_code": case.model.text()}
-    return explain._explained(model, planning.known_of(case, upstream))
+    return explain._explained_node(model, planning.known_of(case, upstream))
 
 
 @pytest.mark.parametrize("name", mostly_thorough(EXAMPLES, [*EXAMPLES][::12]))

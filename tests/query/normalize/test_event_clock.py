@@ -279,3 +279,8 @@ def test_an_interval_of_several_parts_is_their_sum() -> None:
     bound = event_clock.lower_bound(where.this)
     assert bound is not None
     assert bound[2] == 65 * 60 * 1_000_000
+
+
+@pytest.mark.parametrize("call", ["datediff(ts)", "date_diff()"])
+def test_a_call_without_its_arguments_is_left_to_spark(call: str) -> None:
+    assert plan_of(f"select {call} as d from {BIDS}", KNOWN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.errors import QueryError
 from tests.query.trees import OTHER, STREAM, flow, kinds
 
 
@@ -30,3 +31,12 @@ def test_grouping_sets_are_one_operator_whose_key_names_the_set() -> None:
     found = flow(f"select k, grouping_id() as g, count(*) as n from {STREAM} group by rollup(k)")
     assert kinds(found).count("GroupAggregate") == 1
     assert found.key is not None and {*found.key} == {"k", "g"}
+
+
+@pytest.mark.parametrize(
+    ("call", "takes"),
+    [("max_by(v)", 2), ("min_by()", 2), ("every()", 1), ("sum(distinct)", 1), ("max_by(*)", 2)],
+)
+def test_an_aggregate_without_its_arguments_is_refused(call: str, takes: int) -> None:
+    with pytest.raises(QueryError, match=f"has too few arguments: .* takes {takes}"):
+        flow(f"select k, {call} as m from {STREAM} group by k")

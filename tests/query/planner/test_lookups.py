@@ -285,7 +285,7 @@ def test_inside_an_expression_it_goes_into_a_query_of_its_own() -> None:
         ),
         (f"select * from {ORDERS} cross join crm.customers c", "so a join without ON isn't possible"),
         (f"select * from {ORDERS}, crm.customers c where c.id = o.x", "so a join without ON isn't possible"),
-        (f"select * from {ORDERS} natural join crm.customers c", "name those that are the same, with USING"),
+        (f"select * from {ORDERS} natural join crm.customers c", "name them, with USING"),
         (
             f"select * from {ORDERS} join crm.customers c on c.id > o.x",
             "compares no column of it for equality",

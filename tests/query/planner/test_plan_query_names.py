@@ -12,7 +12,7 @@ def test_what_names_are_marked_with_is_refused() -> None:
     with pytest.raises(QueryError) as problem:
         flow(f"select __of_author0x as k from {STREAM}")
     assert str(problem.value) == (
-        "'__of_author0x' begins with what names of columns are marked with while a query is planned; call it something else."
+        "'__of_author0x' begins with a prefix that is reserved for the planning of queries; give the column another name."
     )
 
 

@@ -26,6 +26,7 @@ TUMBLE = window("tumble", "raw.bid", "10 minutes")
 CUMULATE = window("cumulate", "raw.view", "1 hour", "1 day")
 SESSION = window("session", "raw.bid", "5 minutes")
 HOP = window("hop", "raw.bid", "5 minutes", "15 minutes")
+OVER_T = window("tumble", "t", "1 hour", time="window_time")
 
 
 def aggregate(plan: Plan) -> WindowAggregateSpec:
@@ -245,6 +246,20 @@ REFUSED = [
     (
         f"select window_time, count(*) as n from {SESSION} group by window_start, window_end",
         "'window_time' is neither a key of GROUP BY nor in an aggregate. Add it to GROUP BY",
+    ),
+    (
+        f"with t as (select window_time, array_agg(x) as a from {TUMBLE} group by window_start, window_end) "
+        f"select window_start, window_end, count(*) as n from {OVER_T} group by window_start, window_end",
+        "'window_time' is neither a key of GROUP BY nor in an aggregate. Add it to GROUP BY",
+    ),
+    (
+        f"select date(window_time) as d, percentile(y, 0.5) as p from {TUMBLE} group by window_start, window_end",
+        "'window_time' is neither a key of GROUP BY nor in an aggregate. Add it to GROUP BY",
+    ),
+    (
+        f"with t as (select window_end, count(*) as n from {TUMBLE} group by window_start, window_end) "
+        f"select window_start, window_end, sum(n) as n from {OVER_T} group by window_start, window_end",
+        "goes by window_time, which t doesn't have. Add it to the select list of t, and to its GROUP BY.",
     ),
     (f"select x, count(*) as X from {STREAM} group by x", "The query has two columns called 'X'"),
     (

@@ -58,13 +58,17 @@ REFUSALS = [
     (
         "enum_distinct",
         "select c, d, count(distinct u) from t where v > 3 or c = 'A' group by c, d",
-        "WHERE leaves no group key (c, d) a list of values",
+        "WHERE limits no group key (c, d) to a list of values",
     ),
-    ("enum_distinct", "select count(distinct u) from t", "WHERE leaves no group key (there is none) a list"),
+    (
+        "enum_distinct",
+        "select count(distinct u) from t",
+        "WHERE limits no group key (there is none) to a list",
+    ),
     (
         "enum_distinct",
         "select c, count(distinct u) from t where not c in ('A', 'B') group by c",
-        "WHERE leaves no group key (c) a list of values",
+        "WHERE limits no group key (c) to a list of values",
     ),
     (
         "enum_distinct",

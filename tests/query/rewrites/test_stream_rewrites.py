@@ -41,7 +41,7 @@ def grouped(select: str = COUNTS, where: str = FEW, of: str = VIEWS, by: str = "
 
 
 def planned(name: str, text: str, buckets: int | None = None, ttl: int | None = None) -> Plan:
-    return plan_of(stream_rewrites.hinted(name, text, buckets), KNOWN, ttl)
+    return plan_of(stream_rewrites.with_hints(name, text, buckets), KNOWN, ttl)
 
 
 def aggregated(plan: Plan) -> WindowAggregateSpec | GroupAggregateSpec:
@@ -149,8 +149,10 @@ def test_operators_that_make_no_use_of_it_are_told() -> None:
         select city, count(*) as n from {VIEWS} group by city) as g join (
         select city, count(*) as m from {VIEWS} group by city) as h on g.n = h.m) where place <= 3"""
     with pytest.raises(QueryError) as refusal:
-        plan_query.plan(stream_rewrites.hinted("split_topn", text), KNOWN, DAY)
-    assert "is computed by operators that make no use of it; leave the rewrite out" in str(refusal.value)
+        plan_query.plan(stream_rewrites.with_hints("split_topn", text), KNOWN, DAY)
+    assert "the operators that compute this query make no use of it; leave the rewrite out" in str(
+        refusal.value
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_operators_that_make_no_use_of_it_are_told() -> None:
         (
             "enum_distinct",
             grouped(where="a > 1"),
-            "WHERE leaves no group key (city, channel) a list of values",
+            "WHERE limits no group key (city, channel) to a list of values",
         ),
         ("enum_distinct", grouped(where="channel in ('a', b)"), "lists values that are not literals"),
         (
@@ -178,7 +180,7 @@ def test_operators_that_make_no_use_of_it_are_told() -> None:
         (
             "split_distinct",
             grouped("count(distinct v) as v, percentile(a, 0.5) as p"),
-            "is computed by operators that make no use of it; leave the rewrite out",
+            "the operators that compute this query make no use of it; leave the rewrite out",
         ),
         (
             "enum_distinct",
@@ -212,7 +214,7 @@ def test_sessions_have_no_columns_for_values() -> None:
 
 
 def test_groups_that_are_forgotten_share_nothing() -> None:
-    with pytest.raises(QueryError, match="With state_ttl each group is forgotten for itself"):
+    with pytest.raises(QueryError, match="With state_ttl each group expires on its own"):
         planned("enum_distinct", grouped(), ttl=DAY)
 
 

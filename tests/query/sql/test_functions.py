@@ -213,8 +213,8 @@ def test_a_separator_is_spark_s() -> None:
         ),
         (
             f"select name, v from {S} natural join dims b",
-            "'NATURAL JOIN dims AS b' over a stream: what a stream has besides the columns that a query names isn't known; "
-            "name those that are the same, with USING.",
+            "'NATURAL JOIN dims AS b' over a stream: a stream reads only the columns that a query names, so the "
+            "columns that both sides have aren't known; name them, with USING.",
         ),
         (
             f"select session_window(ts, '5 minutes') w, count(*) n from {S} group by 1",
@@ -442,7 +442,7 @@ def test_a_misspelt_aggregate_is_told() -> None:
     text = f"select item, summ(price) as n from {S} group by item"
     with pytest.raises(
         UnboundedStateError,
-        match=r"^There is no function summ\(\), as which an aggregate may be misspelt\. The ",
+        match=r"^There is no function summ\(\), which may be a misspelt aggregate\. The ",
     ):
         plan_query.plan(text, {"raw.bid": Known("ts")}, domains=["item"], ask=Session())
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
-from dbt.adapters.spark_streaming.query.sql.tie_breaking import fields_of, note_types, tie
+from dbt.adapters.spark_streaming.query.sql.tie_breaking import fields_of, note_types, tie_breaker
 
 RANK = "row_number() over (partition by k order by ts) as n"
 
@@ -40,7 +40,7 @@ def test_maps_are_ordered_by_their_entries(items: str, row: str, by: str) -> Non
     select = parse(f"select {items}, {RANK} from t")
     assert isinstance(select, exp.Select)
     note_types(select, row)
-    found = tie(select)
+    found = tie_breaker(select)
     assert found is not None
     assert sql(found).replace("ARRAY_SORT", "SORT_ARRAY") == by
 

@@ -57,8 +57,43 @@ def test_a_file_that_is_not_what_the_source_says() -> None:
         "file:///data/events/x.parquet. Could not read footer."
     ) == (
         "Model curves: the file file:///data/events/x.parquet can't be read as parquet, as source raw.events says it "
-        "is. Remove it from the folder or correct the source's format; no row of this micro-batch was ingested."
+        "is. Remove it from the folder or correct the source's format or options; no row of this micro-batch was ingested."
     )
+
+
+def test_the_cause_of_a_file_that_cannot_be_read_is_told() -> None:
+    found = sentence(
+        "org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file "
+        "file:///data/events/x.csv.  SQLSTATE: KD001\n"
+        "Caused by: java.lang.IllegalArgumentException: Delimiter cannot be empty"
+    )
+    assert found.startswith(
+        "Model curves: the file file:///data/events/x.csv can't be read as parquet, as source raw.events says it is "
+        "(Delimiter cannot be empty). Remove it"
+    )
+
+
+def test_a_path_that_leads_nowhere() -> None:
+    said = "java.lang.IllegalArgumentException: java.net.UnknownHostException: nosuch"
+    assert sentence(said) == "Model curves: there is no host 'nosuch'. Check the address, and the network."
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        (
+            "db.curves",
+            "its own table db.curves was dropped while the model ran. Rebuild it: `dbt run --full-refresh",
+        ),
+        (
+            "db.pages",
+            "the table db.pages was dropped while the model ran. What was committed is in its table.",
+        ),
+    ],
+)
+def test_a_table_that_is_dropped_during_a_run(table: str, says: str) -> None:
+    found = sentence(f"Failed to load table {table} from catalog lake dropped by another process")
+    assert found.startswith(f"Model curves: {says}")
 
 
 @pytest.mark.parametrize(

@@ -491,7 +491,7 @@ def test_a_text_that_nobody_edited() -> None:
     old, new = replace(stages(s={"a": ["a"]}), text="1"), replace(stages(s={"A": ["a"]}), text="1")
     assert evolution(old, replace(new, text="2")).refused == []
     assert evolution(old, new).refused == [
-        "the query is what it was, and this version of the package reads it otherwise"
+        "the query is unchanged, and this version of the package plans it differently"
     ]
     assert evolution(old, old).refused == []
 

@@ -84,6 +84,16 @@ def test_a_column_of_another_type() -> None:
         check_columns(MODEL, APPENDS, {"total": kind}, {"total": "bigint"})
 
 
+def test_fields_in_another_order() -> None:
+    message = refused(APPENDS, {"s": "struct<b:int,a:int>"}, {"s": "struct<a:bigint,b:int>"})
+    assert "gives s as STRUCT<B:INT,A:INT>, and in its table" in message
+    assert (
+        "in another order: STRUCT<A:BIGINT,B:INT>. Give them in that order, as in if(`s` is null, null, "
+        in message
+    )
+    assert "named_struct('a', `s`.`a`, 'b', `s`.`b`)) AS s. To rebuild the table" in message
+
+
 def test_a_step_needs_a_table_that_was_changed() -> None:
     check_same(MODEL, ["k"], ["k", "gone"])
     for model, gives, has in (

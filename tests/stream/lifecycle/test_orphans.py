@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream.lifecycle.orphans import of_storage
+from dbt.adapters.spark_streaming.stream.lifecycle.orphans import orphans_of_storage
 
 HALF = "m.json.0123456789abcdef0123456789abcdef.partial"
 HOUR = 3_600_000
@@ -26,13 +26,13 @@ def storage(tmp_path: Path) -> Storage:
 
 def test_halves_of_files_are_found_and_whole_ones_are_not(storage: Storage) -> None:
     halves = [f"{storage.progress}/{HALF}", f"{storage.locks}/{HALF}"]
-    assert of_storage(storage, before=11 * HOUR, remove=False) == halves
+    assert orphans_of_storage(storage, before=11 * HOUR, remove=False) == halves
     assert all(map(storage.exists, halves)), "they are only looked for"
-    assert of_storage(storage, before=11 * HOUR, remove=True) == halves
+    assert orphans_of_storage(storage, before=11 * HOUR, remove=True) == halves
     assert not any(map(storage.exists, halves))
     assert storage.exists(f"{storage.progress}/m.json")
 
 
 def test_a_young_file_may_be_being_written(storage: Storage) -> None:
-    assert of_storage(storage, before=9 * HOUR, remove=True) == []
+    assert orphans_of_storage(storage, before=9 * HOUR, remove=True) == []
     assert storage.exists(f"{storage.progress}/{HALF}")

@@ -21,9 +21,9 @@ from dbt.adapters.spark_streaming.stream.progress.position import Position, Spli
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StreamModel:
     monkeypatch.setattr(splitter, "driver_memory", lambda _: 0)
-    monkeypatch.setattr(BatchSplitter, "_most_rows", lambda *_: 100)
+    monkeypatch.setattr(BatchSplitter, "_rows_that_fit", lambda *_: 100)
     monkeypatch.setattr(BatchSplitter, "_expected", lambda *_: 10)
-    monkeypatch.setattr(BatchSplitter, "_columns", lambda *_: [("`stream`", "`ts`", True)])
+    monkeypatch.setattr(BatchSplitter, "_time_columns", lambda *_: [("`stream`", "`ts`", True)])
     return StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), ())
 
 

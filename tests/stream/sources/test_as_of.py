@@ -18,7 +18,7 @@ SOURCE = StreamSource("events", "lake.db.events")
 def table(rows: int = 5, known: bool = True) -> Any:
     summary = {"added-data-files": "2", "total-data-files": "7"}
     return SimpleNamespace(
-        follows=lambda snapshot: known,
+        has_ancestor=lambda snapshot: known,
         count=lambda what: rows,
         java=SimpleNamespace(snapshot=lambda snapshot: SimpleNamespace(summary=lambda: summary)),
     )

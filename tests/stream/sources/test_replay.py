@@ -177,7 +177,7 @@ def test_messages_of_kafka(tmp_path: Any) -> None:
         f"{made.checkpoint}/offsets/3", 'v1\n{"batchWatermarkMs":0}\n{"bids":{"0":7,"1":4}}'
     )
     found = history(none, made, inputs, 3)
-    assert (found.size, found.count) == ("9 messages of raw.bid", 9)
+    assert (found.size_text, found.count) == ("9 messages of raw.bid", 9)
     assert "may be gone, as where a topic is compacted" in found.unsure[0]
     lossy = model(tmp_path, StreamSource("raw.bid", "", "kafka", options={"failOnDataLoss": "False"}))
     with pytest.raises(StreamError, match="may have been gone before they were read"):

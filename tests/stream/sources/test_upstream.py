@@ -67,5 +67,5 @@ def test_readers_are_named_by_their_tables(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(upstream, "read_checkpoint", lambda *_: SimpleNamespace(planned=0))
     monkeypatch.setattr(upstream, "noted_sources", lambda *_: ["lake.db.t"])
     monkeypatch.setattr(upstream, "read_offsets", lambda *_: ['{"snapshot_id": 1, "position": 1}'])
-    table: Any = SimpleNamespace(name="lake.db.t", follows=lambda snapshot: False)
+    table: Any = SimpleNamespace(name="lake.db.t", has_ancestor=lambda snapshot: False)
     assert [*readers_beyond(storage, table, None)] == ["lake.db.`my größe`", "unknown", "unreadable"]

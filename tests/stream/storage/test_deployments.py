@@ -36,9 +36,9 @@ def staged(model: StreamModel) -> Deployment:
 def test_what_is_noted_is_read(model: StreamModel, staged: Deployment) -> None:
     storage = model.storage
     assert deployments.read(storage, model.target) == staged
-    assert (staged.beside, staged.phase) == (f"lake.db.m__deploy_{staged.id}", STAGED)
+    assert (staged.other_table, staged.phase) == (f"lake.db.m__deploy_{staged.id}", STAGED)
     promoted = replace(staged, phase=PROMOTED, promoted=1)
-    assert promoted.beside == f"lake.db.m__previous_{staged.id}"
+    assert promoted.other_table == f"lake.db.m__previous_{staged.id}"
     swapping = replace(promoted, swap=Swap(STAGED, {"table": "a"}, {"table": None}))
     deployments.write(storage, swapping)
     assert deployments.read(storage, model.target) == swapping

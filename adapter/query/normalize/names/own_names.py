@@ -73,8 +73,8 @@ def _of_author(tree: exp.Expr) -> list[exp.Expr]:
             continue
         if names.is_marked(node.name.lower()):
             raise QueryError(
-                f"'{node.name}' begins with what names of columns are marked with while a query is planned; call it "
-                "something else."
+                f"'{node.name}' begins with a prefix that is reserved for the planning of queries; give the "
+                "column another name."
             )
         around = node.parent
         is_table = isinstance(around, exp.Table)

@@ -23,7 +23,7 @@ from sqlglot import exp
 from ...sql.clauses import aggregate, filters, set_filters
 from ...sql.dialect import correlated_columns
 from ...sql.nodes import every, with_notes_of
-from ..compared_types import equated
+from ..compared_types import equated_sides
 
 _LIMITED, _WITHIN, _ITEM = "__limited", "__within_", "__item_"
 _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "order", "limit", "offset", "hint"}
@@ -89,7 +89,7 @@ def split(query: exp.Select) -> Correlated | None:
         found += columns
         if not columns:
             own.append(test)
-        elif (sides := equated(test, asked)) is not None:
+        elif (sides := equated_sides(test, asked)) is not None:
             within.append(sides[0])
             equal.append(sides[1])
         else:

@@ -79,7 +79,7 @@ def rank_within_outer_rows(select: exp.Select) -> exp.Select | None:
 def _has_no_effect(select: exp.Select) -> bool:
     """Whether the LIMIT has no effect: EXISTS of at least one row."""
     limit = select.args.get("limit") or select.args.get("fetch")
-    cut = None if limit is None or select.args.get("offset") else _number(limit)
+    cut = None if limit is None or select.args.get("offset") else _number_of_rows(limit)
     place = select.parent
     while isinstance(place, exp.Subquery | exp.Paren):
         place = place.parent
@@ -91,8 +91,8 @@ def rewrite_as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.
     limit: exp.Expr | None = select.args.get("limit")
     offset: exp.Expr | None = select.args.get("offset")
     order = select.args.get("order")
-    count = _number(limit) if limit is not None else None
-    skipped = 0 if offset is None else _number(offset)
+    count = _number_of_rows(limit) if limit is not None else None
+    skipped = 0 if offset is None else _number_of_rows(offset)
     if count is None or skipped is None:
         found = " ".join(sql(clause).strip() for clause in (limit, offset) if clause is not None)
         raise QueryError(f"'{found}' over a stream sets no upper bound; write LIMIT and a number.")
@@ -158,7 +158,7 @@ def _over_distinct(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp
     return made.from_(exp.Subquery(this=select, alias=alias)), copy
 
 
-def _number(node: exp.Expr) -> int | None:
+def _number_of_rows(node: exp.Expr) -> int | None:
     if node.args.get("limit_options"):
         return None  # PERCENT, which Spark doesn't have
     value = node.args.get("expression") or node.args.get("count")

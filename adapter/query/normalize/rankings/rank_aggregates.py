@@ -100,14 +100,14 @@ def _ranks_read_by(call: exp.Expr) -> dict[tuple[str, str], int]:
     """Greatest rank that one aggregate reads, by rank column."""
     found = _by_argument(call)
     if isinstance(call.parent, exp.Filter):
-        for column, last in _last(call.parent.expression.this).items():
+        for column, last in _last_ranks(call.parent.expression.this).items():
             found[column] = min(last, found.get(column, last))
     return found
 
 
 def _by_argument(call: exp.Expr) -> dict[tuple[str, str], int]:
     if isinstance(call, exp.CountIf):
-        return _last(call.this)
+        return _last_ranks(call.this)
     if not isinstance(call, _PASS_OVER_NULL) or not isinstance(call.this, exp.Expr):
         return {}
     argument = call.this.unnest()
@@ -128,11 +128,11 @@ def _ranks_for_value(value: exp.Expr) -> dict[tuple[str, str], int]:
     if default is not None and not isinstance(default.unnest(), exp.Null):
         return {}
     return _maximum_of_all(
-        _last(each.this) for each in tests if not isinstance(each.args["true"].unnest(), exp.Null)
+        _last_ranks(each.this) for each in tests if not isinstance(each.args["true"].unnest(), exp.Null)
     )
 
 
-def _last(condition: exp.Expr) -> dict[tuple[str, str], int]:
+def _last_ranks(condition: exp.Expr) -> dict[tuple[str, str], int]:
     return {
         column: places.last
         for column, places in bounds_of_condition(condition).items()

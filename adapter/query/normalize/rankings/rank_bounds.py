@@ -73,62 +73,62 @@ _Found = dict[Column, RankBounds] | None
 
 def bounds_of_condition(condition: exp.Expr) -> dict[Column, RankBounds]:
     """Returns the columns that a condition bounds. Where it is TRUE, they aren't NULL and are within these bounds."""
-    return _where(condition, True) or {}
+    return _bounds_where(condition, True) or {}
 
 
-def _where(condition: exp.Expr, holds: bool) -> _Found:
+def _bounds_where(condition: exp.Expr, holds: bool) -> _Found:
     """Returns the bounds where a condition is TRUE, or FALSE. (Where it is NULL, it is neither.)"""
     condition = condition.unnest()
     if (meant := _unwrap(condition)) is not None:
         inner, value = meant
-        return _where(inner, value) if holds else {}
+        return _bounds_where(inner, value) if holds else {}
     read = _READERS.get(type(condition))
     return {} if read is None else read(condition, holds)
 
 
-def _boolean(condition: exp.Expr, holds: bool) -> _Found:
+def _bounds_of_boolean(condition: exp.Expr, holds: bool) -> _Found:
     return {} if bool(condition.this) == holds else None
 
 
-def _null(condition: exp.Expr, holds: bool) -> _Found:
+def _bounds_of_null(condition: exp.Expr, holds: bool) -> _Found:
     return None
 
 
-def _not(condition: exp.Expr, holds: bool) -> _Found:
-    return _where(condition.this, not holds)
+def _bounds_of_not(condition: exp.Expr, holds: bool) -> _Found:
+    return _bounds_where(condition.this, not holds)
 
 
-def _connected(condition: exp.Expr, holds: bool) -> _Found:
-    sides = [_where(side, holds) for side in condition.flatten()]
-    return _all(sides) if isinstance(condition, exp.And) == holds else _any(sides)
+def _bounds_of_connector(condition: exp.Expr, holds: bool) -> _Found:
+    sides = [_bounds_where(side, holds) for side in condition.flatten()]
+    return _bounds_of_and(sides) if isinstance(condition, exp.And) == holds else _bounds_of_or(sides)
 
 
-def _coalesce(condition: exp.Expr, holds: bool) -> _Found:
-    return _any([_where(each, holds) for each in (condition.this, *condition.expressions)])
+def _bounds_of_coalesce(condition: exp.Expr, holds: bool) -> _Found:
+    return _bounds_of_or([_bounds_where(each, holds) for each in (condition.this, *condition.expressions)])
 
 
-def _between(condition: exp.Expr, holds: bool) -> _Found:
+def _bounds_of_between(condition: exp.Expr, holds: bool) -> _Found:
     low, high = (condition.args[name].copy() for name in ("low", "high"))
     sides = [
-        _where(exp.GTE(this=condition.this.copy(), expression=low), holds),
-        _where(exp.LTE(this=condition.this.copy(), expression=high), holds),
+        _bounds_where(exp.GTE(this=condition.this.copy(), expression=low), holds),
+        _bounds_where(exp.LTE(this=condition.this.copy(), expression=high), holds),
     ]
-    return _all(sides) if holds else _any(sides)
+    return _bounds_of_and(sides) if holds else _bounds_of_or(sides)
 
 
-def _in(condition: exp.Expr, holds: bool) -> _Found:
+def _bounds_of_in(condition: exp.Expr, holds: bool) -> _Found:
     if not condition.expressions or not holds:
         return {}
-    return _any([_compared(exp.EQ, condition.this, each) for each in condition.expressions])
+    return _bounds_of_or([_bounds_of_sides(exp.EQ, condition.this, each) for each in condition.expressions])
 
 
 def _null_safe_equal(condition: exp.Expr, holds: bool) -> _Found:
-    return _compared(exp.EQ, condition.this, condition.expression) if holds else {}
+    return _bounds_of_sides(exp.EQ, condition.this, condition.expression) if holds else {}
 
 
-def _comparison(condition: exp.Expr, holds: bool) -> _Found:
+def _bounds_of_comparison(condition: exp.Expr, holds: bool) -> _Found:
     kind = type(condition) if holds else _INVERSE.get(type(condition))
-    return {} if kind is None else _compared(kind, condition.this, condition.expression)
+    return {} if kind is None else _bounds_of_sides(kind, condition.this, condition.expression)
 
 
 def _unwrap(condition: exp.Expr) -> tuple[exp.Expr, bool] | None:
@@ -150,12 +150,12 @@ def _branches(case: exp.Expr, holds: bool) -> list[_Found]:
     value = case.this if isinstance(case, exp.Case) else None
     found = []
     for branch in tests:
-        test = {} if value is not None else _where(branch.this, True)
-        found.append(_all([test, _where(branch.args["true"], holds)]))
-    return [*found, None if default is None else _where(default, holds)]
+        test = {} if value is not None else _bounds_where(branch.this, True)
+        found.append(_bounds_of_and([test, _bounds_where(branch.args["true"], holds)]))
+    return [*found, None if default is None else _bounds_where(default, holds)]
 
 
-def _all(sides: Sequence[_Found]) -> _Found:
+def _bounds_of_and(sides: Sequence[_Found]) -> _Found:
     found: dict[Column, RankBounds] = {}
     for side in sides:
         if side is None:
@@ -165,7 +165,7 @@ def _all(sides: Sequence[_Found]) -> _Found:
     return found
 
 
-def _any(sides: Sequence[_Found]) -> _Found:
+def _bounds_of_or(sides: Sequence[_Found]) -> _Found:
     possible = [side for side in sides if side is not None]
     if not possible:
         return None
@@ -186,7 +186,7 @@ class _Sum:
     """Whether SQL computes exactly this number with any types."""
 
 
-def _compared(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> _Found:
+def _bounds_of_sides(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> _Found:
     one, other = _sum(left), _sum(right)
     difference = None if one is None or other is None else _sum_of(one, other, -1, checked=False)
     if difference is None or difference.column is None or kind is exp.NEQ:
@@ -274,23 +274,23 @@ def _cast(node: exp.Expr) -> _Sum | None:
     return value if holds_ranks or value.column is None else None
 
 
-def _case(condition: exp.Expr, holds: bool) -> _Found:
-    return _any(_branches(condition, holds))
+def _bounds_of_case(condition: exp.Expr, holds: bool) -> _Found:
+    return _bounds_of_or(_branches(condition, holds))
 
 
 _READERS: Mapping[type[exp.Expr], Callable[[exp.Expr, bool], _Found]] = {
-    exp.And: _connected,
-    exp.Between: _between,
-    exp.Boolean: _boolean,
-    exp.Case: _case,
-    exp.Coalesce: _coalesce,
-    exp.EQ: _comparison,
-    exp.If: _case,
-    exp.In: _in,
-    exp.Not: _not,
-    exp.Null: _null,
+    exp.And: _bounds_of_connector,
+    exp.Between: _bounds_of_between,
+    exp.Boolean: _bounds_of_boolean,
+    exp.Case: _bounds_of_case,
+    exp.Coalesce: _bounds_of_coalesce,
+    exp.EQ: _bounds_of_comparison,
+    exp.If: _bounds_of_case,
+    exp.In: _bounds_of_in,
+    exp.Not: _bounds_of_not,
+    exp.Null: _bounds_of_null,
     exp.NullSafeEQ: _null_safe_equal,
-    exp.Or: _connected,
-    **dict.fromkeys(_INVERSE, _comparison),
+    exp.Or: _bounds_of_connector,
+    **dict.fromkeys(_INVERSE, _bounds_of_comparison),
 }
 """Functions that return the bounds of a condition, by its kind."""

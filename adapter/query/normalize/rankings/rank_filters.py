@@ -85,7 +85,7 @@ def _push_into(query: exp.Expr, asked: _RankBound, here: bool) -> None:
     rank = ranks.ranks(query).get(asked.column)
     if rank is not None:
         if here and asked.column not in ranks.limits_above(query) and not _is_within_windows(query, rank):
-            _filter(query, asked)
+            _filter_ranking(query, asked)
         return
     if any(query.args.get(clause) for clause in _CHANGES_ROWS) or _combines_rows(query):
         return
@@ -137,7 +137,7 @@ def _reads_stream(query: exp.Select) -> bool:
     return any(map(hints.marked_as_stream, every(query, exp.Select))) or any(hints.windows_under(query))
 
 
-def _filter(query: exp.Select, asked: _RankBound) -> None:
+def _filter_ranking(query: exp.Select, asked: _RankBound) -> None:
     if not _reads_stream(query):
         return  # batch relations aren't ranked incrementally
     column, last = exp.column(asked.column, quoted=True), exp.Literal.number(asked.last)

@@ -14,7 +14,7 @@ from ..explanation import Context, Explanation
 from ..lineage import Lineage, opaque
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT, Relation
-from ..state.key_generations import NO_STEP, matching, of_keys, same
+from ..state.key_generations import NO_STEP, equal_keys, matching, of_keys
 from ..state.row_columns import row_column
 
 
@@ -98,7 +98,7 @@ class LatestRows:
     def state(self) -> StatePart:
         """Returns the state table's partition with the latest row of each key."""
         columns = [*self.keys, self.row, _IS_THERE, *self._order]
-        fold = f"select {', '.join([NO_STEP, *columns])} from (\n{self._latest(self._rows())}\n)"
+        fold = f"select {', '.join([NO_STEP, *columns])} from (\n{self._latest(self._stored_rows())}\n)"
         append = f"select {', '.join([STEP, *columns])} from {self.changed}"
         return StatePart(self.part, append, fold, closes=None)
 
@@ -127,11 +127,12 @@ class LatestRows:
         )
         return (
             f"with new as (\n{self._of_batch()}\n)\n"
-            f"select new.* from new left anti join (\n{self._latest(of_keys(f'({self._rows()})', self.keys, 'new'))}\n"
-            f") as known on {same('new', 'known', self.keys)} and ({older})"
+            "select new.* from new left anti join (\n"
+            f"{self._latest(of_keys(f'({self._stored_rows()})', self.keys, 'new'))}\n"
+            f") as known on {equal_keys('new', 'known', self.keys)} and ({older})"
         )
 
-    def _rows(self) -> str:
+    def _stored_rows(self) -> str:
         return matching(self.part, self.keys, None)
 
     def _latest(self, rows: str) -> str:

@@ -17,7 +17,7 @@ from ...sql.names import digest
 from ..author_text import expressions_of, grouping_of, written_spec
 from ..explanation import AS_ITS_INPUT, WINDOW_END, Context, Explanation, kept_metrics
 from ..lineage import Lineage, UnknownLineage
-from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, never_expires, over
+from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, never_expires, with_inputs
 from ..query_lineage import expression, read_input
 from ..query_summary import of_rows, tables
 from ..relation import WEIGHT, Relation
@@ -97,7 +97,7 @@ class GroupAggregate(ExpiringOperator):
         """Stores partial aggregates of the new rows. If it is the result, the affected groups are read after the
         commit; otherwise their changes are computed before it."""
         ttl, name = self.expires_after(wiring.ttl), wiring.state_name(self)
-        spec = replace(self.spec, name=name, rows=over(self.spec.rows, [self._rows(wiring, ttl)]))
+        spec = replace(self.spec, name=name, rows=with_inputs(self.spec.rows, [self._rows(wiring, ttl)]))
         if wiring.is_result(self):
             groups = Groups(spec, ttl, fused=False)
             self._generate_result(wiring, groups)
@@ -162,7 +162,7 @@ class GroupAggregate(ExpiringOperator):
         if self.spec.keys and never_expires(self):
             return AS_ITS_INPUT
         bounded = context.of_keys(bool(self.spec.keys), self.inputs[0].relation.bounded)
-        return self.expires(context, last) or bounded
+        return self.ttl_phrase(context, last) or bounded
 
     def _generate_result(self, wiring: Wiring, groups: Groups) -> None:
         if self._compares_rows(wiring):

@@ -10,7 +10,7 @@ from ..author_text import select_of
 from ..explanation import ALL_BOUNDED, AS_ITS_INPUT, WINDOW_END, Context, Explanation
 from ..join_sides import states_of_sides
 from ..lineage import Lineage
-from ..operator import ExpiringOperator, Operator, Until, Wiring, keeps_rows, over, ttl_over
+from ..operator import ExpiringOperator, Operator, Until, Wiring, keeps_rows, ttl_over, with_inputs
 from ..query_lineage import lineage_of_text
 from ..query_summary import Summary
 from ..relation import Relation, weight_of
@@ -38,7 +38,7 @@ class Join(QueryOperator, ExpiringOperator):
 
     @cached_property
     def _until(self) -> dict[str, Until]:
-        return (self.bounds and self.bounds.until()) or {}
+        return (self.bounds and self.bounds.ends_of_matches()) or {}
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns pairs, which come with the later of their rows, and expire with the window of both."""
@@ -75,9 +75,9 @@ class Join(QueryOperator, ExpiringOperator):
                 elif other < place:
                     text = f"{its.all_before()}\nunion all\n{text}"
                 inputs.append(self._unpacked(text, other))
-            terms.append(f"select * from (\n{over(self.sql, inputs)}\n)")
+            terms.append(f"select * from (\n{with_inputs(self.sql, inputs)}\n)")
             wiring.store(each.state(), each)
-        of_batch = over(self.sql, [self._unpacked(each.change(), n) for n, each in enumerate(kept)])
+        of_batch = with_inputs(self.sql, [self._unpacked(each.change(), n) for n, each in enumerate(kept)])
         wiring.output(self, "\nunion all\n".join(terms), of_batch)
 
     def explain(self, context: Context) -> Explanation:
@@ -89,7 +89,7 @@ class Join(QueryOperator, ExpiringOperator):
             # Under a TTL each row expires on its own.
             if keeps_rows(each):
                 return AS_ITS_INPUT
-            return context.after("its last change" if each.relation.changes else "it came") or ALL_BOUNDED
+            return context.ttl_after("its last change" if each.relation.changes else "it came") or ALL_BOUNDED
 
         select = select_of(self.sql)
         state = states_of_sides(

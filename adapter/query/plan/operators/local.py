@@ -9,7 +9,7 @@ from ...sql.dialect import parse
 from ..author_text import lifted
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
-from ..operator import Wiring, over
+from ..operator import Wiring, with_inputs
 from ..query_lineage import lineage_of_text
 from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
 from ..relation import Relation
@@ -42,7 +42,7 @@ class Local(QueryOperator):
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs."""
-        wiring.output(self, over(self.sql, [f"select * from {each.name}" for each in self.inputs]))
+        wiring.output(self, with_inputs(self.sql, [f"select * from {each.name}" for each in self.inputs]))
 
     def explain(self, context: Context) -> Explanation:
         """Returns its joins, groups and rankings, which are within a window."""

@@ -14,14 +14,14 @@ from ...program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
 from ...sql.dialect import parse
 from ..explanation import WINDOW_END, Context, Explanation
 from ..lineage import Lineage, text_lineage
-from ..operator import ExpiringOperator, Wiring, over
+from ..operator import ExpiringOperator, Wiring, with_inputs
 from ..query_summary import ROW_BY_ROW, Summary, tables
 from ..relation import GIVEN_BY, WEIGHT, Relation
 from ..relations.passed import passed_relation
 from ..relations.query_operator import QueryOperator
 from ..state import generations
 from ..state.buffered_rows import ROW, TIMES, packed
-from ..state.key_generations import NO_STEP, SINCE, lasts, of_keys
+from ..state.key_generations import NO_STEP, SINCE, is_not_reached, of_keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class MaterializedProject(QueryOperator, ExpiringOperator):
         query = parse(self.sql)
         name, text = Summary(self.inputs[0].expressions).of(query)
         rows = "a row that is there, and what it gave, to be retracted as it was"
-        clears = WINDOW_END if self.ends else self.expires(context, "the row's last change")
+        clears = WINDOW_END if self.ends else self.ttl_phrase(context, "the row's last change")
         state = context.states({}, (rows, clears or "when the row goes"))
         return self.explanation(context, text or "its rows", name, state=state, reads=tables(query))
 
@@ -129,12 +129,12 @@ class GivenRows:
 
     def _known(self) -> str:
         """Returns the stored output of the changed rows that are present."""
-        rows = of_keys(f"(\n{self._stored()}\n)", [ROW], self.changed)
+        rows = of_keys(f"(\n{self._stored_rows()}\n)", [ROW], self.changed)
         return (
             f"select {ROW}, {_GIVEN}, {generations.LIFE} from (\n{self._summed(rows, 'watermark_before')}\n)"
         )
 
-    def _stored(self) -> str:
+    def _stored_rows(self) -> str:
         until = "" if self.ttl is None else f", {EXPIRES_AT} as {generations.UNTIL}"
         return (
             f"select {self.row} as {ROW}, {self.given} as {_GIVEN}, {self.times} as {TIMES}, "
@@ -147,7 +147,7 @@ class GivenRows:
         until, alive = "", ""
         if self.ttl is not None:
             until = f", max({generations.UNTIL}) as {generations.UNTIL}"
-            alive = f" and {lasts(f'max({generations.UNTIL})', watermark)}"
+            alive = f" and {is_not_reached(f'max({generations.UNTIL})', watermark)}"
         return (
             f"select {ROW}, max_by({_GIVEN}, {_GIVEN} is not null) as {_GIVEN}, sum({TIMES}) as {TIMES}, "
             f"{generations.LIFE}{until}\nfrom (\n{rows}\n) group by {ROW}, {generations.LIFE} having sum({TIMES}) > 0{alive}"
@@ -155,7 +155,7 @@ class GivenRows:
 
     def _computed(self) -> str:
         """Returns the computed output of the rows that aren't stored."""
-        text = over(self.operator.sql, [self.computed_of])
+        text = with_inputs(self.operator.sql, [self.computed_of])
         found = (
             f"select {ROW}, collect_list({_GIVEN}) as {_GIVEN} from (\n"
             f"select {GIVEN_BY} as {ROW}, struct(* except ({GIVEN_BY})) as {_GIVEN} from (\n{text}\n)\n) group by {ROW}"
@@ -180,11 +180,11 @@ class GivenRows:
             ends = self.operator.ends
             busy = f"own.{ROW}.{quote(ends[0])}" if ends else None
             until, expires = (
-                f", {generations.until(self.ttl, busy)}",
+                f", {generations.expiry_of_row(self.ttl, busy)}",
                 f", {generations.UNTIL} as {EXPIRES_AT}",
             )
         came = f"select {ROW}, if({_IS_NEW}, {_GIVEN}, null) as {_GIVEN}, {TIMES}, {generations.LIFE} from {self.all}"
-        kept = self._summed(self._stored(), "watermark_after")
+        kept = self._summed(self._stored_rows(), "watermark_after")
         return StatePart(
             self.part,
             f"select {now(STEP)} as {STEP}, {items}{until} from (\n{came}\n) as own",

@@ -18,14 +18,14 @@ from ..author_text import select_of
 from ..explanation import Context, Explanation
 from ..join_sides import states_of_sides
 from ..lineage import Lineage, text_lineage
-from ..operator import Until, Wiring, over
+from ..operator import Until, Wiring, with_inputs
 from ..query_summary import Summary
 from ..relation import Relation
 from ..relations.joined import JoinedRelations, preserved_sides
 from ..relations.query_operator import QueryOperator
 from ..state.buffered_rows import ROW
-from ..state.key_generations import lasts
-from ..time_bounds import TimeBounds, expires, kept_until
+from ..state.key_generations import is_not_reached
+from ..time_bounds import TimeBounds, end_of_keeping, kept_until
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class OuterIntervalJoin(QueryOperator):
 
     @cached_property
     def _due(self) -> dict[str, Until]:
-        return self.bounds.until() or {}
+        return self.bounds.ends_of_matches() or {}
 
     @property
     def _is_anti(self) -> bool:
@@ -126,8 +126,8 @@ class MatchedOrAlone:
 
     def change(self) -> tuple[str, str]:
         """Returns the emitted rows of a micro-batch, and the same for an empty state."""
-        new = [_rows(each.change()) for each in self.kept]
-        old = [_rows(each.all_before()) for each in self.kept]
+        new = [_unpacked(each.change()) for each in self.kept]
+        old = [_unpacked(each.all_before()) for each in self.kept]
         every = [f"{before}\nunion all\n{came}" for before, came in zip(old, new, strict=True)]
         due = [self._due(n) for n in range(2)]
         pairs: list[str] = []
@@ -135,22 +135,22 @@ class MatchedOrAlone:
         if self.operator.pairs is not None:
             one, other = (self._still_matchable(n) for n in range(2))
             pairs = [
-                over(self.operator.pairs, inputs)
+                with_inputs(self.operator.pairs, inputs)
                 for inputs in ([new[0], f"{other}\nunion all\n{new[1]}"], [one, new[1]])
             ]
-            of_batch = [over(self.operator.pairs, new)]
-        met = [*pairs, self._alone([f"{before}\nunion all\n{came}" for before, came in due], every)]
-        first = [*of_batch, self._alone([came for _, came in due], new)]
+            of_batch = [with_inputs(self.operator.pairs, new)]
+        met = [*pairs, self._unmatched_rows([f"{before}\nunion all\n{came}" for before, came in due], every)]
+        first = [*of_batch, self._unmatched_rows([came for _, came in due], new)]
         return _union(met), _union(first)
 
     def state(self) -> list[StatePart]:
         """Returns the state tables of both sides. Rows that may be unmatched are emitted when they expire."""
         return [
             replace(each.state(), closes=EXPIRES_AT) if waits else each.state()
-            for each, waits in zip(self.kept, self._waiting(), strict=True)
+            for each, waits in zip(self.kept, self._emits_unmatched(), strict=True)
         ]
 
-    def _waiting(self) -> tuple[bool, ...]:
+    def _emits_unmatched(self) -> tuple[bool, ...]:
         """Returns for each input whether its unmatched rows are emitted."""
         if self.operator.pairs is None:
             return (True, False)
@@ -161,26 +161,24 @@ class MatchedOrAlone:
         unmatched."""
         rows, meet = self.kept[number].all_before(), self.operator.meet[number]
         if meet is None:
-            return _rows(rows)
-        waits = lasts(expires(self.operator.due[number], ROW), "watermark_before")
+            return _unpacked(rows)
+        waits = is_not_reached(end_of_keeping(self.operator.due[number], ROW), "watermark_before")
         wait, came = (f"select * from (\n{rows}\n) where {which}" for which in (waits, f"not {waits}"))
-        inputs = [_rows(each.all_before()) for each in self.kept]
-        inputs[number] = _rows(came)
-        return _union([_rows(wait), over(meet, inputs)])
+        inputs = [_unpacked(each.all_before()) for each in self.kept]
+        inputs[number] = _unpacked(came)
+        return _union([_unpacked(wait), with_inputs(meet, inputs)])
 
     def _due(self, number: int) -> tuple[str, str]:
         """Returns the rows of an input that can't match from this micro-batch on: stored ones, and new ones."""
-        kept, until = self.kept[number], expires(self.operator.due[number], ROW)
-        passed = f"not {lasts(until)}"
+        kept, until = self.kept[number], end_of_keeping(self.operator.due[number], ROW)
+        passed = f"not {is_not_reached(until)}"
         # A row without a time never matches.
         timeless = " and ".join(f"{ROW}.{quote(column)} is null" for column, _ in self.operator.due[number])
         came = f"select * from (\n{kept.change()}\n) where {passed} or {timeless}"
-        before = (
-            f"select * from (\n{kept.all_before()}\n) where {passed} and {lasts(until, 'watermark_before')}"
-        )
-        return _rows(before), _rows(came)
+        before = f"select * from (\n{kept.all_before()}\n) where {passed} and {is_not_reached(until, 'watermark_before')}"
+        return _unpacked(before), _unpacked(came)
 
-    def _alone(self, due: list[str], every: list[str]) -> str:
+    def _unmatched_rows(self, due: list[str], every: list[str]) -> str:
         """Returns the query over the rows that are due and unmatched.
 
         Args:
@@ -188,17 +186,17 @@ class MatchedOrAlone:
             every: for each input, all rows.
         """
         if self.operator.pairs is None:
-            return over(self.operator.sql, [due[0], every[1]])
+            return with_inputs(self.operator.sql, [due[0], every[1]])
         inputs = []
         for number, text in enumerate(self.operator.alone):
             if text is None:
-                inputs.append(f"select * from (\n{_rows(self.kept[number].change())}\n) where false")
+                inputs.append(f"select * from (\n{_unpacked(self.kept[number].change())}\n) where false")
             else:
-                inputs.append(over(text, due[:1] + every[1:] if number == 0 else every[:1] + due[1:]))
-        return over(self.operator.sql, inputs)
+                inputs.append(with_inputs(text, due[:1] + every[1:] if number == 0 else every[:1] + due[1:]))
+        return with_inputs(self.operator.sql, inputs)
 
 
-def _rows(packed: str) -> str:
+def _unpacked(packed: str) -> str:
     return f"select {ROW}.* from (\n{packed}\n)"
 
 

@@ -14,19 +14,19 @@ from ....util.quoting import quote
 from ...program import STEP, Rows, StatePart, Step, now
 from ...sql import intervals
 from ...sql.intervals import HOUR
-from ..author_text import over_calls, select_of, until
+from ..author_text import over_clauses_text, select_of, until_text
 from ..explanation import BOUNDED, WHEN_EMITTED, Context, Explanation
 from ..frame_extent import FrameExtent
 from ..lineage import Lineage, text_lineage
-from ..operator import Operator, Until, Wiring, over
+from ..operator import Operator, Until, Wiring, with_inputs
 from ..relation import EVENT_TIME, WEIGHT, Relation
 from ..relations.passed import passed_columns
 from ..relations.query_operator import QueryOperator
 from ..running import RunningValue
 from ..state.buffered_rows import ROW
-from ..state.key_generations import NO_STEP, due_at, lasts, later, of_keys, passed
+from ..state.key_generations import NO_STEP, due_at, is_not_reached, later, of_keys, passed
 from ..state.ranked_rows import DUE
-from ..time_bounds import expires
+from ..time_bounds import end_of_keeping
 from .source import views_below
 
 OVER_LIFE = "__life"
@@ -89,7 +89,7 @@ class OverAggregate(QueryOperator):
         waits = (
             (f"A row is emitted once, when the watermark has passed its {self.time}.",) if self.waits else ()
         )
-        calls = over_calls(select_of(self.written or self.sql))
+        calls = over_clauses_text(select_of(self.written or self.sql))
         return self.explanation(context, calls, state=state, notes=waits)
 
     def _stored_rows(self) -> str:
@@ -103,7 +103,7 @@ class OverAggregate(QueryOperator):
 
     def _clears(self, context: Context) -> str:
         reach, ends = self.reach, list[str]()
-        idle = context.after("its partition's last row")
+        idle = context.ttl_after("its partition's last row")
         if self.running:
             ends.append("a later row of its partition, which takes its place")
         elif reach.everything and not self.until:
@@ -114,7 +114,7 @@ class OverAggregate(QueryOperator):
             if reach.micros:
                 ends.append(f"{intervals.format(reach.micros)} after its {self.time}")
         if self.until:
-            ends.append(f"when the watermark has passed {until(self.until)}")
+            ends.append(f"when the watermark has passed {until_text(self.until)}")
         clears = " or ".join(ends) or WHEN_EMITTED
         return clears if idle is None or reach.everything else f"{clears}, or {idle}"
 
@@ -153,7 +153,7 @@ class OrderedRows:
 
     def steps(self) -> list[Step]:
         """Returns the steps with the rows to emit, their partitions, and the result over their frames."""
-        came, kept = self._came(), self._stored()
+        came, kept = self._new_rows(), self._stored()
         if self.operator.waits:
             waited = (
                 f"{came}\nunion all\nselect * from (\n{kept}\n) where not {passed(_TIME, 'watermark_before')}"
@@ -162,11 +162,11 @@ class OrderedRows:
             kept = f"select * from (\n{kept}\n) where {passed(_TIME, 'watermark_before')}"
         else:
             due = of_batch = came
-        reached = of_keys(f"(\n{self._keyed(kept)}\n)", self.keys, self.touched)
+        reached = of_keys(f"(\n{self._with_keys(kept)}\n)", self.keys, self.touched)
         put_out = f"select *, 1L as {WEIGHT} from {self.due}"
         touched = f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.due}"
         return [
-            Step(self.due, self._keyed(due), persist=True, initial=self._keyed(of_batch)),
+            Step(self.due, self._with_keys(due), persist=True, initial=self._with_keys(of_batch)),
             Step(self.touched, touched, persist=True),
             Step(
                 self.operator.name,
@@ -182,7 +182,7 @@ class OrderedRows:
         lengths = [each for each in (self.ttl, self.operator.reach.micros, *ends) if each]
         return StatePart(
             self.part,
-            f"select {now(STEP)} as {STEP}, {self._items()} from (\n{self._came()}\n)",
+            f"select {now(STEP)} as {STEP}, {self._items()} from (\n{self._new_rows()}\n)",
             self._fold(),
             closes=DUE if self.operator.waits else None,
             forgets=min(lengths, default=None),
@@ -190,7 +190,7 @@ class OrderedRows:
 
     # -- rows --------------------------------------------------------------------------------------
 
-    def _came(self) -> str:
+    def _new_rows(self) -> str:
         source = (
             f"{self.part}_rows"
             if self.operator.waits
@@ -216,7 +216,7 @@ class OrderedRows:
         own = ", ".join([f"{ROW}.*", ROW, _TIME, *runs])
         return f"(\nselect {own} from (\n{rows}\n)\n) as {quote(self.operator.alias)}"
 
-    def _keyed(self, rows: str) -> str:
+    def _with_keys(self, rows: str) -> str:
         keys = [f"{key} as {name}" for key, name in zip(self.operator.keys, self.keys, strict=True)]
         return f"select {', '.join([ROW, _TIME, *self.runs, *keys])}\nfrom {self._as_rows(rows, self.runs)}"
 
@@ -230,7 +230,7 @@ class OrderedRows:
     def _time(self) -> str:
         return f"cast({ROW}.{quote(self.operator.time)} as timestamp)"
 
-    def _within(self, order: str = "") -> str:
+    def _over_clause(self, order: str = "") -> str:
         """An OVER clause for the partitions."""
         by = f"partition by {', '.join(self.keys)}" if self.keys else ""
         return f"over ({' '.join(filter(None, (by, order)))})"
@@ -241,29 +241,29 @@ class OrderedRows:
         if self.ttl is not None:
             life = f", {OVER_LIFE}"
             gap = f"unix_micros({_TIME}) - unix_micros({_BEFORE}) >= {self.ttl}"
-            before = f"lag({_TIME}) {self._within(f'order by {_TIME}')} as {_BEFORE}"
-            so_far = self._within(f"order by {_TIME}")  # rows with equal times are of one generation
+            before = f"lag({_TIME}) {self._over_clause(f'order by {_TIME}')} as {_BEFORE}"
+            so_far = self._over_clause(f"order by {_TIME}")  # rows with equal times are of one generation
             rows = f"select *, sum(if({gap}, 1, 0)) {so_far} as {OVER_LIFE}\nfrom (\nselect *, {before} from (\n{rows}\n)\n)"
         runs = "".join(f", {name}" for name in self.runs)
-        text = over(self.operator.sql, [f"select {ROW}.*, {WEIGHT}{runs}{life} from (\n{rows}\n)"])
+        text = with_inputs(self.operator.sql, [f"select {ROW}.*, {WEIGHT}{runs}{life} from (\n{rows}\n)"])
         return f"select * except ({WEIGHT}) from (\n{text}\n) where {WEIGHT} = 1"
 
     def _fold(self) -> str:
         reach = self.operator.reach
         still = [f"__place <= {reach.rows}"] if reach.rows else []
-        still += [lasts(later(_TIME, reach.micros + _SLACK + 1))] if reach.micros else []
+        still += [is_not_reached(later(_TIME, reach.micros + _SLACK + 1))] if reach.micros else []
         still += ["true"] if reach.everything else []
         needed = f"({' or '.join(still) or 'false'})"
         if self.ttl is not None:
-            needed += f" and {lasts(later('__newest', self.ttl))}"
+            needed += f" and {is_not_reached(later('__newest', self.ttl))}"
         if self.operator.until:
-            needed += f" and {lasts(expires(self.operator.until, ROW))}"
-        rows = self._keyed(self._stored())
+            needed += f" and {is_not_reached(end_of_keeping(self.operator.until, ROW))}"
+        rows = self._with_keys(self._stored())
         before = f"select * from (\n{rows}\n) where {passed(_TIME)}" if self.operator.waits else rows
         # Rows with equal times share a rank. Which of them are in a frame isn't decided here.
         placed = (
-            f"select *, rank() {self._within(f'order by {_TIME} desc')} as __place, "
-            f"max({_TIME}) {self._within()} as __newest from (\n{before}\n)"
+            f"select *, rank() {self._over_clause(f'order by {_TIME} desc')} as __place, "
+            f"max({_TIME}) {self._over_clause()} as __newest from (\n{before}\n)"
         )
         kept = (
             self._totals(before) if self.runs else f"select {ROW}, {_TIME} from (\n{placed}\n) where {needed}"
@@ -275,8 +275,8 @@ class OrderedRows:
 
     def _totals(self, rows: str) -> str:
         """Returns the last row of each partition with the merged running values of all its rows."""
-        so_far = self._within(f"order by {_TIME}")
+        so_far = self._over_clause(f"order by {_TIME}")
         runs = [f"{each.merged(so_far)} as {each.column}" for each in self.operator.running]
-        place = f"row_number() {self._within(f'order by {_TIME} desc')} as __place"
+        place = f"row_number() {self._over_clause(f'order by {_TIME} desc')} as __place"
         placed = f"select {', '.join([ROW, _TIME, *runs, place])} from (\n{rows}\n)"
         return f"select {', '.join([ROW, _TIME, *self.runs])} from (\n{placed}\n) where __place = 1"

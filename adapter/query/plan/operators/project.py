@@ -9,7 +9,7 @@ from ...sql.dialect import parse
 from ..author_text import lifted
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
-from ..operator import Operator, Wiring, over
+from ..operator import Operator, Wiring, with_inputs
 from ..query_lineage import lineage_of_text
 from ..query_summary import ROW_BY_ROW, Summary, tables
 from ..relation import Relation
@@ -45,7 +45,7 @@ class Project(QueryOperator):
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs."""
         inputs = [f"select * from {each.name}" for each in self.inputs]
-        wiring.output(self, over(self.sql, inputs), lookups=wiring.lookups(self, inputs))
+        wiring.output(self, with_inputs(self.sql, inputs), lookups=wiring.lookups(self, inputs))
 
     def explain(self, context: Context) -> Explanation | None:
         """Returns its select list, joins and conditions; None if it only returns columns of its input."""

@@ -9,16 +9,16 @@ from ....util.quoting import quote
 from ...program import Step, now
 from ...sql.dialect import parse
 from ...windows.windows import Window
-from ..author_text import aggregates, keys, lifted, select_of, shown, tidy
+from ..author_text import aggregates, as_author_writes, keys, lifted, select_of, shown
 from ..explanation import EVERYTHING, PARTITIONS, Computing, Context, Explanation, KeptMetric
 from ..join_sides import states_of_sides
 from ..lineage import Lineage, text_lineage
-from ..operator import ExpiringOperator, ResultSteps, Until, Wiring, keeps_rows, over
+from ..operator import ExpiringOperator, ResultSteps, Until, Wiring, keeps_rows, with_inputs
 from ..query_lineage import canonical_text
 from ..query_summary import Summary, tables
 from ..relation import WEIGHT, Relation
 from ..relations.windowed import RowsInWindows
-from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions, TopRows, added_up, netted, spread
+from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions, TopRows, added_up, netted, repeated
 from ..state.key_generations import later, of_keys
 from ..time_bounds import kept_until
 
@@ -126,7 +126,7 @@ class Recompute(ExpiringOperator):
     def generate(self, wiring: Wiring) -> None:
         """Stores all rows of the inputs, and computes the affected partitions before and after the change. If it is
         the result, they are only computed after the commit."""
-        partitions, kept = self._kept(wiring)
+        partitions, kept = self._stored_inputs(wiring)
         is_result = wiring.is_result(self)
         if partitions is not None:
             wiring.steps += partitions.steps(self._touched(partitions, is_result), kept)
@@ -141,18 +141,24 @@ class Recompute(ExpiringOperator):
         first: list[str] = []
         for each in kept:
             changes = each.operator.relation.changes
-            for rows, found in ((each.before(), before), (each.after(), after), (each.change(), first)):
-                found.append(spread(added_up(rows, changes), changes, apart=self.asks_for_rows))
+            for rows, found in (
+                (each.rows_before(), before),
+                (each.rows_after(), after),
+                (each.change(), first),
+            ):
+                found.append(repeated(added_up(rows, changes), changes, apart=self.asks_for_rows))
             wiring.store(each.state(kept), each)
         both = (
-            f"select struct(*) as {ROW}, 1L as {TIMES} from (\n{over(self.sql, after)}\n)\nunion all\n"
-            f"select struct(*) as {ROW}, -1L as {TIMES} from (\n{over(self.sql, before)}\n)"
+            f"select struct(*) as {ROW}, 1L as {TIMES} from (\n{with_inputs(self.sql, after)}\n)\nunion all\n"
+            f"select struct(*) as {ROW}, -1L as {TIMES} from (\n{with_inputs(self.sql, before)}\n)"
         )
         if not self.relation.changes:
             # Append-only: every row of the old result is in the new one.
-            wiring.output(self, spread(added_up(both, True), True), over(self.sql, first))
+            wiring.output(self, repeated(added_up(both, True), True), with_inputs(self.sql, first))
             return
-        wiring.output(self, netted(both), f"select *, 1L as {WEIGHT} from (\n{over(self.sql, first)}\n)")
+        wiring.output(
+            self, netted(both), f"select *, 1L as {WEIGHT} from (\n{with_inputs(self.sql, first)}\n)"
+        )
 
     def explain(self, context: Context) -> Explanation:
         """Returns its query, the partitions that are computed again, and the rows that are stored for that."""
@@ -167,7 +173,7 @@ class Recompute(ExpiringOperator):
             "TopN": "RetractableTopN" if self.top is None else "AppendOnlyTopN",
         }.get(name, name if name in self.shown_as else "Recompute")
         last = "the session's end" if name == "WindowTableFunction" else "its partition's last change"
-        clears = self.expires(context, last)
+        clears = self.ttl_phrase(context, last)
         need = "that later changes need"
         rows = f"an input's row {need}"
         if self.top is not None:
@@ -195,7 +201,7 @@ class Recompute(ExpiringOperator):
             "IntervalJoin" if self.until else name,
             tuple(keys(select)) if name == "GroupAggregate" else None,
             state=state,
-            computing=self._computing(),
+            computing=self._how_computed(),
             metrics=metrics,
             notes=notes,
             reads=tables(query),
@@ -206,14 +212,14 @@ class Recompute(ExpiringOperator):
         """Returns the expressions that a query above displays."""
         return lifted(self.as_written(self.sql))
 
-    def _computing(self) -> Computing:
+    def _how_computed(self) -> Computing:
         if self.is_whole:
             return Computing(EVERYTHING, cost="reads all rows that it keeps, and what they gave before")
         by = next(keys for keys in self.keys if keys)
         cost = "reads the kept rows of each partition that changed, and what they gave before"
-        return Computing(PARTITIONS, tuple(map(tidy, by)), cost)
+        return Computing(PARTITIONS, tuple(map(as_author_writes, by)), cost)
 
-    def _kept(self, wiring: Wiring) -> tuple[Partitions | None, list[BufferedRows]]:
+    def _stored_inputs(self, wiring: Wiring) -> tuple[Partitions | None, list[BufferedRows]]:
         """Returns the partitions, and the buffered rows of each input."""
         size = max(map(len, self.keys))
         if self.until:
@@ -252,9 +258,9 @@ class Recompute(ExpiringOperator):
         """Returns the affected groups of a GROUP BY that is the result, recomputed from their buffered rows."""
         touched, result = f"{self.name}_put_out", f"{self.name}_result"
         changes = self.inputs[0].relation.changes
-        there = spread(added_up(rows.current_rows(touched), changes), changes, apart=self.asks_for_rows)
+        there = repeated(added_up(rows.current_rows(touched), changes), changes, apart=self.asks_for_rows)
         listed, came = ", ".join(partitions.names), rows.keys_of_step()
-        made = over(self.sql, [there])
+        made = with_inputs(self.sql, [there])
         if not partitions.names:
             # An aggregate over no rows has one row.
             listed, came = "true as anything", _only_one(partitions.ttl, came)

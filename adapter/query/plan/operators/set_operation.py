@@ -99,7 +99,7 @@ class RowCounts:
     def steps(self) -> list[Step]:
         """Returns the steps that compute the changed rows with their counts per side, and under a TTL their
         generations."""
-        found = [Step(self.changed, self._changed(), persist=True)]
+        found = [Step(self.changed, self._changed_rows(), persist=True)]
         if self.ttl is not None:
             kept = ", ".join([self.row, SINCE, EXPIRES_AT, *self._holding])
             known = of_keys(
@@ -122,7 +122,7 @@ class RowCounts:
         found.append(Step(self.met, self._counted(known), initial=self._counted(none), asks=asks))
         return found
 
-    def _changed(self) -> str:
+    def _changed_rows(self) -> str:
         sides = []
         for number, each in enumerate(self.operator.inputs):
             weight = f"own.{WEIGHT}" if each.relation.changes else "1L"
@@ -149,7 +149,7 @@ class RowCounts:
         rows = (
             f"select {STEP} as {generations.CAME_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
         )
-        return generations.counted(
+        return generations.with_multiplicity(
             of_keys(f"({rows})", [self.row, SINCE], self.generations), [self.row], [self.left, self.right]
         )
 
@@ -198,20 +198,20 @@ class RowCounts:
             )
             return StatePart(self.part, append, fold, closes=None)
         append = (
-            f"select {now(STEP)} as {STEP}, own.*, generations.{SINCE}, {generations.until(self.ttl, self._busy)}\n"
+            f"select {now(STEP)} as {STEP}, own.*, generations.{SINCE}, {generations.expiry_of_row(self.ttl, self._busy)}\n"
             f"from {self.changed} as own "
             f"join {self.generations} as generations on own.{self.row} <=> generations.{self.row}"
         )
-        stored = [own, *generations.stored(True)]
+        stored = [own, *generations.generation_items(True)]
         if self._holding:
             stored.append(f"{self._holds()} as {generations.HELD}")
-        rows = generations.lasting(
+        rows = generations.unexpired(
             f"select {', '.join(stored)} from state where part = '{self.part}'",
             [self.row],
             "watermark_after",
             held=bool(self._holding),
         )
-        kept = generations.counted(
+        kept = generations.with_multiplicity(
             rows, [self.row, generations.LIFE, generations.UNTIL], [self.left, self.right]
         )
         until = f"{generations.LIFE} as {SINCE}, {generations.UNTIL} as {EXPIRES_AT}"

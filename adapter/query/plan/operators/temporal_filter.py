@@ -24,7 +24,7 @@ from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT, Relation
 from ..state.buffered_rows import ROW
-from ..state.key_generations import NO_STEP, lasts, later
+from ..state.key_generations import NO_STEP, is_not_reached, later
 from .source import views_below
 
 ROW_TIME = "__event_time"
@@ -72,7 +72,7 @@ class TemporalFilter(Operator):
         length = self.lasts - isinstance(condition, exp.GTE | exp.LTE)
         sign = "−" if length > 0 else "+"
         ends = ["watermark" if not length else f"watermark {sign} {intervals.format(abs(length))}"]
-        ends += filter(None, [context.after("it came")])
+        ends += filter(None, [context.ttl_after("it came")])
         return self.explanation(
             context,
             shown(condition),
@@ -117,20 +117,20 @@ class RecentRows:
 
     def change(self) -> tuple[str, str]:
         """Returns the insertions and retractions of a micro-batch, and the same for an empty state."""
-        came = f"select {ROW}.*, 1L as {WEIGHT} from {self.came} where {lasts(_UNTIL)}"
-        in_before = f"where {lasts(_UNTIL, 'watermark_before')} and not {lasts(_UNTIL)}"
+        came = f"select {ROW}.*, 1L as {WEIGHT} from {self.came} where {is_not_reached(_UNTIL)}"
+        in_before = f"where {is_not_reached(_UNTIL, 'watermark_before')} and not {is_not_reached(_UNTIL)}"
         if self.ttl is not None:
-            in_before += f" and {lasts(_KNOWN, 'watermark_before')}"
-        left = f"select {ROW}.*, -1L as {WEIGHT} from (\n{self._stored()}\n) {in_before}"
+            in_before += f" and {is_not_reached(_KNOWN, 'watermark_before')}"
+        left = f"select {ROW}.*, -1L as {WEIGHT} from (\n{self._stored_rows()}\n) {in_before}"
         return f"{came}\nunion all\n{left}", came
 
     def state(self) -> StatePart:
         """Returns the state table: rows that have not left yet."""
         known = f", {later(now('watermark_after'), self.ttl)} as {_KNOWN}" if self.ttl is not None else ""
-        came = f"select {ROW}, {_UNTIL}{known} from {self.came} where {lasts(_UNTIL)}"
-        still = f"select * from (\n{self._stored()}\n) where {lasts(_UNTIL)}"
+        came = f"select {ROW}, {_UNTIL}{known} from {self.came} where {is_not_reached(_UNTIL)}"
+        still = f"select * from (\n{self._stored_rows()}\n) where {is_not_reached(_UNTIL)}"
         if self.ttl is not None:
-            still += f" and {lasts(_KNOWN)}"
+            still += f" and {is_not_reached(_KNOWN)}"
         return StatePart(
             self.part,
             f"select {now(STEP)} as {STEP}, {self._items()} from (\n{came}\n)",
@@ -143,6 +143,6 @@ class RecentRows:
         known = f", {_KNOWN} as {self.known}" if self.ttl is not None else ""
         return f"{_UNTIL} as {EXPIRES_AT}, {ROW} as {self.row}{known}"
 
-    def _stored(self) -> str:
+    def _stored_rows(self) -> str:
         known = f", {self.known} as {_KNOWN}" if self.ttl is not None else ""
         return f"select {self.row} as {ROW}, {EXPIRES_AT} as {_UNTIL}{known} from state where part = '{self.part}'"

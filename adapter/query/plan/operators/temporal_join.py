@@ -17,7 +17,7 @@ from ...windows.expansion import VALID_UNTIL
 from ..column_origins import outputs
 from ..explanation import WHEN_EMITTED, Context, Explanation
 from ..lineage import Lineage, text_lineage
-from ..operator import Operator, Wiring, over
+from ..operator import Operator, Wiring, with_inputs
 from ..query_summary import Summary
 from ..relation import EVENT_TIME, WINDOW_END, Relation, comes_late
 from ..relations.query_operator import QueryOperator
@@ -139,7 +139,7 @@ class _RowsAndVersions:
 
     def steps(self) -> list[Step]:
         """Returns the steps with the rows that are due, their keys, and the join of these with their versions."""
-        came, kept = self._new_rows(), self._stored(self.rows, self.operator.time)
+        came, kept = self._new_rows(), self._stored_rows(self.rows, self.operator.time)
         waited = (
             f"{came}\nunion all\nselect * from (\n{kept}\n) where not {passed(_TIME, 'watermark_before')}"
         )
@@ -148,8 +148,8 @@ class _RowsAndVersions:
         touched = (
             f"select distinct {named} from (select {ROW}.* from {self.due}) as {quote(self.operator.alias)}"
         )
-        new = self._came(self.versions, self.operator.version_time)
-        every = f"{new}\nunion all\n{self._stored(self.versions, self.operator.version_time)}"
+        new = self._with_time(self.versions, self.operator.version_time)
+        every = f"{new}\nunion all\n{self._stored_rows(self.versions, self.operator.version_time)}"
         return [
             Step(self.due, due, persist=True, initial=first),
             Step(self.touched, touched, persist=True),
@@ -158,7 +158,7 @@ class _RowsAndVersions:
 
     def state_of_rows(self) -> StatePart:
         """Returns the state table of the rows that wait."""
-        kept = self._stored(self.rows, self.operator.time)
+        kept = self._stored_rows(self.rows, self.operator.time)
         items = f"{ROW} as {self._column(self.rows)}, {due_at(_TIME)} as {DUE}"
         return StatePart(
             self.rows,
@@ -169,14 +169,14 @@ class _RowsAndVersions:
 
     def state_of_versions(self) -> StatePart:
         """Returns the state table of the versions that are valid at the watermark or later."""
-        versions = self._with_end(self._stored(self.versions, self.operator.version_time))
+        versions = self._with_end(self._stored_rows(self.versions, self.operator.version_time))
         ends = f"cast({VALID_UNTIL} as timestamp)"
         valid = f"({VALID_UNTIL} is null or not {passed(ends)})"
         if self.operator.of_changes:
             begins = f"cast({ROW}.{quote(self.operator.version_time)} as timestamp)"
             valid += f" and ({ROW}.{CHANGE_TYPE} <> 'delete' or not {passed(begins)})"
         item = f"{ROW} as {self._column(self.versions)}"
-        new = self._came(self.versions, self.operator.version_time)
+        new = self._with_time(self.versions, self.operator.version_time)
         return StatePart(
             self.versions,
             f"select {now(STEP)} as {STEP}, {item} from (\n{new}\n)",
@@ -194,7 +194,7 @@ class _RowsAndVersions:
         valid = f"select {ROW}.*, {VALID_UNTIL} from (\n{self._with_end(touched)}\n)"
         if self.operator.of_changes:
             valid = f"select * except ({CHANGE_TYPE}, {BATCH_ID}) from (\n{valid}\n) where {CHANGE_TYPE} <> 'delete'"
-        return over(self.operator.sql, [f"select {ROW}.* from {self.due}", valid])
+        return with_inputs(self.operator.sql, [f"select {ROW}.* from {self.due}", valid])
 
     def _with_end(self, versions: str) -> str:
         """Returns versions with the time at which the next one of their key begins. Of versions of one time the
@@ -209,14 +209,14 @@ class _RowsAndVersions:
         source = self.rows
         if self.operator.in_order:
             source = f"(select struct(*) as {ROW} from {self.operator.inputs[0].name})"
-        return self._came(source, self.operator.time)
+        return self._with_time(source, self.operator.time)
 
-    def _came(self, relation: str, time: str) -> str:
+    def _with_time(self, relation: str, time: str) -> str:
         return f"select {ROW}, cast({ROW}.{quote(time)} as timestamp) as {_TIME} from {relation}"
 
-    def _stored(self, part: str, time: str) -> str:
+    def _stored_rows(self, part: str, time: str) -> str:
         kept = f"select {self._column(part)} as {ROW} from state where part = '{part}'"
-        return self._came(f"(\n{kept}\n)", time)
+        return self._with_time(f"(\n{kept}\n)", time)
 
     @staticmethod
     def _column(part: str) -> str:

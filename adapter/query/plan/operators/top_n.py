@@ -105,7 +105,7 @@ class TopN(TopNFields):
                 clears = context.of_keys(bool(self.top.partition), below.relation.bounded)
             else:
                 name = "AppendOnlyTopN"
-            clears = (None if self.is_global else context.after(last)) or clears
+            clears = (None if self.is_global else context.ttl_after(last)) or clears
         if self.final:
             notes.append(
                 "A row is emitted when the watermark has passed it, so that none can come before it."

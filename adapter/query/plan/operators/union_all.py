@@ -69,12 +69,12 @@ class UnionAll(Operator):
 
     def generate(self, wiring: Wiring) -> None:
         """Appends the inputs' rows. If some rows may be retracted, all have a weight."""
-        wiring.output(self, "\nunion all\n".join(map(self._side, self.inputs)))
+        wiring.output(self, "\nunion all\n".join(map(self._branch, self.inputs)))
 
     def explain(self, context: Context) -> Explanation:
         """Returns the number of inputs."""
         return self.explanation(context, f"of {len(self.inputs)}")
 
-    def _side(self, each: Operator) -> str:
+    def _branch(self, each: Operator) -> str:
         weight = f", 1L as {WEIGHT}" if self.relation.changes and not each.relation.changes else ""
         return f"select *{weight} from {each.name}"

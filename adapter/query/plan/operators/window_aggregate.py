@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ...aggregates.aggregate_builder import WINDOW_END, WINDOW_START
 from ...aggregates.model import WindowAggregateSpec
-from ...frontend.source_text import ordered, without_names
+from ...frontend.source_text import with_sorted_conjuncts, without_names
 from ...sql.dialect import parse
 from ...sql.names import digest, windows_renamed
 from ...windows.emission import FINAL, Emission
@@ -39,13 +39,15 @@ class WindowAggregate(WindowOperator):
         spec = self.spec
         return {
             **super().definition(),
-            "source": ordered(spec.source),
+            "source": with_sorted_conjuncts(spec.source),
             "keys": sorted((key.name, key.identity) for key in spec.keys),
             "sets": spec.grouping_sets and [sorted(members) for members in spec.grouping_sets],
             "order": spec.grouping_sets and [key.name for key in spec.keys],
             "sessions": list(spec.session_keys),
             "enumerated": spec.enumerated and asdict(spec.enumerated),
-            "metrics": sorted((each.name, each.identity, ordered(each.rows)) for each in spec.metrics),
+            "metrics": sorted(
+                (each.name, each.identity, with_sorted_conjuncts(each.rows)) for each in spec.metrics
+            ),
             "output": without_names(parse(spec.output.replace(f"{spec.name}_windows", "__windows"))),
         }
 
@@ -61,7 +63,10 @@ class WindowAggregate(WindowOperator):
         columns |= {key.name: digest(rows, "key", key.identity) for key in spec.keys}
         columns |= {
             each.name: digest(
-                rows, "aggregate", each.identity, digest(windows_renamed(ordered(each.rows), means))
+                rows,
+                "aggregate",
+                each.identity,
+                digest(windows_renamed(with_sorted_conjuncts(each.rows), means)),
             )
             for each in spec.metrics
         }

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...aggregates.aggregate_builder import SESSION_END, SLICE_END, WINDOW_START
-from ...frontend.source_text import ordered
+from ...frontend.source_text import with_sorted_conjuncts
 from ...program import EXPIRES_AT, StatePart, Step
 from ...windows.emission import FINAL, Emission
 from ..explanation import RETRACT, Changelog, Context, Explanation
@@ -36,7 +36,7 @@ class WindowBuffer(WindowOperator):
         top = spec.top
         return {
             **super().definition(),
-            "source": ordered(spec.plain or spec.source),
+            "source": with_sorted_conjuncts(spec.plain or spec.source),
             "top": top and [top.function, list(top.partition), top.order, top.rows],
         }
 
@@ -89,7 +89,7 @@ class BufferedWindows(WindowSteps):
         columns, stored = f"{EXPIRES_AT}, {SLICE_END}, `row`", f"{EXPIRES_AT}, {SLICE_END}, {self.kept_row}"
         into_state = f"{EXPIRES_AT}, {SLICE_END}, `row` as {self.kept_row}"
         new = f"select {columns} from {self.part}"
-        live = f"from state where part = '{self.part}' and {self.closing.live()}"
+        live = f"from state where part = '{self.part}' and {self.closing.is_needed()}"
         append, initial = f"select {into_state} from {self.part}", None
         fold = f"select {stored} {live}"
         if self.spec.top is not None:
@@ -120,9 +120,9 @@ class BufferedWindows(WindowSteps):
             relation = f"(select *, {self.kept_row} as `row` from state where part = '{self.part}')"
         closing = self.closing.windows(relation, "`row`", clock)
         start = self.window.start("(end_micros - 1)") if self.window.grows else None
-        return self._step(closing, start or f"end_micros - {self.window.size}")
+        return self._emitting_step(closing, start or f"end_micros - {self.window.size}")
 
-    def _step(self, closing: str, start: str) -> Step:
+    def _emitting_step(self, closing: str, start: str) -> Step:
         columns = ",\n  ".join(["`row`.*", *window_columns(self.window, start)])
         return Step(self.spec.name, f"select {columns}\nfrom (\n{closing}\n)")
 
@@ -147,7 +147,9 @@ class SessionBuffer(BufferedWindows):
         """Returns the state table: rows with the bounds of their session when they arrived."""
         columns = [EXPIRES_AT, *self.sessions.columns, *self.own]
         of_session = [f"sessions.{column}" for column in (EXPIRES_AT, *self.sessions.columns)]
-        fold = self.sessions.joined(self.part, [*of_session, *self.own, self.kept_row], self.sessions.alive())
+        fold = self.sessions.with_sessions(
+            self.part, [*of_session, *self.own, self.kept_row], self.sessions.alive()
+        )
         append = f"select {', '.join([*columns, '`row`'])} as {self.kept_row} from {self.part}"
         return [StatePart(self.part, append, fold, time_zone=self.window.time_zone)]
 
@@ -160,7 +162,7 @@ class SessionBuffer(BufferedWindows):
         bounds = [f"{of}{WINDOW_START}", f"{of}{EXPIRES_AT}"]
         if clock:
             columns = [f"{self.kept_row} as `row`", *bounds, *self.own]
-            rows = self.sessions.joined(self.part, columns, self.sessions.name)
+            rows = self.sessions.with_sessions(self.part, columns, self.sessions.name)
         else:
             rows = f"select `row`, {self.sessions.start()} as {WINDOW_START}, {EXPIRES_AT}, {SESSION_END}"
             rows = ", ".join([rows, *self.own]) + f" from {self.part}"
@@ -168,7 +170,7 @@ class SessionBuffer(BufferedWindows):
         items = ["`row`", f"{start} as start_micros"]
         if self.window.grows:
             first = f"unix_micros({SLICE_END})"
-            closing = self.closing.exploded(f"(\n{rows}\n)", items, first, last, clock, last)
+            closing = self.closing.per_firing_end(f"(\n{rows}\n)", items, first, last, clock, last)
         else:
             closing = f"select {', '.join(items)}, {last} as end_micros from (\n{rows}\n)"
-        return self._step(closing, "start_micros")
+        return self._emitting_step(closing, "start_micros")

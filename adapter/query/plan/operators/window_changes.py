@@ -18,7 +18,7 @@ from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..relation import Relation
 from ..state.buffered_rows import ROW, TIMES, netted, packed
-from ..state.key_generations import lasts
+from ..state.key_generations import is_not_reached
 from ..state.sessions import Sessions, SessionWindows
 from .window_buffer import SessionBuffer
 from .window_results import WindowResults
@@ -100,7 +100,7 @@ class ChangedWindows:
         """Returns the change of a micro-batch, and the same for an empty state."""
         came = packed(self.below)
         gone = (
-            f"select own.{ROW}, -own.{TIMES} as {TIMES} from (\n{self._before()}\n) as own\n"
+            f"select own.{ROW}, -own.{TIMES} as {TIMES} from (\n{self._rows_before()}\n) as own\n"
             f"left semi join (\n{self._fired()}\n) as fired on {self._same_window()}"
         )
         return netted(f"{came}\nunion all\n{gone}"), netted(came)
@@ -117,22 +117,22 @@ class ChangedWindows:
     def _columns(self) -> str:
         return f"{ROW} as {self.row}, {TIMES} as {self.times}, {self.end} as {EXPIRES_AT}"
 
-    def _stored(self) -> str:
+    def _stored_rows(self) -> str:
         return f"select {self.row} as {ROW}, {self.times} as {TIMES} from state where part = '{self.part}'"
 
-    def _before(self) -> str:
+    def _rows_before(self) -> str:
         """Returns the previous rows of windows that may change."""
         if self.sessions is not None:
-            return self._stored()
-        return f"{self._stored()} and {lasts(EXPIRES_AT, 'watermark_before')}"
+            return self._stored_rows()
+        return f"{self._stored_rows()} and {is_not_reached(EXPIRES_AT, 'watermark_before')}"
 
     def _lasting(self) -> str:
         """Returns the stored rows of windows that may still change after the micro-batch."""
-        ends = f"{self._stored()} and {lasts(EXPIRES_AT)}"
+        ends = f"{self._stored_rows()} and {is_not_reached(EXPIRES_AT)}"
         if self.sessions is None:
             return ends
         gone_on = (
-            f"select own.* from (\n{self._stored()} and not {lasts(EXPIRES_AT)}\n) as own\n"
+            f"select own.* from (\n{self._stored_rows()} and not {is_not_reached(EXPIRES_AT)}\n) as own\n"
             f"left semi join (\n{self.sessions.bounds(self._names, self.sessions.alive())}\n) as fired "
             f"on {self._same_window()}"
         )

@@ -19,9 +19,9 @@ from ..lineage import Lineage
 from ..operator import Operator, Wiring, ttl_over
 from ..relation import WEIGHT, WINDOW_END, Relation, comes_late
 from ..state import generations
-from ..state.buffered_rows import ROW, TIMES, added_up, netted, packed, spread
-from ..state.key_generations import NO_STEP, lasts, later
-from ..state.window_trigger import due, latest
+from ..state.buffered_rows import ROW, TIMES, added_up, netted, packed, repeated
+from ..state.key_generations import NO_STEP, is_not_reached, later
+from ..state.window_trigger import is_firing_due, latest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,14 +115,14 @@ class OpenWindows:
         """Returns the emitted change of a micro-batch, and the same for an empty state."""
         if self.emission.changes:
             return self._change_of_results()
-        open_before = lasts(self.end, "watermark_before")
+        open_before = is_not_reached(self.end, "watermark_before")
         came = (
             f"select {ROW}, {TIMES}, {now(STEP)} as {generations.CAME_IN} from (\n{packed(self.below)}\n)\n"
-            f"where not {lasts(self.end)}"
+            f"where not {is_not_reached(self.end)}"
         )
         held = (
-            f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._stored()}\n)\n"
-            f"where not {lasts(self.end)} and {open_before}"
+            f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._stored_changes()}\n)\n"
+            f"where not {is_not_reached(self.end)} and {open_before}"
         )
         closes, closed = f"{came} and {open_before}", f"{came} and not {open_before}"
         return self._closed_rows(f"{held}\nunion all\n{closes}", closed), self._closed_rows(closes, closed)
@@ -133,9 +133,10 @@ class OpenWindows:
             return self._state_of_results()
         append = (
             f"select {now(STEP)} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, {self.end} as {EXPIRES_AT}\n"
-            f"from (\n{packed(self.below)}\n) where {lasts(self.end)}"
+            f"from (\n{packed(self.below)}\n) where {is_not_reached(self.end)}"
         )
-        rows = f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._stored()}\n)\nwhere {lasts(self.end)}"
+        columns = f"{ROW}, {TIMES}, {generations.CAME_IN}"
+        rows = f"select {columns} from (\n{self._stored_changes()}\n)\nwhere {is_not_reached(self.end)}"
         if self.changes:
             rows = self._summed(rows)
         fold = (
@@ -149,16 +150,16 @@ class OpenWindows:
     def _change_of_results(self) -> tuple[str, str]:
         came = (
             f"select {ROW}, {TIMES}, {now(STEP)} as {generations.CAME_IN} from (\n{packed(self.below)}\n)\n"
-            f"where {self._leaves()}"
+            f"where {self._is_emitted()}"
         )
-        before = self._has_left(_micros(now("now_before")), _CAME_AT)
+        before = self._was_emitted(_micros(now("now_before")), _CAME_AT)
         held = (
-            f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._held()}\n)\n"
-            f"where {self._leaves()} and not {before}"
+            f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._stored_changes_with_watermark()}\n)\n"
+            f"where {self._is_emitted()} and not {before}"
         )
-        return self._net(f"{held}\nunion all\n{came}"), self._net(came)
+        return self._net_change(f"{held}\nunion all\n{came}"), self._net_change(came)
 
-    def _net(self, rows: str) -> str:
+    def _net_change(self, rows: str) -> str:
         """Returns the net change. A retraction may refer to an emitted row, so all weights are kept."""
         if not self.changes:
             return f"select {ROW}.* from (\n{rows}\n)"
@@ -168,33 +169,33 @@ class OpenWindows:
         came_at = f"{_micros(now('now_after'))} as {self.came_at}"
         append = (
             f"select {now(STEP)} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, {came_at}, "
-            f"{self.window_end} as {EXPIRES_AT}\nfrom (\n{packed(self.below)}\n) where not {self._leaves()}"
+            f"{self.window_end} as {EXPIRES_AT}\nfrom (\n{packed(self.below)}\n) where not {self._is_emitted()}"
         )
-        after = self._has_left(_micros(now("now_after")), _CAME_AT)
+        after = self._was_emitted(_micros(now("now_after")), _CAME_AT)
         fold = (
             f"select {generations.CAME_IN} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, "
             f"{_CAME_AT} as {self.came_at}, {self.window_end} as {EXPIRES_AT}\n"
-            f"from (\n{self._held()}\n) where not {after}"
+            f"from (\n{self._stored_changes_with_watermark()}\n) where not {after}"
         )
         return StatePart(self.part, append, fold)
 
-    def _leaves(self) -> str:
+    def _is_emitted(self) -> str:
         """SQL predicate: a change is emitted in this micro-batch, or arrived after the on-time firing."""
         end, after = _micros(self.window_end), _micros(now("now_after"))
-        is_due = due(self.emission, end, _micros(now("now_before")), after)
+        is_due = is_firing_due(self.emission, end, _micros(now("now_before")), after)
         return f"({is_due} or coalesce({after} >= {end} + {self.emission.complete}, false))"
 
-    def _has_left(self, at: str, came_at: str) -> str:
+    def _was_emitted(self, at: str, came_at: str) -> str:
         """SQL predicate: a change that was stored at one watermark has been emitted by another one."""
         end = _micros(self.window_end)
         passed = latest(self.emission, end, at)
         return f"coalesce({passed} > {came_at}, {came_at} is null and {passed} is not null)"
 
-    def _held(self) -> str:
+    def _stored_changes_with_watermark(self) -> str:
         columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {generations.CAME_IN}"
         return f"select {columns}, {self.came_at} as {_CAME_AT} from state where part = '{self.part}'"
 
-    def _stored(self) -> str:
+    def _stored_changes(self) -> str:
         columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {generations.CAME_IN}"
         return f"select {columns} from state where part = '{self.part}'"
 
@@ -212,7 +213,7 @@ class OpenWindows:
             return f"select {ROW}.* from (\n{closes}\nunion all\n{closed}\n)"
         if self.lasts is not None:
             # All rows of the window are there when it closes; intermediate results aren't emitted.
-            return spread(added_up(f"select {ROW}, {TIMES} from (\n{closes}\n)", True), True)
+            return repeated(added_up(f"select {ROW}, {TIMES} from (\n{closes}\n)", True), True)
         return (
             f"select {ROW}.*, {TIMES} as {WEIGHT} from (\n{self._summed(closes)}\nunion all\n"
             f"select {ROW}, {TIMES} from (\n{closed}\n)\n)"

@@ -10,7 +10,7 @@ from ...sql.names import digest
 from ...windows.windows import Window
 from ..explanation import Context, Explanation
 from ..lineage import WINDOW_COLUMNS, Lineage
-from ..operator import Operator, Wiring, over
+from ..operator import Operator, Wiring, with_inputs
 from ..relation import Relation
 from ..relations.windowed import RowsInWindows
 from ..state.generations import without_expired_windows
@@ -44,7 +44,7 @@ class WindowRows(Operator):
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs, without rows of windows whose state has expired."""
-        text = over(self.sql, [f"select * from {each.name}" for each in self.inputs])
+        text = with_inputs(self.sql, [f"select * from {each.name}" for each in self.inputs])
         wiring.output(self, without_expired_windows(text, self, wiring.ttl))
 
     def explain(self, context: Context) -> Explanation:

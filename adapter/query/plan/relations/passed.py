@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ...normalize import conditions
 from ...sql.clauses import relations
-from ..column_origins import Outputs, carried, outputs
+from ..column_origins import Outputs, outputs, value_of_column
 from ..operator import input_name
 from ..relation import Relation
 from ..time_bounds import delay_of, delays_of_computed
@@ -42,7 +42,7 @@ def passed_relation(select: exp.Select, below: Relation) -> Relation:
     """
     (table,) = input_tables(select)
     alias, found = table.alias_or_name, passed_columns(select)
-    of_item = partial(delay_of, of_column=lambda column: carried(column, alias, below.times))
+    of_item = partial(delay_of, of_column=lambda column: value_of_column(column, alias, below.times))
     is_random = not conditions.is_repeatable(select)
     return replace(
         below,

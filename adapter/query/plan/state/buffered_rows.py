@@ -14,7 +14,7 @@ from ...sql.names import digest
 from ..operator import Operator
 from ..relation import WEIGHT
 from . import generations
-from .key_generations import NO_STEP, SINCE, generations_of, of_keys, same
+from .key_generations import NO_STEP, SINCE, equal_keys, generations_of, of_keys
 
 ROW, TIMES = "__row", "__times"
 """Columns of stored rows when they are read."""
@@ -108,9 +108,9 @@ class BufferedRows:
     @property
     def part(self) -> str:
         """Name of the state table."""
-        own = [] if self._expiring is None else [self._expiring.owner, *self.keys]
+        own = [] if self._expiring_partitions is None else [self._expiring_partitions.owner, *self.keys]
         own += [] if self.ends is None else ["until", self.ends]
-        if self._expiring is None and self.busy is not None and self.ttl is not None:
+        if self._expiring_partitions is None and self.busy is not None and self.ttl is not None:
             own += ["until", self.busy]
         ranked = [] if self.top is None else [self.top.place, str(self.top.rows), str(self.top.where)]
         return f"rows_{digest(self.operator.name, *own, '/', *ranked)}"
@@ -126,26 +126,26 @@ class BufferedRows:
         return quote(f"{self.part}_times")
 
     @property
-    def _changes(self) -> bool:
+    def _may_retract(self) -> bool:
         return self.operator.relation.changes
 
     @property
-    def _expiring(self) -> Partitions | None:
+    def _expiring_partitions(self) -> Partitions | None:
         return None if self.ttl is None or self.alone else self.partitions
 
     def change(self) -> str:
         """Returns the rows of the micro-batch's change, packed."""
         return packed(self.operator)
 
-    def _stored(self) -> str:
+    def _stored_rows(self) -> str:
         """Returns all stored rows with the keys of their partitions."""
-        own = [] if self.ttl is None else generations.stored(self._expiring is not None)
+        own = [] if self.ttl is None else generations.generation_items(self._expiring_partitions is not None)
         columns = ", ".join([f"{self.row} as {ROW}", f"{self.times} as {TIMES}", *own])
-        return self._keyed(
+        return self._with_keys(
             f"select {columns} from state where part = '{self.part}'", [item.split()[-1] for item in own]
         )
 
-    def _keyed(self, rows: str, also: Sequence[str] = ()) -> str:
+    def _with_keys(self, rows: str, also: Sequence[str] = ()) -> str:
         if self.partitions is None or not self.keys:
             return rows
         keys = [f"{key} as {name}" for key, name in zip(self.keys, self.partitions.names, strict=True)]
@@ -155,10 +155,10 @@ class BufferedRows:
             f"from (\nselect {ROW}.*, {own} from (\n{rows}\n)\n) as {quote(self.alias)}"
         )
 
-    def touched(self) -> str:
+    def touched_rows(self) -> str:
         """Returns the stored rows, of any generation, of the touched partitions."""
         assert self.partitions is not None
-        return of_keys(f"(\n{self._stored()}\n)", self.partitions.names, self.partitions.touched)
+        return of_keys(f"(\n{self._stored_rows()}\n)", self.partitions.names, self.partitions.touched)
 
     def generations_of_partitions(self) -> str:
         """Returns the generations of the touched partitions, each with its expiry according to these rows."""
@@ -167,15 +167,15 @@ class BufferedRows:
         if self.partitions.held:
             until = f"if({generations.HELD}, {generations.FOR_EVER}, {until})"
         listed = [*self.partitions.names, f"{generations.LIFE} as {SINCE}", f"{until} as {EXPIRES_AT}"]
-        return f"select {', '.join(listed)} from (\n{self._held(self.touched())}\n)"
+        return f"select {', '.join(listed)} from (\n{self._with_rows_that_hold(self.touched_rows())}\n)"
 
-    def _held(self, rows: str) -> str:
+    def _with_rows_that_hold(self, rows: str) -> str:
         """Adds `HELD` to stored rows if some rows prevent their partitions from expiring."""
-        if self._expiring is None or not self._expiring.held:
+        if self._expiring_partitions is None or not self._expiring_partitions.held:
             return rows
         holds = "false"
         if self.holds:
-            holds = f"sum({TIMES}) over (partition by {ROW}) > 0" if self._changes else "true"
+            holds = f"sum({TIMES}) over (partition by {ROW}) > 0" if self._may_retract else "true"
         return f"select *, {holds} as {generations.HELD} from (\n{rows}\n)"
 
     def keys_of_step(self) -> str:
@@ -184,47 +184,51 @@ class BufferedRows:
         columns = f"{self.row} as {ROW}, {self.times} as {TIMES}"
         rows = f"select {columns} from state where part = '{self.part}' and {STEP} = {now(STEP)}"
         listed = ", ".join(self.partitions.names) or "true as anything"
-        return f"select distinct {listed} from (\n{self._keyed(rows)}\n)"
+        return f"select distinct {listed} from (\n{self._with_keys(rows)}\n)"
 
     def current_rows(self, touched: str) -> str:
         """Returns the current rows of the partitions in another relation. Rows may be split over several changes."""
         assert self.partitions is not None
         names = self.partitions.names
-        rows = of_keys(f"(\n{self._stored()}\n)", names, touched)
-        if self._expiring is not None:
+        rows = of_keys(f"(\n{self._stored_rows()}\n)", names, touched)
+        if self._expiring_partitions is not None:
             by = f"partition by {', '.join(names)}" if names else ""
             last = f"select *, max({generations.LIFE}) over ({by}) as __last from (\n{rows}\n)"
             rows = f"select * except (__last) from (\n{last}\n) where {generations.LIFE} = __last"
-            rows = self._net_rows(rows, [ROW]) if self._changes else rows
+            rows = self._net_rows(rows, [ROW]) if self._may_retract else rows
         return f"select {ROW}, {TIMES} from (\n{rows}\n)"
 
-    def before(self) -> str:
+    def rows_before(self) -> str:
         """Returns the rows before the micro-batch, of the touched partitions. Rows may be split over several changes."""
         if self.partitions is None:
             return self.all_before()
-        rows = self.touched() if self._expiring is None or self.stays else self._in_current_generation()
+        rows = (
+            self.touched_rows()
+            if self._expiring_partitions is None or self.stays
+            else self._in_current_generation()
+        )
         if self.alone:
-            stored = generations.lasting(self._stored(), None, "watermark_before")
+            stored = generations.unexpired(self._stored_rows(), None, "watermark_before")
             rows = of_keys(f"(\n{stored}\n)", self.partitions.names, self.partitions.touched)
         return f"select {ROW}, {TIMES} from (\n{rows}\n)"
 
     def _in_current_generation(self) -> str:
         """Returns the stored rows of the touched partitions' current generations."""
-        assert self._expiring is not None
-        on = same("own", "generations", self._expiring.names)
+        assert self._expiring_partitions is not None
+        on = equal_keys("own", "generations", self._expiring_partitions.names)
         rows = (
-            f"select own.* from (\n{self._stored()}\n) as own\n"
-            f"left semi join {self._expiring.generations} as generations\n"
+            f"select own.* from (\n{self._stored_rows()}\n) as own\n"
+            f"left semi join {self._expiring_partitions.generations} as generations\n"
             f"on {on} and own.{generations.LIFE} = generations.{SINCE}"
         )
-        return self._net_rows(rows, [ROW]) if self._changes else rows
+        return self._net_rows(rows, [ROW]) if self._may_retract else rows
 
     @property
     def _key(self) -> list[str] | None:
         """SQL of the key columns if rows may be replaced without a retraction. Empty for a single row. None if rows have
         no key or are always retracted."""
         key = self.operator.relation.key
-        if self._expiring is None or self.stays or not self._changes or key is None:
+        if self._expiring_partitions is None or self.stays or not self._may_retract or key is None:
             return None
         return [f"{ROW}.{quote(column)}" for column in sorted(key)]
 
@@ -232,35 +236,35 @@ class BufferedRows:
         """Returns the multiplicity of rows that were inserted and retracted under a TTL."""
         if self._key is not None:
             return generations.newest(rows, by, TIMES, [*also_by, *self._key])
-        return generations.counted(rows, by, [TIMES])
+        return generations.with_multiplicity(rows, by, [TIMES])
 
-    def after(self) -> str:
+    def rows_after(self) -> str:
         """Returns the rows after the micro-batch, of the touched partitions."""
-        both = f"{self.before()}\nunion all\n{self.change()}"
+        both = f"{self.rows_before()}\nunion all\n{self.change()}"
         if self._key is None:
             return both
         told = "\nunion all\n".join(
             f"select {ROW}, {TIMES}, {n} as {generations.CAME_IN} from (\n{rows}\n)"
-            for n, rows in enumerate((self.before(), self.change()))
+            for n, rows in enumerate((self.rows_before(), self.change()))
         )
         return f"select {ROW}, {TIMES} from (\n{self._net_rows(told, [ROW])}\n)"
 
     def all_before(self) -> str:
         """Returns the rows before the micro-batch of all partitions that haven't expired."""
-        return f"select {ROW}, {TIMES} from (\n{self._unexpired('watermark_before')}\n)"
+        return f"select {ROW}, {TIMES} from (\n{self._unexpired_rows('watermark_before')}\n)"
 
-    def _unexpired(self, watermark: str, beside: Sequence[BufferedRows] = ()) -> str:
-        rows = self._stored()
+    def _unexpired_rows(self, watermark: str, beside: Sequence[BufferedRows] = ()) -> str:
+        rows = self._stored_rows()
         if self.ttl is None:
             return rows
-        by = None if self._expiring is None else self._expiring.names
-        held = self._expiring is not None and self._expiring.held
-        others = [each._held(each._stored()) for each in beside]
-        rows = generations.lasting(self._held(rows), by, watermark, others, held)
-        if not self._changes:
+        by = None if self._expiring_partitions is None else self._expiring_partitions.names
+        held = self._expiring_partitions is not None and self._expiring_partitions.held
+        others = [each._with_rows_that_hold(each._stored_rows()) for each in beside]
+        rows = generations.unexpired(self._with_rows_that_hold(rows), by, watermark, others, held)
+        if not self._may_retract:
             return rows
-        assert self._expiring is not None
-        of_generation = [*self._expiring.names, generations.LIFE]
+        assert self._expiring_partitions is not None
+        of_generation = [*self._expiring_partitions.names, generations.LIFE]
         return self._net_rows(rows, [ROW, *of_generation, generations.UNTIL], of_generation)
 
     def state(self, beside: Sequence[BufferedRows] = ()) -> StatePart:
@@ -271,21 +275,21 @@ class BufferedRows:
         """
         items = [f"{now(STEP)} as {STEP}", f"own.{ROW} as {self.row}", f"own.{TIMES} as {self.times}"]
         if self.ttl is not None:
-            items.append(generations.until(self.ttl, self._active_until))
+            items.append(generations.expiry_of_row(self.ttl, self._active_until))
         tables = "as own"
-        if self._expiring is not None:
+        if self._expiring_partitions is not None:
             items.append(f"generations.{SINCE}")
-            on = same("own", "generations", self._expiring.names)
-            tables += f" join {self._expiring.generations} as generations on {on}"
+            on = equal_keys("own", "generations", self._expiring_partitions.names)
+            tables += f" join {self._expiring_partitions.generations} as generations on {on}"
         columns, change = ", ".join(items), self.change()
-        if self._expiring is not None:
-            change = self._keyed(change)
+        if self._expiring_partitions is not None:
+            change = self._with_keys(change)
         append = initial = f"select {columns} from (\n{change}\n) {tables}"
         if self.top is not None:
             new = f"select *, true as __fresh from (\n{self.change()}\n)"
-            both = f"{new}\nunion all\nselect *, false as __fresh from (\n{self.before()}\n)"
+            both = f"{new}\nunion all\nselect *, false as __fresh from (\n{self.rows_before()}\n)"
             append, initial = (
-                f"select {columns} from (\n{self._keyed(self._first(rows, '__fresh'), ['__fresh'])}\n) {tables} "
+                f"select {columns} from (\n{self._with_keys(self._first(rows, '__fresh'), ['__fresh'])}\n) {tables} "
                 "where own.__fresh"
                 for rows in (both, new)
             )
@@ -319,16 +323,16 @@ class BufferedRows:
     def _fold(self, beside: Sequence[BufferedRows]) -> str:
         others = [each for each in beside if each.part != self.part]
         times, by = TIMES, ""
-        rows = self._stored() if self.stays else self._unexpired("watermark_after", others)
+        rows = self._stored_rows() if self.stays else self._unexpired_rows("watermark_after", others)
         own = {} if self.ttl is None else {generations.UNTIL: EXPIRES_AT}
-        if self._expiring is not None:
+        if self._expiring_partitions is not None:
             own[generations.LIFE] = SINCE
-        if self.stays and self._changes:
+        if self.stays and self._may_retract:
             # The last of them says until when their partition isn't idle.
             own = {f"max({name})": column for name, column in own.items()}
         if self.top is not None:
             rows = self._first(rows, ", ".join(own))
-        elif self._changes and (self.ttl is None or self.stays):
+        elif self._may_retract and (self.ttl is None or self.stays):
             times, by = f"sum({TIMES})", f"\ngroup by {ROW} having sum({TIMES}) <> 0"
         also = "".join(f", {name} as {column}" for name, column in own.items())
         return f"select {NO_STEP}, {ROW} as {self.row}, {times} as {self.times}{also} from (\n{rows}\n){by}"
@@ -362,16 +366,16 @@ def netted(rows: str) -> str:
     return f"select {ROW}.*, {WEIGHT} from (\n{summed}\n)"
 
 
-def spread(rows: str, changes: bool, apart: bool = False) -> str:
+def repeated(rows: str, changes: bool, apart: bool = False) -> str:
     """Returns rows as a query reads them, each repeated by its multiplicity. `apart` prevents Spark from pushing the
     query's select list into a UNION ALL of these rows (with a correlated query its optimizer fails with "key not
     found").
 
-    >>> print(spread("select * from rows", changes=False))
+    >>> print(repeated("select * from rows", changes=False))
     select __row.* from (
     select * from rows
     )
-    >>> print(spread("select * from rows", changes=True))
+    >>> print(repeated("select * from rows", changes=True))
     select __row.* from (
     select * from rows
     ) lateral view explode(sequence(1L, __times)) each as __each

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, now
 from ..operator import Operator, ttl_over
-from .key_generations import SINCE, lasts, later, same
+from .key_generations import SINCE, equal_keys, is_not_reached, later
 
 LIFE, UNTIL, CAME_IN = "__since", "__until", "__step"
 """`SINCE`, `EXPIRES_AT` and `STEP` next to the columns of a user's rows."""
@@ -23,10 +23,10 @@ FOR_EVER = "timestamp '9999-12-31 00:00:00'"
 """Replaces `UNTIL` of such rows when reading. It is never stored, because they may be retracted."""
 
 
-def stored(partitioned: bool) -> list[str]:
+def generation_items(partitioned: bool) -> list[str]:
     """Select items over state: the generation columns of a row.
 
-    >>> stored(partitioned=True)
+    >>> generation_items(partitioned=True)
     ['step as __step', 'expires_at as __until', 'since as __since']
     """
     return [
@@ -36,14 +36,14 @@ def stored(partitioned: bool) -> list[str]:
     ]
 
 
-def until(ttl: int, busy: str | None = None) -> str:
+def expiry_of_row(ttl: int, busy: str | None = None) -> str:
     """Select item over `clock`: expiry of a row of this step. `busy` is the time until which the row keeps its partition
     from being idle; None for its arrival."""
     time = now("watermark_after") if busy is None else f"greatest({now('watermark_after')}, {busy})"
     return f"{later(time, ttl)} as {EXPIRES_AT}"
 
 
-def lasting(
+def unexpired(
     rows: str, by: Sequence[str] | None, watermark: str, beside: Sequence[str] = (), held: bool = False
 ) -> str:
     """Returns rows whose generation isn't over at a watermark. A generation expires with its last row.
@@ -55,7 +55,7 @@ def lasting(
         beside: other rows with the same columns and partitions.
         held: whether all have `HELD`, too. It isn't returned.
     """
-    alive = lasts(f"own.{UNTIL}", watermark)
+    alive = is_not_reached(f"own.{UNTIL}", watermark)
     if by is None:
         return f"select own.* from (\n{rows}\n) as own where {alive}"
     of_generation = ", ".join([*by, LIFE])
@@ -69,7 +69,7 @@ def lasting(
         rows = (
             f"select own.*, {listed} from (\n{rows}\n) as own\n"
             f"join (\nselect {of_generation}, {ends} from (\n{every}\n) group by {of_generation}\n) as ends "
-            f"on {same('own', 'ends', [*by, LIFE])}"
+            f"on {equal_keys('own', 'ends', [*by, LIFE])}"
         )
     else:
         ends = ", ".join(
@@ -91,7 +91,7 @@ def countable(rows: str, busy: str, ttl: int) -> str:
         busy: the time, over the columns of ``own``.
         ttl: microseconds.
     """
-    return f"select own.* from {rows} as own where {lasts(later(busy, ttl), 'watermark_before')}"
+    return f"select own.* from {rows} as own where {is_not_reached(later(busy, ttl), 'watermark_before')}"
 
 
 def without_expired_windows(rows: str, operator: Operator, ttl: int | None) -> str:
@@ -108,7 +108,7 @@ def without_expired_windows(rows: str, operator: Operator, ttl: int | None) -> s
     return countable(f"(\n{rows}\n)", f"own.{quote(relation.open_until)}", idle)
 
 
-def counted(rows: str, by: Sequence[str], times: Sequence[str]) -> str:
+def with_multiplicity(rows: str, by: Sequence[str], times: Sequence[str]) -> str:
     """Returns the multiplicity of rows. Retractions of expired rows have no effect.
 
     Args:
@@ -140,7 +140,7 @@ def newest(rows: str, by: Sequence[str], times: str, key: Sequence[str]) -> str:
     retraction.
 
     Args:
-        rows, by: see `counted`.
+        rows, by: see `with_multiplicity`.
         times: column with weights.
         key: SQL of the key's columns, over a row. Empty if there is only one row.
     """

@@ -15,7 +15,16 @@ from ...aggregates.aggregate_builder import GROUPING_ID
 from ...aggregates.model import SEEN, TIMES, DistinctSet, GroupAggregateSpec
 from ...aggregates.partials import Partials, flag_columns, known_rows
 from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
-from .key_generations import NO_STEP, SINCE, TIME, KeyGenerations, matching, of_keys, same, touched_in_step
+from .key_generations import (
+    NO_STEP,
+    SINCE,
+    TIME,
+    KeyGenerations,
+    equal_keys,
+    matching,
+    of_keys,
+    touched_in_step,
+)
 
 ROWS_THERE, THERE = "rows_there", "__there"
 KNOWN = "__known"
@@ -72,7 +81,7 @@ class Groups(Partials):
             steps.extend(self._values_read_twice(members, initial))
             steps += self._new_values(members, initial)
         # Computed with the commit, unless a step reads them before.
-        changed = Step(self.changed, self._changes(), persist=True, initial=self._initial())
+        changed = Step(self.changed, self._changes(), persist=True, initial=self._initial_group())
         steps.append(changed)
         if self.fused:
             columns = ", ".join(self._columns())
@@ -93,12 +102,12 @@ class Groups(Partials):
         for members in self.spec.distinct_sets:
             columns = [
                 STEP,
-                *self.generations.since,
+                *self.generations.generation_columns,
                 *self._set_keys(),
                 *self._values(members),
                 *self._flags(members),
             ]
-            append = f"select {', '.join(columns)} from {self._new(members)}"
+            append = f"select {', '.join(columns)} from {self._new_view(members)}"
             if self.signed:
                 append = self._counts(members)
             fold = self._fold_values(members)
@@ -125,7 +134,7 @@ class Groups(Partials):
         columns = ", ".join(self._columns())
         return self._unioned([f"select {columns} from (\n{branch}\n)" for branch in branches])
 
-    def _initial(self) -> str | None:
+    def _initial_group(self) -> str | None:
         return None if self.keys else self._changes(initial=True)
 
     def _partials_of_rows(self) -> str:
@@ -161,11 +170,11 @@ class Groups(Partials):
                 made |= metric.make(flag)
         # The expiry of a key is set by its rows.
         never = [f"cast(null as timestamp) as {EXPIRES_AT}"] if self.generations.ttl is not None else []
-        by = [STEP, *self.generations.since, *self.keys]
-        kept = [STEP, *self.generations.since, *self._set_keys(), *self._values(members)]
+        by = [STEP, *self.generations.generation_columns, *self.keys]
+        kept = [STEP, *self.generations.generation_columns, *self._set_keys(), *self._values(members)]
         return (
             f"select {', '.join([*by, *never, *self._in_order(made)])}\n"
-            f"from {self._flagged(members, self._new(members), kept)}\ngroup by {', '.join(by)}"
+            f"from {self._flagged(members, self._new_view(members), kept)}\ngroup by {', '.join(by)}"
         )
 
     # -- distinct values ---------------------------------------------------------------------------
@@ -178,7 +187,7 @@ class Groups(Partials):
         """Returns the steps with the values that the state lacks, or lacks for a FILTER."""
         flags, identity = (
             self._flags(members),
-            [*self.generations.since, *self._set_keys(), *self._values(members)],
+            [*self.generations.generation_columns, *self._set_keys(), *self._values(members)],
         )
         known = [f"bool_or({flag}) as {flag}" for flag in flags]
         fresh = [
@@ -186,7 +195,7 @@ class Groups(Partials):
         ]
         columns = [f"batch.{name}" for name in [STEP, *identity]]
         if self.spec.grouping_sets is not None:
-            batch = looked_up = f"select * from {self._batch(members)}"
+            batch = looked_up = f"select * from {self._batch_view(members)}"
         else:
             batch, values = self._values_of_batch(members), [*self._set_keys(), *self._values(members)]
             looked_up = self.generations.with_since(
@@ -202,13 +211,13 @@ class Groups(Partials):
             f"  group by {', '.join(identity)}\n"
             f")\n"
             f"select {', '.join([*columns, *fresh])}, coalesce(known.{KNOWN}, false) as {KNOWN}\n"
-            f"from batch left join known on {same('batch', 'known', identity)}"
+            f"from batch left join known on {equal_keys('batch', 'known', identity)}"
         )
         listed = ", ".join([STEP, *identity, *flags])
         new = f"select {listed} from {met}\nwhere {' or '.join(flags)}"
         return [
             Step(met, looked_at, initial=initial, asks=(Asking(part, KNOWN),)),
-            Step(self._new(members), new, persist=True, initial=initial),
+            Step(self._new_view(members), new, persist=True, initial=initial),
         ]
 
     # -- values that may go again ------------------------------------------------------------------
@@ -239,7 +248,7 @@ class Groups(Partials):
 
     def _metrics_of(self, members: DistinctSet, rows: str) -> str:
         """Returns the metrics over values, per key and generation."""
-        numbers, of = self._count_columns(members), [*self.generations.since, *self.keys]
+        numbers, of = self._count_columns(members), [*self.generations.generation_columns, *self.keys]
         made = []
         for metric in self._distinct_metrics():
             if metric.metric.distinct_set == members.name:
@@ -254,15 +263,15 @@ class Groups(Partials):
     # -- compaction --------------------------------------------------------------------------------
 
     def _fold(self) -> str:
-        rows = self._together(
-            self.generations.alive(matching(self.part, self.keys, None)), self.generations.since
+        rows = self._merged_by_key(
+            self.generations.alive(matching(self.part, self.keys, None)), self.generations.generation_columns
         )
         gone = f" where {ROWS_THERE} <> 0" if self.signed and self.keys else ""
         columns = [name for name in self._columns() if name != STEP]
         return f"select {', '.join([NO_STEP, *columns])} from (\n{rows}\n){gone}"
 
     def _fold_values(self, members: DistinctSet) -> str:
-        identity = [*self.generations.since, *self._set_keys(), *self._values(members)]
+        identity = [*self.generations.generation_columns, *self._set_keys(), *self._values(members)]
         if self.signed:
             made = [f"sum({number}) as {number}" for number in self._count_columns(members)]
             having = "\nhaving " + " or ".join(
@@ -276,7 +285,9 @@ class Groups(Partials):
             f"group by {', '.join(identity)}{having}"
         )
 
-    def _together(self, rows: str, also_by: Sequence[str] = (), also: Mapping[str, str] | None = None) -> str:
+    def _merged_by_key(
+        self, rows: str, also_by: Sequence[str] = (), also: Mapping[str, str] | None = None
+    ) -> str:
         """Merges state rows to one per key. `also` maps other columns to their aggregates."""
         also = {THERE: "count(*)", **(also or {})}
         if self.signed:
@@ -295,18 +306,18 @@ class Groups(Partials):
     def emit(self, whole: bool) -> list[Step]:
         """Returns the steps with the changed keys and their values; with `whole`, all keys."""
         if whole:
-            return [Step(self.name, self.all())]
+            return [Step(self.name, self.all_groups())]
         if self.fused:
             return []
         touched = touched_in_step(self.touched, self.part, self.keys, self.changed)
         rows = self.generations.latest(matching(self.part, self.keys, self.touched))
         return [touched, *self._looked_up(rows, self.touched, Step(self.name, ""))]
 
-    def all(self) -> str:
+    def all_groups(self) -> str:
         """Returns all groups of the state that haven't expired."""
         return self._finished(self.generations.alive(matching(self.part, self.keys, None)))
 
-    def of(self, rows: str, others: str, columns: Sequence[str]) -> str:
+    def groups_matching(self, rows: str, others: str, columns: Sequence[str]) -> str:
         """Returns the groups of state rows whose keys partly match another relation."""
         # Without expired ones, whether or not the state was compacted.
         return self._finished(self.generations.alive(of_keys(f"(\n{rows}\n)", columns, others)))
@@ -321,15 +332,15 @@ class Groups(Partials):
 
     def _looked_up(self, rows: str, touched: str | None, result: Step) -> list[Step]:
         """Returns the steps that merge the state rows of keys (including this step's) and compute their values."""
-        initial = None if result.initial is None else self._together(f"select * from {self.changed}")
-        together = self._together(rows, also={KNOWN: f"bool_or({STEP} is null or {STEP} < {now(STEP)})"})
+        initial = None if result.initial is None else self._merged_by_key(f"select * from {self.changed}")
+        together = self._merged_by_key(rows, also={KNOWN: f"bool_or({STEP} is null or {STEP} < {now(STEP)})"})
         return [
             Step(self.met, together, initial=initial, asks=(Asking(self.part, KNOWN),)),
             replace(result, sql=self._finished_of(self.met, touched)),
         ]
 
     def _finished(self, rows: str, touched: str | None = None) -> str:
-        return self._finished_of(f"(\n{self._together(rows)}\n)", touched)
+        return self._finished_of(f"(\n{self._merged_by_key(rows)}\n)", touched)
 
     def _finished_of(self, source: str, touched: str | None) -> str:
         """Returns the values of keys from one merged state row each."""
@@ -348,7 +359,7 @@ class Groups(Partials):
         for members in self.spec.distinct_sets:
             joins += (
                 f"\nleft join (\n{self._metrics_over_values(members, touched)}\n) as {quote(members.name)} "
-                f"on {same('own', quote(members.name), [*self.generations.since, *self.keys])}"
+                f"on {equal_keys('own', quote(members.name), [*self.generations.generation_columns, *self.keys])}"
             )
         return f"(\nselect {', '.join(columns)}\nfrom {joins}\n)"
 

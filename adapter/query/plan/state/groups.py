@@ -12,7 +12,7 @@ from ...normalize.conditions import INEXACT
 from ...program import STEP, Asking, Rewrite, StatePart, Step, Whole, now
 from ..relation import WEIGHT
 from .group_state import ROWS_THERE, THERE, Groups
-from .key_generations import NO_STEP, matching, same
+from .key_generations import NO_STEP, equal_keys, matching
 
 _SKETCHED = frozenset({"approx_count_distinct"})
 """Kept as sketches, whose estimate depends on the order of merging."""
@@ -55,7 +55,7 @@ class GroupChanges(Groups):
         found = [Step(self.rows, self.rows_text(), persist=True), *ingest]
         assert found[-1].name == self.name and found[-2].name == self.changed
         for members in self.spec.distinct_sets if self.signed else ():
-            found.insert(-2, Step(self._new(members), self._counts(members), persist=True))
+            found.insert(-2, Step(self._new_view(members), self._counts(members), persist=True))
         if self.replayed:
             self._of_batch_too = True
             rows = self._finished(self.generations.alive(self.known_and_new()))
@@ -187,9 +187,9 @@ class GroupChanges(Groups):
 
     def _emitted_rows_part(self) -> StatePart:
         """Returns the state table of emitted rows, with NULL for touched keys that have none any more."""
-        own = [*self.keys, *self.generations.since]
+        own = [*self.keys, *self.generations.generation_columns]
         keys = [f"touched.{key}" for key in own]
-        on = same("touched", "own", self.keys) if self.keys else "true"
+        on = equal_keys("touched", "own", self.keys) if self.keys else "true"
         of = self.after if self.replayed else self.changed
         touched = f"select distinct {', '.join(own) or 'true as anything'} from {of}"
         append = (
@@ -226,7 +226,7 @@ class GroupChanges(Groups):
         listed = []
         for part in found:
             members = next((m for m in self.spec.distinct_sets if self._part(m) == part.name), None)
-            append = part.append if members is None else f"select * from {self._new(members)}"
+            append = part.append if members is None else f"select * from {self._new_view(members)}"
             listed.append(
                 StatePart(part.name, append, part.fold, closes=None, merges=part.merges, forgets=part.forgets)
             )
@@ -241,9 +241,9 @@ class GroupChanges(Groups):
         if not self._of_batch_too:
             return super()._metrics_over_values(members, touched)
         numbers = self._count_columns(members)
-        identity = [*self.generations.since, *self.keys, *self._values(members)]
+        identity = [*self.generations.generation_columns, *self.keys, *self._values(members)]
         columns = ", ".join([*identity, *numbers])
-        new = f"select {columns} from {self._new(members)}"
+        new = f"select {columns} from {self._new_view(members)}"
         if self._only_batch:
             return self._metrics_of(members, new)
         return self._metrics_of(

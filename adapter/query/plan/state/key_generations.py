@@ -16,12 +16,12 @@ NO_STEP = f"cast(null as bigint) as {STEP}"
 """STEP of compacted rows: no step that may be emitted again."""
 
 
-def lasts(until: str, watermark: str = "watermark_after") -> str:
+def is_not_reached(until: str, watermark: str = "watermark_after") -> str:
     """SQL predicate: a time hasn't been reached by a watermark. True if either is NULL."""
     return f"coalesce({until} > {now(watermark)}, true)"
 
 
-ALIVE = lasts(EXPIRES_AT)
+ALIVE = is_not_reached(EXPIRES_AT)
 """SQL predicate: a state row hasn't expired after the step."""
 
 
@@ -42,7 +42,7 @@ def due_at(time: str) -> str:
 
 def passed(time: str, watermark: str = "watermark_after") -> str:
     """SQL predicate: at a watermark only late rows can have this time or an earlier one."""
-    return f"not {lasts(due_at(time), watermark)}"
+    return f"not {is_not_reached(due_at(time), watermark)}"
 
 
 def comes_due(column: str, relation: str) -> str:
@@ -76,10 +76,10 @@ def of_keys(rows: str, keys: Sequence[str], others: str, in_memory: bool = False
     """Returns rows with keys that another relation has. `in_memory`: all rows are in memory, so a shuffle is cheaper
     than a broadcast job."""
     hint = "/*+ merge(others) */ " if in_memory and keys else ""
-    return f"select {hint}own.* from {rows} as own\nleft semi join {others} as others on {same('own', 'others', keys)}"
+    return f"select {hint}own.* from {rows} as own\nleft semi join {others} as others on {equal_keys('own', 'others', keys)}"
 
 
-def same(one: str, other: str, keys: Sequence[str]) -> str:
+def equal_keys(one: str, other: str, keys: Sequence[str]) -> str:
     """SQL predicate: equal keys. NULL equals NULL."""
     return " and ".join(f"{one}.{key} <=> {other}.{key}" for key in keys) or "true"
 
@@ -94,12 +94,12 @@ def generations_of(touched: str, known: str, keys: Sequence[str]) -> str:
     """
     columns = [f"touched.{key}" for key in keys]
     of_generation = ", ".join([*keys, SINCE])
-    alive = f"case when {lasts(f'known.{EXPIRES_AT}', 'watermark_before')} then known.{SINCE} end"
+    alive = f"case when {is_not_reached(f'known.{EXPIRES_AT}', 'watermark_before')} then known.{SINCE} end"
     return (
         f"with touched as (\n{touched}\n),\nknown as (\n"
         f"select {of_generation}, max({EXPIRES_AT}) as {EXPIRES_AT}\nfrom (\n{known}\n)\ngroup by {of_generation}\n)\n"
         f"select {', '.join([*columns, f'coalesce(max({alive}), {now(STEP)}) as {SINCE}'])}\n"
-        f"from touched left join known on {same('touched', 'known', keys)}\n"
+        f"from touched left join known on {equal_keys('touched', 'known', keys)}\n"
         f"group by {', '.join(columns) or 'true'}"
     )
 
@@ -114,7 +114,7 @@ class KeyGenerations:
         self._by = f"over (partition by {', '.join(keys)})" if keys else "over ()"
 
     @property
-    def since(self) -> list[str]:
+    def generation_columns(self) -> list[str]:
         """Columns that identify a row's generation."""
         return [] if self.ttl is None else [SINCE]
 
@@ -147,7 +147,7 @@ class KeyGenerations:
         """Returns rows of the batch with the generation of their key."""
         if self.ttl is None:
             return rows
-        on = same("own", "generations", self._keys)
+        on = equal_keys("own", "generations", self._keys)
         return f"select own.*, {SINCE} from (\n{rows}\n) as own join {self._step} as generations on {on}"
 
     def in_current_generation(self, rows: str) -> str:
@@ -166,7 +166,7 @@ class KeyGenerations:
             return rows
         return (
             f"select * from (select *, max({EXPIRES_AT}) {self._by} as __until from (\n{self.latest(rows)}\n))\n"
-            f"where {lasts('__until')}"
+            f"where {is_not_reached('__until')}"
         )
 
     def of_living(self, part: str) -> str:

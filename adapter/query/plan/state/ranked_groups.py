@@ -12,10 +12,10 @@ from dataclasses import replace
 from ....util.quoting import quote
 from ...normalize.rankings.ranks import Top
 from ...program import EXPIRES_AT, STEP, StatePart, Step, Whole, now
-from ..operator import over
+from ..operator import with_inputs
 from ..relation import WEIGHT
 from .group_state import Groups
-from .key_generations import NO_STEP, SINCE, lasts, matching, of_keys, same
+from .key_generations import NO_STEP, SINCE, equal_keys, is_not_reached, matching, of_keys
 from .row_columns import first_of
 from .top_n_fields import ORDER, TopNFields
 
@@ -61,7 +61,7 @@ class RankedGroups:
         hint = "" if self.operator.descends is None else "/*+ merge(gone) */ "
         stay = (
             f"select {hint}{self.columns}, false as {_FRESH} from {self.known} as known\n"
-            f"left anti join {self.gone} as gone on {same('known', 'gone', [*self.keys, *self.ids])}"
+            f"left anti join {self.gone} as gone on {equal_keys('known', 'gone', [*self.keys, *self.ids])}"
         )
         last = self.now if self.operator.improves else self.front
         ranked, first = self._first(f"{stay}\nunion all\n{came}"), self._first(came)
@@ -86,7 +86,7 @@ class RankedGroups:
             *self._known(
                 f"(select distinct {named} from {self.groups.changed})",
                 f"(\n{changed}\n)",
-                Whole(self._members(self._stored()), self.part),
+                Whole(self._members(self._stored_rows()), self.part),
             ),
             # Materialized to be counted: the steps after it read few rows.
             Step(
@@ -106,7 +106,7 @@ class RankedGroups:
             whole: the alternative that reads all members, used where that is less work.
         """
         none = f"select {self.columns} from {candidates} where false"
-        members = self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, touched))
+        members = self._members(of_keys(f"(\n{self._stored_rows()}\n)", self.keys, touched))
         steps = [Step(self.members, members, persist=True, initial=none, whole=whole)]
         if self.expires:
             living = self._unexpired_members(
@@ -127,14 +127,15 @@ class RankedGroups:
         last = last_places(self.operator, self.keys, self.known)
         members = f"select {', '.join([*ids, f'true as {_MEMBER}'])} from {self.known}"
         return (
-            f"select own.* from (\n{changed}\n) as own\nleft join (\n{last}\n) as last on {same('own', 'last', self.keys)}\n"
-            f"left join (\n{members}\n) as members on {same('own', 'members', ids)}\n"
+            f"select own.* from (\n{changed}\n) as own\n"
+            f"left join (\n{last}\n) as last on {equal_keys('own', 'last', self.keys)}\n"
+            f"left join (\n{members}\n) as members on {equal_keys('own', 'members', ids)}\n"
             f"where if(own.{_CAME}, not {is_behind(self.operator)}, members.{_MEMBER} is not null)"
         )
 
     def _rows(self, rows: str) -> str:
         """Returns rows of the input (with weights) with their partition columns, and whether they are insertions."""
-        made = over(self.operator.sql, [rows])
+        made = with_inputs(self.operator.sql, [rows])
         listed = [f"{ROW}.{name}" for name in (*self.keys, *self.ids)]
         return (
             f"select {', '.join([*listed, ROW, _CAME])} from (\n"
@@ -150,10 +151,14 @@ class RankedGroups:
         batch."""
         groups = f"select *, 1L as {WEIGHT} from (\n{self._groups()}\n)"
         for each in self.path:
-            groups = over(each, [groups])
+            groups = with_inputs(each, [groups])
         of_fallen = of_keys(f"({self._rows(groups)})", self.keys, self.fallen)
         anew = self._first(f"select {self.columns}, true as {_FRESH} from (\n{of_fallen}\n)")
-        fallen = f"{self._fallen()}\nunion\n{self._with_room()}" if self.expires else self._fallen()
+        fallen = (
+            f"{self._members_that_fell()}\nunion\n{self._with_room()}"
+            if self.expires
+            else self._members_that_fell()
+        )
         # Usually there are none, and then no groups are read.
         step = Step(self.fallen, fallen, materialize=True)
         return with_fallen(self.front, step, self.now, anew, self.keys)
@@ -180,7 +185,7 @@ class RankedGroups:
         by = ", ".join([*keys, SINCE])
         living = (
             f"select {by} from (\n{matching(self.groups.part, keys, self._of_members(members))}\n) "
-            f"group by {by} having {lasts(f'max({EXPIRES_AT})', at)}"
+            f"group by {by} having {is_not_reached(f'max({EXPIRES_AT})', at)}"
         )
         on = [f"own.{own} <=> living.{key}" for own, key in zip(self.ids, keys, strict=True)]
         return (
@@ -206,16 +211,18 @@ class RankedGroups:
         """Returns the groups after the batch in the rankings in which other groups may have moved up."""
         rows, of = self.groups.known_and_new(), self.operator.of_groups
         if of is None or not self.keys:
-            return self.groups.of(rows, self.fallen, [])
+            return self.groups.groups_matching(rows, self.fallen, [])
         named = ", ".join(f"{key} as {quote(name)}" for key, name in zip(self.keys, of, strict=True))
-        return self.groups.of(rows, f"(select {named} from {self.fallen})", [quote(name) for name in of])
+        return self.groups.groups_matching(
+            rows, f"(select {named} from {self.fallen})", [quote(name) for name in of]
+        )
 
-    def _fallen(self) -> str:
+    def _members_that_fell(self) -> str:
         if self.operator.top.function == "dense_rank":
             # If two values become equal, another one moves up.
             return (
                 f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.known} as known\n"
-                f"left semi join {self.gone} as gone on {same('known', 'gone', [*self.keys, *self.ids])}"
+                f"left semi join {self.gone} as gone on {equal_keys('known', 'gone', [*self.keys, *self.ids])}"
             )
         columns = [*self.keys, *self.ids, ROW]
         return behind_the_last(
@@ -229,7 +236,7 @@ class RankedGroups:
 
     def _moves(self) -> Step:
         """Returns the step with inserted, changed and removed members."""
-        is_same = same("known", "now", [*self.keys, *self.ids])
+        is_same = equal_keys("known", "now", [*self.keys, *self.ids])
         moved = (
             f"select coalesce(now.{ROW}, known.{ROW}) as {ROW}, now.{ROW} is not null as {_MEMBER}\n"
             f"from {self.members} as known full join {self.now} as now on {is_same}\n"
@@ -246,11 +253,11 @@ class RankedGroups:
     def emit(self) -> list[Step]:
         """Returns the steps with the changed rankings, after the commit."""
         listed = ", ".join(self.keys) or "true as anything"
-        noted = f"select distinct {listed} from (\n{self._stored()}\n) where {STEP} = {now(STEP)}"
+        noted = f"select distinct {listed} from (\n{self._stored_rows()}\n) where {STEP} = {now(STEP)}"
         moved = (
             f"select {', '.join(f'{ROW}.{key}' for key in self.keys) or 'true as anything'} from {self.moved}"
         )
-        rows = self._first(self._members(of_keys(f"(\n{self._stored()}\n)", self.keys, self.touched)))
+        rows = self._first(self._members(of_keys(f"(\n{self._stored_rows()}\n)", self.keys, self.touched)))
         fresh = of_keys(self.now, self.keys, self.touched, in_memory=True)
         return [
             Step(self.touched, noted, persist=True, fresh=moved),
@@ -263,7 +270,7 @@ class RankedGroups:
 
     # -- state -------------------------------------------------------------------------------------
 
-    def _stored(self) -> str:
+    def _stored_rows(self) -> str:
         """Returns all rows of the state table."""
         listed = [f"{self.kept_row}.{name}" for name in (*self.keys, *self.ids)]
         columns = [STEP, *listed, f"{self.kept_row} as {ROW}", f"{self.member} as {_MEMBER}"]
@@ -284,7 +291,7 @@ class RankedGroups:
         columns = f"{ROW} as {self.kept_row}, {_MEMBER} as {self.member}"
         append = f"select {now(STEP)} as {STEP}, {columns} from {self.moved}"
         folded = f"{NO_STEP}, {ROW} as {self.kept_row}, true as {self.member}"
-        members, initial = self._members(self._stored()), None
+        members, initial = self._members(self._stored_rows()), None
         if self.expires:
             append = self._with_generations(self.groups.known_and_new())
             initial = self._with_generations(f"select * from {self.groups.changed}")
@@ -375,7 +382,7 @@ def with_fallen(front: str, fallen: Step, now: str, anew: str, keys: Sequence[st
     """
     stay = (
         f"select front.* from {front} as front\n"
-        f"left anti join {fallen.name} as fallen on {same('front', 'fallen', keys)}"
+        f"left anti join {fallen.name} as fallen on {equal_keys('front', 'fallen', keys)}"
     )
     none = f"select {', '.join(keys) or 'true as anything'} from {front} where false"
     return [

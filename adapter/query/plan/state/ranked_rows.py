@@ -7,17 +7,17 @@ from dataclasses import replace
 from ....util.quoting import quote
 from ...program import STEP, Rows, StatePart, Step, Whole, now
 from ..hidden_items import ROW_TIME
-from ..operator import over
+from ..operator import with_inputs
 from ..relation import WEIGHT
 from .key_generations import (
     NO_STEP,
     TIME,
     KeyGenerations,
     comes_due,
+    equal_keys,
     later,
     matching,
     of_keys,
-    same,
     touched_in_step,
 )
 from .ranked_groups import (
@@ -94,9 +94,7 @@ class RankedRows:
             )
             source = f"select own.*, {of} as `{ROW_TIME}` from {below.name} as own"
             row, time = f"struct(* except (`{ROW_TIME}`))", [f"`{ROW_TIME}` as {TIME}"]
-        rows = (
-            f"select {', '.join([f'{row} as {ROW}', *time])} from (\n{over(self.operator.sql, [source])}\n)"
-        )
+        rows = f"select {', '.join([f'{row} as {ROW}', *time])} from (\n{with_inputs(self.operator.sql, [source])}\n)"
         time = [TIME] if time else []
         keys = [
             f"{ROW}.{by} as {key}" for by, key in zip(self.operator.top.partition, self.keys, strict=True)
@@ -113,12 +111,12 @@ class RankedRows:
     def steps(self) -> list[Step]:
         """Returns the steps up to the touched rankings after the micro-batch."""
         columns = ", ".join(self._columns)
-        new = self.generations.with_since(f"select *{self._added()} from {self.rows}")
+        new = self.generations.with_since(f"select *{self._added_columns()} from {self.rows}")
         fresh = of_batch = f"select {columns}, true as {_FRESH} from (\n{new}\n)"
         if self.operator.final:
             # Emitted rows are final: later rows of their key are ignored.
             done = f"(select * from (\n{self._stored_rows()}\n) where {DUE} <= {now('watermark_before')})"
-            on = same("new", "done", [*self.keys, *self.generations.since])
+            on = equal_keys("new", "done", [*self.keys, *self.generations.generation_columns])
             fresh = f"select new.* from (\n{fresh}\n) as new left anti join {done} as done on {on}"
         both = f"{fresh}\nunion all\nselect {columns}, false as {_FRESH} from (\n{self._stored_rows()}\n)"
         # Among equal rows, stored ones stay.
@@ -140,7 +138,7 @@ class RankedRows:
         last = last_places(self.operator, self.keys, f"(\n{self._first(self._read(None))}\n)")
         rows = (
             f"select /*+ broadcast(last) */ own.* from (\n{self._rows()}\n) as own\n"
-            f"left join (\n{last}\n) as last on {same('own', 'last', self.keys)}\nwhere not {is_behind(self.operator)}"
+            f"left join (\n{last}\n) as last on {equal_keys('own', 'last', self.keys)}\nwhere not {is_behind(self.operator)}"
         )
         return Whole(rows, self.part, of_many=True)
 
@@ -151,7 +149,7 @@ class RankedRows:
     def _read(self, touched: str | None) -> str:
         return f"select *, {self.kept_row} as {ROW} from (\n{matching(self.part, self.keys, touched)}\n)"
 
-    def _added(self) -> str:
+    def _added_columns(self) -> str:
         added = self.generations.expiry(TIME)
         if self.operator.final:
             # After that, only late rows can precede it.

@@ -86,13 +86,13 @@ class Sessions:
         if self.window.grows:
             slice_end = f"timestamp_micros({self.window.slice_end(self.window.micros('`row`.event_time'))})"
             if clock:
-                slice_end = f"greatest({slice_end}, timestamp_micros({self.closing.unfired()}))"
+                slice_end = f"greatest({slice_end}, timestamp_micros({self.closing.first_unfired_end()}))"
             items.append(f"{slice_end} as {SLICE_END}")
         return (
             f"select {', '.join(items)}\n"
             f"from (\n"
             f"  select `row`, min(since) {of_session} as {SESSION_START}, max(until) {of_session} as {SESSION_END}\n"
-            f"  from (\n{self._islands(f'({chr(10)}{found}{chr(10)})', 'since', 'until')}\n  )\n"
+            f"  from (\n{self._numbered_sessions(f'({chr(10)}{found}{chr(10)})', 'since', 'until')}\n  )\n"
             f")\n"
             f"where `row` is not null"
         )
@@ -141,7 +141,7 @@ class Sessions:
     def alive(self) -> str:
         """Returns the sessions that are open after the batch."""
         bounds = f"select {', '.join(self.columns)}, {self._end(SESSION_END)} as {EXPIRES_AT} from (\n{self._in_state()}\n)"
-        return f"(\nselect sessions.* from (\n{bounds}\n) as sessions\nwhere {self.closing.live()}\n)"
+        return f"(\nselect sessions.* from (\n{bounds}\n) as sessions\nwhere {self.closing.is_needed()}\n)"
 
     def still_open(self, watermark: str) -> str:
         """Returns the next and the last end of the sessions that end after a local time, and their number."""
@@ -154,7 +154,7 @@ class Sessions:
             f"from (\n{self._in_state()}\n)\nwhere {end} > {watermark}"
         )
 
-    def joined(self, part: str, columns: Sequence[str], sessions: str) -> str:
+    def with_sessions(self, part: str, columns: Sequence[str], sessions: str) -> str:
         """Returns stored rows with the session that they are in.
 
         Args:
@@ -175,11 +175,11 @@ class Sessions:
         return (
             f"select {', '.join([*self.keys, ''])}min({SESSION_START}) as {SESSION_START}, "
             f"max({SESSION_END}) as {SESSION_END}, min({MERGE_FROM}) as {MERGE_FROM}\n"
-            f"from (\n{self._islands(rows, MERGE_FROM, SESSION_END)}\n)\n"
+            f"from (\n{self._numbered_sessions(rows, MERGE_FROM, SESSION_END)}\n)\n"
             f"group by {', '.join([*self.keys, 'session'])}"
         )
 
-    def _islands(self, relation: str, since: str, until: str) -> str:
+    def _numbered_sessions(self, relation: str, since: str, until: str) -> str:
         """Returns `relation` with a number ``session`` that overlapping rows share. Touching ends overlap."""
         order = f"order by {since}, {until}"
         latest = f"max({until}) over ({self._by}{order} rows between unbounded preceding and 1 preceding)"
@@ -225,7 +225,7 @@ class SessionWindows(SlicedWindows):
         return [self.sessions.firing(), *super().emit()]
 
     def _emission(self, clock: bool) -> list[Step]:
-        counted = [Step(self._new(m), self._first_of(m, clock)) for m in self.spec.distinct_sets]
+        counted = [Step(self._new_view(m), self._first_of(m, clock)) for m in self.spec.distinct_sets]
         return [*(counted if self.window.grows else []), *super()._emission(clock)]
 
     def _start(self) -> str:
@@ -240,7 +240,7 @@ class SessionWindows(SlicedWindows):
         listed = [columns, *(bound.format(of) for bound in bounds)]
         if not clock:
             return f"select {', '.join(listed)} from {part}"
-        return self.sessions.joined(part, listed, self.sessions.name)
+        return self.sessions.with_sessions(part, listed, self.sessions.name)
 
     # -- dynamic_cumulate --------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class SessionWindows(SlicedWindows):
         of = "sessions." if clock else ""
         listed = [f"{of}{EXPIRES_AT}", f"{of}{WINDOW_START}", SLICE_END, *columns]
         if clock:
-            return self.sessions.joined(part, listed, self.sessions.name)
+            return self.sessions.with_sessions(part, listed, self.sessions.name)
         start = self.sessions.start()
         return f"select {', '.join(listed)} from (select *, {start} as {WINDOW_START} from {part})"
 
@@ -262,7 +262,7 @@ class SessionWindows(SlicedWindows):
         keys, by = self._stored_set_keys(fixed)
         firsts = [
             f"min({SLICE_END}) filter (where {flag}) as {first}"
-            for flag, first in zip(self._flags(members), self._firsts(members), strict=True)
+            for flag, first in zip(self._flags(members), self._first_slices(members), strict=True)
         ]
         return f"select {', '.join([*fixed, *keys, *firsts])}\nfrom (\n{rows}\n)\n{by}"
 
@@ -280,7 +280,7 @@ class SessionWindows(SlicedWindows):
         of_session = [f"sessions.{column}" for column in (*self.sessions.columns, EXPIRES_AT)]
         if self.window.grows:
             columns = [*columns, f"{SLICE_END} as row_{SLICE_END}"]
-        rows = self.sessions.joined(part, [*of_session, *columns], self.sessions.alive())
+        rows = self.sessions.with_sessions(part, [*of_session, *columns], self.sessions.alive())
         if not self.window.grows:
             return f"(\n{rows}\n)"
         put_out = self._emitted_slice(f"row_{SLICE_END}")

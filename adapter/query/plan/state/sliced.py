@@ -59,10 +59,10 @@ class SlicedWindows(Partials, WindowSteps):
         steps = []
         for members in self.spec.distinct_sets if self.first_occurrences else ():
             initial, met = self._first_values(members), self._met_values(members)
-            firsts = self._firsts(members)
+            firsts = self._first_slices(members)
             asks = Asking(
                 self._part(members),
-                found=self._any_not_null([self._known(first) for first in firsts]),
+                found=self._any_not_null([self._known_column(first) for first in firsts]),
                 asked=self._any_not_null(firsts),
             )
             looked_up = Step(self._met_values_name(members), met, initial=initial, asks=(asks,))
@@ -70,11 +70,11 @@ class SlicedWindows(Partials, WindowSteps):
                 steps.append(replace(looked_up, persist=True))
                 initial, new = self._of_sets(members, initial=True), self._of_sets(members, initial=False)
             else:
-                new = f"select * from {self._met_values_name(members)}\nwhere {self._is_earlier(members)}"
+                new = f"select * from {self._met_values_name(members)}\nwhere {self._is_first_slice_earlier(members)}"
                 steps.extend(self._values_read_twice(members, initial))
                 steps.append(looked_up)
             # First occurrences that are new or earlier than the stored ones, together with these.
-            steps.append(Step(self._new(members), new, persist=True, initial=initial))
+            steps.append(Step(self._new_view(members), new, persist=True, initial=initial))
         return steps
 
     def parts(self) -> list[StatePart]:
@@ -87,7 +87,7 @@ class SlicedWindows(Partials, WindowSteps):
         for members in self.spec.distinct_sets:
             if self.first_occurrences:
                 finest = f"\nwhere {GROUPING_ID} = 0" if self.kept_for_finest else ""
-                append = f"select {self._value_columns(members)}\nfrom {self._new(members)}{finest}"
+                append = f"select {self._value_columns(members)}\nfrom {self._new_view(members)}{finest}"
             else:
                 append = self._occurrences(members)
             fold = self._fold_values(members)
@@ -99,7 +99,7 @@ class SlicedWindows(Partials, WindowSteps):
     def _on_time(self, raw: str) -> str:
         """Returns the rows of growing windows. A late row counts from the first step that hasn't been emitted."""
         columns = [column for column in self._row_columns() if column != SLICE_END]
-        first = f"timestamp_micros({self.closing.unfired()})"
+        first = f"timestamp_micros({self.closing.first_unfired_end()})"
         return (
             f"select {', '.join([EVENT_TIME, *columns])}, greatest({SLICE_END}, {first}) as {SLICE_END}\n"
             f"from (\n{raw}\n)"
@@ -122,13 +122,19 @@ class SlicedWindows(Partials, WindowSteps):
 
     # -- distinct values ---------------------------------------------------------------------------
 
-    def _firsts(self, members: DistinctSet) -> list[str]:
+    def _first_slices(self, members: DistinctSet) -> list[str]:
         """Columns with the first slice of a value, one per condition."""
         return self._per_condition(members, FIRST)
 
     def _value_columns(self, members: DistinctSet) -> str:
         return ", ".join(
-            [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members), *self._firsts(members)]
+            [
+                EXPIRES_AT,
+                WINDOW_START,
+                *self._set_keys(),
+                *self._values(members),
+                *self._first_slices(members),
+            ]
         )
 
     def _first_values(self, members: DistinctSet, in_all_sets: bool = False) -> str:
@@ -136,10 +142,12 @@ class SlicedWindows(Partials, WindowSteps):
         stored."""
         firsts = [
             f"min({SLICE_END}){f' filter (where {condition})' if condition else ''} as {first}"
-            for first, condition in zip(self._firsts(members), self._conditions(members), strict=True)
+            for first, condition in zip(self._first_slices(members), self._conditions(members), strict=True)
         ]
         fixed = [EXPIRES_AT, WINDOW_START, *self._values(members)]
-        having = "" if None in members.filters else f"\nhaving {self._any_not_null(self._firsts(members))}"
+        having = (
+            "" if None in members.filters else f"\nhaving {self._any_not_null(self._first_slices(members))}"
+        )
         keys, by = self._selected_set_keys(), self._group_set_by(fixed)
         if in_all_sets and self.kept_for_finest:
             keys, by = self._selected_keys(), self._group_by(fixed)
@@ -156,7 +164,7 @@ class SlicedWindows(Partials, WindowSteps):
         """Returns the first occurrences in the batch, with the stored ones of the same values."""
         values, keys = self._values(members), self._set_keys()
         identity = [EXPIRES_AT, WINDOW_START, *keys, *values]
-        both, firsts = ", ".join(identity), self._firsts(members)
+        both, firsts = ", ".join(identity), self._first_slices(members)
         if self.kept_for_finest:
             # In a coarser grouping set a value is new only if it isn't stored with any value of the missing keys. All
             # of its rows are distributed to one task, where each set finds them.
@@ -169,12 +177,14 @@ class SlicedWindows(Partials, WindowSteps):
         # Stored values that aren't in the batch have no effect below.
         from_state = known_rows(together, "select * from batch", self._part(members))
         fresh = [f"min(case when fresh then {first} end) as {first}" for first in firsts]
-        older = [f"min(case when not fresh then {first} end) as {self._known(first)}" for first in firsts]
+        older = [
+            f"min(case when not fresh then {first} end) as {self._known_column(first)}" for first in firsts
+        ]
         if self.kept_for_finest or self.spec.grouping_sets is None:
             # The GROUP BY below is enough.
             batch = self._values_of_rows(members)
         else:
-            batch = f"select * from {self._batch(members)}"
+            batch = f"select * from {self._batch_view(members)}"
         return (
             f"with batch as (\n{batch}\n),\n"
             f"known as (\n"
@@ -195,16 +205,16 @@ class SlicedWindows(Partials, WindowSteps):
             f"select * from seen"
         )
 
-    def _is_earlier(self, members: DistinctSet) -> str:
+    def _is_first_slice_earlier(self, members: DistinctSet) -> str:
         return " or ".join(
-            f"{first} < {self._known(first)} or ({self._known(first)} is null and {first} is not null)"
-            for first in self._firsts(members)
+            f"{first} < {self._known_column(first)} or ({self._known_column(first)} is null and {first} is not null)"
+            for first in self._first_slices(members)
         )
 
     def _of_sets(self, members: DistinctSet, initial: bool) -> str:
         """Returns the first occurrences of each grouping set from those with all keys."""
-        firsts = self._firsts(members)
-        columns = firsts if initial else [*firsts, *map(self._known, firsts)]
+        firsts = self._first_slices(members)
+        columns = firsts if initial else [*firsts, *map(self._known_column, firsts)]
         made = [f"min({column}) as {column}" for column in columns]
         fixed = [EXPIRES_AT, WINDOW_START, *self._values(members)]
         branches = []
@@ -223,7 +233,11 @@ class SlicedWindows(Partials, WindowSteps):
                     f"group by {', '.join([*fixed, *keys])}"
                 )
         united = self._unioned(branches)
-        return united if initial else f"select * from (\n{united}\n)\nwhere {self._is_earlier(members)}"
+        return (
+            united
+            if initial
+            else f"select * from (\n{united}\n)\nwhere {self._is_first_slice_earlier(members)}"
+        )
 
     def _grouping_set_keys(self) -> list[tuple[list[str], int]]:
         """Returns the keys and grouping_id() of each grouping set, the one with all keys first."""
@@ -241,13 +255,13 @@ class SlicedWindows(Partials, WindowSteps):
         """Returns the values of each row of the batch, with its slice."""
         firsts = [
             f"{f'case when {condition} then {SLICE_END} end' if condition else SLICE_END} as {first}"
-            for first, condition in zip(self._firsts(members), self._conditions(members), strict=True)
+            for first, condition in zip(self._first_slices(members), self._conditions(members), strict=True)
         ]
         columns = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members), *firsts]
         return f"select {', '.join(columns)}\nfrom {self.rows}\nwhere {self._not_null(members)}"
 
     @staticmethod
-    def _known(first: str) -> str:
+    def _known_column(first: str) -> str:
         return first[:-1] + "_known`"
 
     def _changes(self, members: DistinctSet, initial: bool) -> str:
@@ -255,12 +269,12 @@ class SlicedWindows(Partials, WindowSteps):
         metrics = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
         shared = ", ".join([EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members)])
         kept = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members)]
-        firsts = self._firsts(members)
-        columns = [firsts] if initial else [firsts, [self._known(first) for first in firsts]]
-        new = self._by_value(members, self._new(members), kept, *columns)
+        firsts = self._first_slices(members)
+        columns = [firsts] if initial else [firsts, [self._known_column(first) for first in firsts]]
+        new = self._by_value(members, self._new_view(members), kept, *columns)
         branches = []
         for number, first in enumerate(firsts[: len(members.filters)]):
-            known = self._known(first)
+            known = self._known_column(first)
             better = "" if initial else f" and ({known} is null or {first} < {known})"
             branches.append(
                 f"select {shared}, {first} as {SLICE_END}, {number} as condition, 1 as sign from {new} "
@@ -290,7 +304,7 @@ class SlicedWindows(Partials, WindowSteps):
 
     def _fold_slices(self) -> str:
         """Compacts to one row per key for all emitted slices, and one per slice and key after them."""
-        alive = f"part = '{self.slices}' and {self.closing.live()}"
+        alive = f"part = '{self.slices}' and {self.closing.is_needed()}"
         source = f"select * from state where {alive}"
         if self.first_occurrences:
             columns = [
@@ -307,10 +321,10 @@ class SlicedWindows(Partials, WindowSteps):
         return f"greatest({slice_end}, timestamp_micros({self.closing.cleared()}))"
 
     def _fold_values(self, members: DistinctSet) -> str:
-        where = f"from state where part = '{self._part(members)}' and {self.closing.live()}"
+        where = f"from state where part = '{self._part(members)}' and {self.closing.is_needed()}"
         if self.first_occurrences:
             identity = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members)]
-            made = [f"min({first}) as {first}" for first in self._firsts(members)]
+            made = [f"min({first}) as {first}" for first in self._first_slices(members)]
         else:
             identity = [*self.slice, *self._set_keys(), *self._values(members)]
             made = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)]
@@ -329,13 +343,13 @@ class SlicedWindows(Partials, WindowSteps):
         steps = []
         if self.first_occurrences:
             for members in self.spec.distinct_sets:
-                steps.append(Step(self._new(members), self._first_values(members, in_all_sets=True)))
+                steps.append(Step(self._new_view(members), self._first_values(members, in_all_sets=True)))
         for part in self.parts():
             if not (self.first_occurrences and part.name != self.slices):
                 steps.append(Step(part.name, part.initial or part.append))
         return steps + self._emission(clock=False)
 
-    def _state(self, part: str, clock: bool) -> str:
+    def _source_of_part(self, part: str, clock: bool) -> str:
         return f"(select * from state where part = '{part}')" if clock else part
 
     def _emission(self, clock: bool) -> list[Step]:
@@ -358,7 +372,7 @@ class SlicedWindows(Partials, WindowSteps):
 
     def _closing(self, part: str, columns: str, clock: bool) -> str:
         """Returns the rows of a state table in the closing windows."""
-        return self.closing.windows(self._state(part, clock), columns, clock)
+        return self.closing.windows(self._source_of_part(part, clock), columns, clock)
 
     def _fixed_windows(self, clock: bool) -> str:
         """Returns tumble, hop and session windows: the merged slices of each window."""
@@ -400,7 +414,7 @@ class SlicedWindows(Partials, WindowSteps):
 
     def _open_slices(self, clock: bool) -> str:
         """Returns the slices of all windows that haven't reached the end of allowed lateness."""
-        relation = self._state(self.slices, clock)
+        relation = self._source_of_part(self.slices, clock)
         if not clock:
             return relation
         watermark = self.closing.before
@@ -441,4 +455,4 @@ class SlicedWindows(Partials, WindowSteps):
         else:
             last = f"coalesce(unix_micros(next_slice) - {self.window.step}, unix_micros({EXPIRES_AT}))"
         final = f"unix_micros({EXPIRES_AT})"
-        return self.closing.exploded(f"(\n{totals}\n)", columns, first, last, clock, final)
+        return self.closing.per_firing_end(f"(\n{totals}\n)", columns, first, last, clock, final)

@@ -55,11 +55,11 @@ class WindowTrigger:
             found.append((gcd(step, update) if update else step, phase + first))
         return tuple(dict.fromkeys(Boundaries(length, at % length) for length, at in found))
 
-    def live(self, column: str = "expires_at") -> str:
+    def is_needed(self, column: str = "expires_at") -> str:
         """SQL predicate: a state row is still needed after the batch."""
         return f"({self.after} is null or {column} > {self.after})"
 
-    def unfired(self) -> str:
+    def first_unfired_end(self) -> str:
         """SQL of the first window end that a late row still counts for."""
         return self.window.end_after(f"unix_micros({self.before})")
 
@@ -94,9 +94,9 @@ class WindowTrigger:
             rows = f"select {columns}, {end} as end_micros from {relation}"
             return f"{rows}\nwhere {self.fires('slice_end')}" if clock else rows
         first, last = window.first_end(f"({end})"), window.last_end(f"({end})")
-        return self.exploded(relation, [columns], first, last, clock, last)
+        return self.per_firing_end(relation, [columns], first, last, clock, last)
 
-    def exploded(
+    def per_firing_end(
         self, relation: str, columns: Sequence[str], first: str, last: str, clock: bool, final: str
     ) -> str:
         """Returns `relation` with a row for each firing window end in [first, last], as ``end_micros``.
@@ -107,7 +107,7 @@ class WindowTrigger:
         ends = f"sequence({first}, {last}, {window.step})"
         if clock:
             ends = f"sequence(first_micros, last_micros, {window.step})"
-        if window.grows and (shown := window.shown("each")):
+        if window.grows and (shown := window.local_time_exists("each")):
             ends = f"filter({ends}, each -> {shown} or each = {final})"
         if clock and self.emission.changes:
             # Subqueries aren't allowed in a lambda.
@@ -115,7 +115,7 @@ class WindowTrigger:
         rows = f"select {', '.join(columns)}, explode({ends}) as end_micros\nfrom "
         if not clock:
             return f"{rows}{relation}"
-        after_it, until, more = self.unfired(), self.cleared(), ""
+        after_it, until, more = self.first_unfired_end(), self.cleared(), ""
         if self.emission.changes:
             after_it, until = (
                 window.end_after(f"({self._earliest()})"),
@@ -135,11 +135,11 @@ class WindowTrigger:
 
     def _earliest(self) -> str:
         """SQL of the local time: windows that end until then had reached the end of allowed lateness before the batch."""
-        return f"{self._shown_before} - {self.emission.last + self._slack}"
+        return f"{self._shown_before} - {self.emission.last + self._largest_shift_of_clocks}"
 
     def _latest(self) -> str:
         """SQL of the local time after which no window has fired yet."""
-        return _less(self._shown_after, self._first - self._slack)
+        return _minus(self._shown_after, self._first - self._largest_shift_of_clocks)
 
     @property
     def _first(self) -> int:
@@ -147,7 +147,7 @@ class WindowTrigger:
         return self.emission.complete if self.emission.first is None else self.emission.first
 
     @property
-    def _slack(self) -> int:
+    def _largest_shift_of_clocks(self) -> int:
         """Maximum difference between elapsed local time and elapsed time."""
         return DAY if self.window.time_zone else 0
 
@@ -157,7 +157,7 @@ class WindowTrigger:
         before, after = before or self._now_before, after or self._now_after
         if self.window.time_zone:
             end = f"unix_micros({self.window.latest_instant(end)})"
-        return due(self.emission, end, before, after)
+        return is_firing_due(self.emission, end, before, after)
 
 
 def latest(emission: Emission, end: str, at: str) -> str:
@@ -171,12 +171,12 @@ def latest(emission: Emission, end: str, at: str) -> str:
     return f"case {passed} end"
 
 
-def due(emission: Emission, end: str, before: str, after: str) -> str:
+def is_firing_due(emission: Emission, end: str, before: str, after: str) -> str:
     """SQL predicate: one of a window's firing times is between two watermarks. All are microseconds."""
     if emission.at_once:
         return f"coalesce({end} + {emission.last} > {before}, true)"
     first = emission.complete if emission.first is None else emission.first
-    is_due = f"coalesce({latest(emission, end, after)} > {before}, {before} is null and {end} <= {_less(after, first)})"
+    is_due = f"coalesce({latest(emission, end, after)} > {before}, {before} is null and {end} <= {_minus(after, first)})"
     if not emission.late_updates:
         return f"coalesce({is_due}, false)"
     # Unchanged results give equal rows, which aren't written.
@@ -184,7 +184,7 @@ def due(emission: Emission, end: str, before: str, after: str) -> str:
     return f"coalesce({is_due} or ({late}), false)"
 
 
-def _less(micros: str, length: int) -> str:
+def _minus(micros: str, length: int) -> str:
     return f"{micros} - {length}" if length >= 0 else f"{micros} + {-length}"
 
 
