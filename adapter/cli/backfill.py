@@ -12,9 +12,10 @@ from ..query.windows import ranges
 from ..query.windows.ranges import TimeRange, WindowRange
 from ..stream.common.errors import StreamError
 from ..stream.lifecycle import backfill
+from ..stream.sources.upstream import readers
 from ..util.text import counted
 from .planned import check_types
-from .project import DbtProject, project_errors
+from .project import DbtProject, owned_model, project_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +60,19 @@ def backfill_model(project: DbtProject, name: str, start: datetime, end: datetim
         rows = backfill.backfill(session, model, program, windows)
     notes = _notes(found[0])
     return f"{name}: {counted(rows, 'row')} in the windows that end after {notes['after']} and until {notes['until']} (UTC)."
+
+
+def stopped_readers(project: DbtProject, name: str) -> str | None:
+    """Returns a sentence on the streams that read the table of a model, and stop when rows of it change; None if there are
+    none. This doesn't start Spark."""
+    model, _ = owned_model(project, name)
+    if not (found := readers(model.storage, model.target)):
+        return None
+    return (
+        f"Streams over the table of {name}: {', '.join(found)}. A stream over a table reads only rows that are added, and a "
+        "backfill changes rows: the next run of each stops, until all are rebuilt with `dbt run --full-refresh --select "
+        f"{name}+`."
+    )
 
 
 def closed_only(ends: WindowRange, closed: int) -> WindowRange:

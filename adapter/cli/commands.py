@@ -253,14 +253,17 @@ def flush(project: DbtProject, names: Sequence[str], has_several: bool) -> None:
     required=True,
     help="The instant after the last one, in UTC.",
 )
+@click.option("--yes", "-y", is_flag=True, help="Don't ask if streams that read MODEL would stop.")
 @_takes_models
 def backfill(
-    project: DbtProject, names: Sequence[str], has_several: bool, start: datetime, end: datetime
+    project: DbtProject, names: Sequence[str], has_several: bool, start: datetime, end: datetime, yes: bool
 ) -> None:
     """Recompute closed windows of MODEL. It reads the sources again; the state stays as it is."""
-    from .backfill import backfill_model
+    from .backfill import backfill_model, stopped_readers
 
     for model in names:
+        if not yes and (readers := stopped_readers(project, model)) is not None:
+            click.confirm(f"{readers}\nBackfill {model}?", abort=True)
         click.echo(backfill_model(project, model, start, end))
 
 
@@ -513,12 +516,11 @@ def deploy_rollback(project: DbtProject, model: str) -> None:
 @_takes_model()
 def deploy_cleanup(project: DbtProject, model: str, yes: bool) -> None:
     """Drop the other version of MODEL. That is the old one after `deploy promote`, else the new one."""
-    from .deploy import clean_up
+    from .deploy import clean_up, other_table
 
-    if not yes:
+    if not yes and (table := other_table(project, model)) is not None:
         click.confirm(
-            f"Drop the other version of {project.table_of(model)}, the table of {model}, its state and its checkpoint?",
-            abort=True,
+            f"Drop {table}, the other version of {model}, its state and its checkpoint?", abort=True
         )
     click.echo(clean_up(project, model))
 

@@ -17,6 +17,7 @@ from ..stream.progress.report import read_progress
 from ..stream.run.evolve import verdict
 from ..stream.run.lock import check_free
 from ..stream.run.runner import run_stream
+from ..stream.storage import deployments
 from ..stream.storage.deployments import PROMOTED, version
 from ..util.text import counted
 from .planned import planned
@@ -196,6 +197,14 @@ def _of_readers(name: str, done: SwapResult, back: str) -> list[str]:
         f"`dbt-stream deploy {back} {name}`."
         for reader in done.readers
     ]
+
+
+def other_table(project: DbtProject, name: str) -> str | None:
+    """Returns the table that `clean_up` drops; None if there is none. This doesn't start Spark."""
+    model, _ = owned_model(project, name)
+    with project_errors():
+        found = deployments.read(model.storage, model.target)
+    return None if found is None else found.other_table
 
 
 def clean_up(project: DbtProject, name: str) -> str:

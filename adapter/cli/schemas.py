@@ -18,12 +18,23 @@ FILES = {
 
 
 def write_schemas(folder: Path) -> Iterator[str]:
-    """Writes the schemas, over those of another version, and yields lines that say how an editor finds them."""
+    """Writes the schemas, over those of another version, and yields lines that say how an editor finds them.
+
+    Raises:
+        ProjectError: a file of another kind has the name of one of them, or the folder can't be written.
+    """
     packaged = resources.files("dbt.include.spark_streaming") / "schemas"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in FILES:
-            (folder / f"{name}.json").write_text((packaged / f"{name}.json").read_text())
+        files = {folder / f"{name}.json": (packaged / f"{name}.json").read_text() for name in FILES}
+        for file in files:
+            if file.exists() and not _is_ours(file.read_text()):
+                raise ProjectError(
+                    f"{file} isn't a schema that this command wrote, so nothing is written. Name another folder, as in "
+                    "`dbt-stream schemas dbt_schemas`."
+                )
+        for file, text in files.items():
+            file.write_text(text)
     except OSError as problem:
         raise ProjectError(f"The schemas can't be written to {folder}: {problem}") from problem
     yield f"Wrote {', '.join(f'{folder / name}.json' for name in FILES)}."
@@ -32,3 +43,16 @@ def write_schemas(folder: Path) -> Iterator[str]:
     yield json.dumps(
         {"yaml.schemas": {f"{start}/{name}.json": files for name, files in FILES.items()}}, indent=2
     )
+
+
+def _is_ours(text: str) -> bool:
+    """Whether a file is a schema of this package, of any version.
+
+    >>> _is_ours('{"title": "Models and sources of dbt-spark-streaming"}'), _is_ours('{"title": "Mine"}'), _is_ours("[1")
+    (True, False, False)
+    """
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and str(found.get("title", "")).endswith("dbt-spark-streaming")

@@ -178,6 +178,22 @@ class BatchMethods(metaclass=AdapterMeta):
         listed = ", ".join(f"{value} as {quote(name)}" for name, value in items.items())
         return f"(select {listed} from {source.render()})"
 
+    @available.parse(lambda *arguments, **named: "*")
+    def items_in_order_of(self, table: BaseRelation, query: str) -> str:
+        """Returns the select list for all columns of a table, with the fields of their structs in the order of a query's:
+        Spark compares and unites structs by position."""
+        nested = [each for each in self.get_columns_in_relation(table) if "struct<" in each.dtype]  # type: ignore[attr-defined]
+        wants = self._column_types(query) if nested else {}
+        kinds = {name.lower(): kind for name, kind in wants.items()}
+        values = {
+            quote(each.name): by_name(quote(each.name), each.dtype, kinds.get(each.name.lower(), each.dtype))
+            for each in nested
+        }
+        changed = {name: value for name, value in values.items() if value != name}
+        if not changed:
+            return "*"
+        return f"* except ({', '.join(changed)}), {', '.join(f'{value} as {name}' for name, value in changed.items())}"
+
     @available.parse(lambda *arguments, **named: "")
     def replace_where_sql(
         self,

@@ -34,15 +34,16 @@
     {% if strategy.hard_deletes == 'new_record' %}
         {% set new_scd_id = snapshot_hash_arguments([columns.dbt_scd_id, snapshot_get_time()]) %}
     {% endif %}
+    {%- set query = adapter.batch_text(source_sql, graph, model if model is defined else none) %}
     with snapshot_query as (
 
-        {{ adapter.batch_text(source_sql, graph, model if model is defined else none) }}
+        {{ query }}
 
     ),
 
     snapshotted_data as (
 
-        select *, {{ unique_key_fields(strategy.unique_key) }}
+        select {{ adapter.items_in_order_of(target_relation, query) }}, {{ unique_key_fields(strategy.unique_key) }}
         from {{ target_relation }}
         where
             {% if config.get('dbt_valid_to_current') %}

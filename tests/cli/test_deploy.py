@@ -7,8 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from dbt.adapters.spark_streaming.cli import deploy
+from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.project import DbtProject, ProjectError
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
@@ -73,3 +75,13 @@ def test_the_model_that_is_named_is_built(
     project = DbtProject(Path(), Path(), None, None, None)
     assert "deploy promote shop.m" in deploy.init(project, "shop.m", False)
     assert ran == [(["shop.m"], {"shop.m": staged.new})]
+
+
+def test_cleanup_asks_with_the_table_that_it_drops(
+    model: StreamModel, staged: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dbt_project.yml").touch()
+    monkeypatch.setattr(deploy, "owned_model", lambda project, name: (model, None))
+    asked = CliRunner().invoke(main, ["--project-dir", str(tmp_path), "deploy", "cleanup", "m"], input="n\n")
+    assert f"Drop {staged.new}, the other version of m, its state and its checkpoint?" in asked.output
+    assert asked.exit_code == 1

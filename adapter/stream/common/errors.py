@@ -189,8 +189,9 @@ def _explain_values(model: StreamModel, text: str) -> str | None:
     source = next((s for s in model.sources if s.is_files and s.holds(file)), None)
     what = f"as {source.format}, as source {source.relation} says it is" if source else "by Spark"
     return (
-        f"Model {model.name}: the file {file} can't be read {what}{_why(text, file)}. Remove it from the folder or correct "
-        "the source's format or options; no row of this micro-batch was ingested."
+        f"Model {model.name}: the file {file} can't be read {what}{_why(text, file)}. Correct the source's format "
+        "or options; or remove the file, and set the source's option 'ignoreMissingFiles: true'. No row of this "
+        "micro-batch was ingested."
     )
 
 
@@ -288,11 +289,18 @@ def rows_changed(model: StreamModel, kind: str, tables: Iterable[str]) -> str:
         kind: operation of the snapshot, ``overwrite`` or ``delete``.
         tables: names of the source tables that may have the snapshot.
     """
+    tables = [*tables]
+    # Nodes have no options of streams.
+    can_skip = not all(map(model.is_node, tables))
+    skip = (
+        f" Such changes are skipped with the source's option 'streaming-skip-{kind}-snapshots'."
+        if can_skip
+        else ""
+    )
     return (
         f"Model {model.name}: rows of a source were changed or deleted (an Iceberg {kind} snapshot), and a stream "
         "reads only appended rows, from the table's first snapshot on. Rebuild the table from scratch and this model "
-        f"with it ({' or '.join(map(model.make_anew, tables))}), or skip such changes with the source's option "
-        f"'streaming-skip-{kind}-snapshots'."
+        f"with it ({' or '.join(map(model.make_anew, tables))}).{skip}"
     )
 
 

@@ -205,6 +205,10 @@ class StreamModel:
         """Returns whether a table that the model reads is a seed."""
         return self._upstream_relation(table) in self.seeds
 
+    def is_node(self, table: str) -> bool:
+        """Returns whether a table that the model reads is known to be another node's, or its changelog, and no source."""
+        return self._upstream_relation(table) is not None
+
     def _upstream_relation(self, table: str) -> str | None:
         """Returns the key of `upstream` for a table or its changelog; None if it isn't one of them."""
         path = [part.lower() for part in parts(table)]

@@ -207,6 +207,21 @@ def readers_beyond(storage: Storage, *tables: IcebergTable | None) -> tuple[str,
     return tuple(sorted(found))
 
 
+def readers(storage: Storage, table: str) -> tuple[str, ...]:
+    """Returns the tables of the streams of a storage root that read a table, sorted."""
+    return tuple(sorted(_readers(storage, table)))
+
+
+def _readers(storage: Storage, table: str) -> Iterator[str]:
+    for name in storage.list(storage.checkpoints):
+        try:
+            reads = noted_sources(storage, f"{storage.checkpoints}/{name}")
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # no checkpoint, or an unreadable one
+        if parts(table) in map(parts, reads):
+            yield _written_by(storage, name)
+
+
 def _readers_beyond(storage: Storage, table: IcebergTable) -> Iterator[str]:
     for name in storage.list(storage.checkpoints):
         path = f"{storage.checkpoints}/{name}"

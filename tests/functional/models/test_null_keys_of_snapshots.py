@@ -1,4 +1,4 @@
-"""Snapshots find rows by keys of which columns are NULL: a run without changes leaves a snapshot as it is."""
+"""Snapshots find rows by keys of which columns are NULL, and fields by name: a run without changes changes nothing."""
 
 from __future__ import annotations
 
@@ -96,3 +96,32 @@ class TestNullKeys:
         self.run()
         if deletes != "ignore":
             assert self.states(project, by_values[0])[None, None, 12, False] == 1
+
+
+class TestFieldsInAnotherOrder:
+    """Spark compares and unites structs by position."""
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        first = "select id, named_struct('a', id, 'b', 100) as s from values (1), (2) as t(id)"
+        then = "select id, named_struct('b', 100, 'a', id) as s from values (1) as t(id)"
+        return {"rows.sql": f"{{% if var('then', false) %}}{then}{{% else %}}{first}{{% endif %}}"}
+
+    @pytest.fixture(scope="class")
+    def snapshots(self) -> dict[str, str]:
+        query = "select * from {{ ref('rows') }}"
+        configs = "unique_key='id', strategy='check', check_cols='all', hard_deletes='new_record'"
+        return {"kept.sql": f"{{% snapshot kept %}}{{{{ config({configs}) }}}} {query} {{% endsnapshot %}}"}
+
+    def test_they_are_found_by_name(self, project: Any) -> None:
+        run_dbt(["build"])
+        run_dbt(["build", "--vars", "{then: true}"])
+        found = project.run_sql(
+            f"select id, s.a, s.b, dbt_valid_to is null, dbt_is_deleted from {project.test_schema}.kept",
+            fetch="all",
+        )
+        assert sorted(map(tuple, found)) == [
+            (1, 1, 100, True, "False"),
+            (2, 2, 100, False, "False"),
+            (2, 2, 100, True, "True"),
+        ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,11 @@ class TestTutorial(Commands):
                 assert all(figure in said for figure in shown[1].split(", ")), said
         assert tables == 3
         assert {str(result.status) for result in run_dbt(["build"])} == {"pass", "success"}
+        (status,) = json.loads(CliRunner().invoke(main, [*self.options(project), "status", "--json"]).stdout)
+        total, watermark = status["progress"]["total"], status["progress"]["watermark"]
+        shown = f"`rows in` becomes {total['rows_in']}, the watermark {watermark[11:19]}, and"
+        assert shown in PAGE.read_text()
+        assert f"so `rows out` becomes {total['rows_out']}." in PAGE.read_text()
 
 
 def plain(text: str) -> str:

@@ -66,7 +66,7 @@ class TestVersions:
         assert done.exit_code == 0, done.output
         assert said("deploy", "promote", "m.v1").exit_code == 0
         assert (
-            f"Drop the other version of lakehouse.{schema}.m_v1"
+            f"Drop lakehouse.{schema}.m_v1__previous_"
             in said("deploy", "cleanup", "m.v1", answer="y\n").stdout
         )
         assert said("reset", "--yes", "m.v2").exit_code == 0

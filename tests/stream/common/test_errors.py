@@ -57,7 +57,8 @@ def test_a_file_that_is_not_what_the_source_says() -> None:
         "file:///data/events/x.parquet. Could not read footer."
     ) == (
         "Model curves: the file file:///data/events/x.parquet can't be read as parquet, as source raw.events says it "
-        "is. Remove it from the folder or correct the source's format or options; no row of this micro-batch was ingested."
+        "is. Correct the source's format or options; or remove the file, and set the source's option 'ignoreMissingFiles: "
+        "true'. No row of this micro-batch was ingested."
     )
 
 
@@ -69,7 +70,7 @@ def test_the_cause_of_a_file_that_cannot_be_read_is_told() -> None:
     )
     assert found.startswith(
         "Model curves: the file file:///data/events/x.csv can't be read as parquet, as source raw.events says it is "
-        "(Delimiter cannot be empty). Remove it"
+        "(Delimiter cannot be empty). Correct the source's format"
     )
 
 
@@ -165,6 +166,14 @@ def test_a_source_whose_rows_were_changed(kind: str) -> None:
         "Rebuild the table from scratch and this model with it (`dbt run --full-refresh --select pages+`)"
         in found
     )
+
+
+def test_advice_on_changed_rows_of_a_model_names_no_option_of_sources() -> None:
+    model = replace(MODEL, upstream={"db.pages": "pages"})
+    problem = RuntimeError(
+        "java.lang.IllegalStateException: Cannot process overwrite snapshot: 17, to ignore …"
+    )
+    assert explain(model, problem).msg.endswith("(`dbt run --full-refresh --select pages+`).")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.iceberg.owner import Owner
 from dbt.adapters.spark_streaming.stream.sources import upstream
-from dbt.adapters.spark_streaming.stream.sources.upstream import readers_beyond, replaced_message
+from dbt.adapters.spark_streaming.stream.sources.upstream import readers, readers_beyond, replaced_message
 
 MODEL = StreamModel("m", "lake.`dbt-dev`.`my-model`", "s", Storage("/root", lambda: None), ())
 
@@ -68,4 +68,6 @@ def test_readers_are_named_by_their_tables(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(upstream, "noted_sources", lambda *_: ["lake.db.t"])
     monkeypatch.setattr(upstream, "read_offsets", lambda *_: ['{"snapshot_id": 1, "position": 1}'])
     table: Any = SimpleNamespace(name="lake.db.t", has_ancestor=lambda snapshot: False)
-    assert [*readers_beyond(storage, table, None)] == ["lake.db.`my größe`", "unknown", "unreadable"]
+    names = ["lake.db.`my größe`", "unknown", "unreadable"]
+    assert [*readers_beyond(storage, table, None)] == [*readers(storage, "lake.`db`.t")] == names
+    assert readers(storage, "lake.db.t__changes") == ()
