@@ -46,7 +46,7 @@ from tests.query.trees import GROUPS, KNOWN, OTHER, STREAM, flow
 )
 def test_state_without_a_bound_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(UnboundedStateError, match="grows without bound") as problem:
-        flow(text, ttl=None)
+        flow(text, ttl=None, domains=())
     assert sentence in str(problem.value)
 
 
