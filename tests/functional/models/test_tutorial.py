@@ -48,8 +48,8 @@ class TestTutorial(Commands):
         assert {str(result.status) for result in run_dbt(["build"])} == {"pass", "success"}
         (status,) = json.loads(CliRunner().invoke(main, [*self.options(project), "status", "--json"]).stdout)
         total, watermark = status["progress"]["total"], status["progress"]["watermark"]
-        shown = f"`rows in` becomes {total['rows_in']}, the watermark {watermark[11:19]}, and"
-        assert shown in PAGE.read_text()
+        sentence = f"`rows in` becomes {total['rows_in']}, the watermark {watermark[11:19]}, and"
+        assert sentence in PAGE.read_text()
         assert f"so `rows out` becomes {total['rows_out']}." in PAGE.read_text()
 
 
