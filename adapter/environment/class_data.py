@@ -44,9 +44,9 @@ class LoadedClasses:
 
     def dump(self, archive: Path) -> str:
         """Writes an archive of them; returns what the JVM says."""
-        return self._diagnostic_command("vmCds", "dynamic_dump", str(archive))
+        return self.diagnostic_command("vmCds", "dynamic_dump", str(archive))
 
-    def _diagnostic_command(self, name: str, *arguments: str) -> str:
+    def diagnostic_command(self, name: str, *arguments: str) -> str:
         """Runs a diagnostic command inside the JVM, as ``jcmd``, which a JRE lacks, does from outside."""
         jvm, gateway = self._session._jvm, self._session.sparkContext._gateway
 

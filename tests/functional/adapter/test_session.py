@@ -17,7 +17,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.connections import Handle
 from dbt.adapters.spark_streaming.environment import get_environment
-from dbt.adapters.spark_streaming.environment.class_data import _diagnostic_command
+from dbt.adapters.spark_streaming.environment.class_data import LoadedClasses
 from dbt.adapters.spark_streaming.stream.common.session import working_session
 from tests.thorough import mostly_thorough
 
@@ -51,7 +51,7 @@ def test_what_the_session_is_made_of(spark: Any, spark_environment: Any) -> None
 
 def test_the_jvm_takes_diagnostic_commands(spark: Any) -> None:
     """Class data is written with one."""
-    assert "JDK" in _diagnostic_command(spark, "vmVersion")
+    assert "JDK" in LoadedClasses(spark).diagnostic_command("vmVersion")
 
 
 def test_an_error_is_a_sentence(spark_environment: Any) -> None:
