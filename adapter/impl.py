@@ -33,6 +33,7 @@ from dbt.adapters.spark_streaming.project import contract, materializations, nam
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.sources import profile_connections
 from dbt.adapters.spark_streaming.sources import stream_source as declared_sources
+from dbt.adapters.spark_streaming.sources.unreadable import DROP, KEEP_RAW, WARN
 from dbt.adapters.spark_streaming.stream.common import lookup_source
 from dbt.adapters.spark_streaming.util.lazy_import import import_lazily
 from dbt.adapters.spark_streaming.util.metadata_columns import METADATA_COLUMNS, reserved_name
@@ -58,12 +59,13 @@ if TYPE_CHECKING:
         streaming,
         table_configs,
     )
+    from dbt.adapters.spark_streaming.query.planner import plan_query
     from dbt.adapters.spark_streaming.stream.iceberg import dropping, owner, ownership, replaced_tables
     from dbt.adapters.spark_streaming.stream.iceberg import table as iceberg
     from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
     from dbt.adapters.spark_streaming.stream.lifecycle import batch_tables
     from dbt.adapters.spark_streaming.stream.lifecycle.batch_tables import Before
-    from dbt.adapters.spark_streaming.stream.progress import report
+    from dbt.adapters.spark_streaming.stream.progress import report, unreadable_rows
 else:
     import_lazily(
         globals(),
@@ -72,6 +74,7 @@ else:
             "project.stream_node",
             "project.streaming",
             "project.table_configs",
+            "query.planner.plan_query",
             "stream.iceberg.dropping",
             "stream.iceberg.owner",
             "stream.iceberg.ownership",
@@ -79,6 +82,7 @@ else:
             "stream.iceberg.table as iceberg",
             "stream.lifecycle.batch_tables",
             "stream.progress.report",
+            "stream.progress.unreadable_rows",
         ),
     )
 
@@ -87,6 +91,13 @@ logger = AdapterLogger("Spark")
 FULL = CapabilitySupport(support=Support.Full)
 _BATCH = ("table", "incremental", "snapshot", "seed", "view")
 """Materializations of batch nodes, which may replace the table of a streaming model."""
+_READING = ("table", "incremental", "snapshot")
+"""Materializations of batch nodes that read their sources when they are built."""
+_UNREADABLE = {
+    WARN: "each such value is NULL",
+    DROP: "these rows are left out",
+    KEEP_RAW: "their records are kept as text",
+}
 _TEST = "test"
 """Materialization of a test, which has a relation if its failures are stored."""
 
@@ -243,7 +254,9 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         return bool(getattr(self.config.args, "FULL_REFRESH", False) if asked is None else asked)
 
     def post_model_hook(self, config: Any, context: Before | None) -> None:
-        """Marks the table of a batch node as made by this package, and expires its old snapshots."""
+        """Marks the table of a batch node as made by this package, expires its old snapshots, and warns of unreadable
+        values in its sources."""
+        self._warn_of_unreadable(getattr(config, "model", None))
         if context is None:
             return
         name, table = context.model.name, None
@@ -255,6 +268,23 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         if table is not None:
             with _errors_as_warnings(f"Node {name}: old snapshots of its table can't be expired ({{}})."):
                 replaced_tables.expire_old(self.environment.storage, table)
+
+    def _warn_of_unreadable(self, node: Any) -> None:
+        """Warns of unreadable values in the sources that a node has read in batch. A stream counts its own."""
+        kind = getattr(getattr(node, "config", None), "materialized", None)
+        is_stream = kind in model_configs.MATERIALIZATIONS
+        if not (is_stream or kind in _READING) or node.language != "sql":
+            return
+        if getattr(self.config.args, "EMPTY", False):
+            return
+        with _errors_as_warnings(
+            f"Node {node.name}: the unreadable values of its sources can't be counted ({{}})."
+        ):
+            query, root = node.compiled_code or "", str(self.config.project_root)
+            streams = plan_query.stream_relations(query) if is_stream else ()
+            for source, columns in self.environment.declared.unreadable_in(query, streams, root):
+                said = unreadable_rows.described({source.name: columns})
+                logger.warning(f"Node {node.name}: {said}; {_UNREADABLE[source.on_error]}.")
 
     @available.parse_none
     def drop_replaced(self, relation: SparkStreamingRelation) -> None:

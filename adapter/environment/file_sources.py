@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from dbt.adapters.spark_streaming.sources.file_options import (
 )
 from dbt.adapters.spark_streaming.sources.messages import advice, in_batch
 from dbt.adapters.spark_streaming.sources.stream_source import KAFKA, DeclaredSource, at_project, sources_in
-from dbt.adapters.spark_streaming.sources.unreadable import FORMATS, LINE, Records
+from dbt.adapters.spark_streaming.sources.unreadable import FAIL, FORMATS, LINE, UNREADABLE, Records
 from dbt.adapters.spark_streaming.util.quoting import literal, quote
 from dbt.adapters.spark_streaming.util.redaction import cause_of, has_secrets, without_secrets
 from dbt.adapters.spark_streaming.util.types import type_text
@@ -50,6 +50,7 @@ class DeclaredSources:
     def __init__(self, session: Callable[[], Any]) -> None:
         self._session = session
         self._made: dict[str, DeclaredSource] = {}
+        self._counted: dict[str, DeclaredSource] = {}
         self._lock = threading.Lock()
 
     def make_mentioned(self, sql: str, project_root: str) -> bool:
@@ -62,6 +63,31 @@ class DeclaredSources:
         with self._lock:
             for source in sources_in(sql):
                 self._made.pop(source.relation, None)
+
+    def unreadable_in(
+        self, query: str, streams: Iterable[str], project_root: str
+    ) -> list[tuple[DeclaredSource, dict[str, int]]]:
+        """Counts the rows with unreadable values of the declared sources that a query reads, also through views.
+
+        Args:
+            streams: relations of the query that are read as streams, which aren't counted.
+
+        Returns:
+            The counts by column, with all rows under the empty name, of each source that has such rows. A source is counted
+                once a run.
+        """
+        session, found = self._session(), []
+        streamed = [each.relation for each in sources_in(" ".join(streams))]
+        for source in sources_in(str(session.sql(f"explain extended {query}").first()[0])):
+            if source.relation in streamed:
+                continue
+            with self._lock:
+                # Compared by identity, as in `make`.
+                is_counted = self._counted.get(source.relation) is source
+                self._counted[source.relation] = source
+            if not is_counted and (counts := _count_unreadable(session, at_project(source, project_root))):
+                found.append((source, counts))
+        return found
 
     def make(self, source: DeclaredSource, project_root: str) -> bool:
         """Creates the table of a source. Returns whether it is new."""
@@ -106,17 +132,45 @@ def _create(session: Any, source: DeclaredSource) -> None:
         if source.format == ORC:
             _check_types(session, source)
         return
-    raw = replace(source, relation=f"{source.relation.removesuffix('`')}__records`")
-    if source.format != KAFKA:
-        format = "text" if records.are_texts else source.format
-        folders = _folders(session, format, records)
-        more = [(name, kind) for name, kind in folders.items() if name not in dict(records.fields)]
-        records = replace(records, fields=[*records.fields, *more], folders=[*folders])
-        own = _LINES if records.are_texts else records.schema
-        columns = ", ".join([own, *(f"{quote(name)} {kind}" for name, kind in folders.items())])
-        raw = replace(raw, format=format, options=records.reading, schema=columns)
+    raw, records = _raw_records(session, source, records)
     _create_entry(session, raw)
     _create_unless_same(session, source, "view", partial(create_view, source, raw.relation, records))
+
+
+def _raw_records(session: Any, source: DeclaredSource, records: Records) -> tuple[DeclaredSource, Records]:
+    """Returns the records of a source, as a source of their own that isn't parsed, and their parser, with the columns
+    from folder names."""
+    raw = replace(source, relation=f"{source.relation.removesuffix('`')}__records`")
+    if source.format == KAFKA:
+        return raw, records
+    format = "text" if records.are_texts else source.format
+    folders = _folders(session, format, records)
+    more = [(name, kind) for name, kind in folders.items() if name not in dict(records.fields)]
+    records = replace(records, fields=[*records.fields, *more], folders=[*folders])
+    own = _LINES if records.are_texts else records.schema
+    columns = ", ".join([own, *(f"{quote(name)} {kind}" for name, kind in folders.items())])
+    return replace(raw, format=format, options=records.reading, schema=columns), records
+
+
+def _count_unreadable(session: Any, source: DeclaredSource) -> dict[str, int]:
+    """Returns how many rows of a source have unreadable values: by column, and all under the empty name. Empty if none
+    has, or if each of them stops the run."""
+    records = None if source.on_error == FAIL else records_of(session, source)
+    if records is None:
+        return {}
+    raw, records = _raw_records(session, source, records)
+    if source.format == KAFKA:
+        rows = session.table(raw.relation)
+    else:
+        rows = session.read.format(raw.format).options(**raw.options).schema(raw.schema).load()
+    for columns in records.parsing():
+        rows = rows.selectExpr(*columns)
+    rows = rows.selectExpr(f"{records.found()} as {UNREADABLE}")
+    names = rows.schema[UNREADABLE].dataType.names
+    counted = rows.selectExpr(
+        f"count({UNREADABLE})", *(f"count({UNREADABLE}.{quote(name)})" for name in names)
+    ).first()
+    return {name: count for name, count in zip(["", *names], counted, strict=True) if count}
 
 
 def _folders(session: Any, format: str, records: Records) -> dict[str, str]:

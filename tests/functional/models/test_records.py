@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from dbt.tests.util import run_dbt
+from dbt.tests.util import run_dbt, run_dbt_and_capture
 
 from dbt.adapters.spark_streaming.cli.commands import main
 from tests.functional.models.commands import Commands
@@ -90,6 +90,8 @@ class TestWhatStandsBehindARecord:
             source("kept", lines, "json", columns, "on_error: keep_raw"),
             source("whole", whole, "json", columns, "", ", multiLine: true"),
             source("whole_failed", whole, "json", columns, "on_error: fail", ", multiLine: true"),
+            source("seen", lines, "json", columns),
+            source("joined", whole, "json", "id bigint", "on_error: drop", ", multiLine: true"),
         ]
         stream = (
             "{{ config(materialized='streaming_table') }} select * from {{ stream(source('raw', 'NAME')) }}"
@@ -98,10 +100,16 @@ class TestWhatStandsBehindARecord:
         names = ("warned", "failed", "dropped", "kept", "whole", "whole_failed")
         models = {f"{name}_s.sql": stream.replace("NAME", name) for name in names}
         models |= {f"{name}_t.sql": table.replace("NAME", name) for name in names}
+        models["joined_s.sql"] = (
+            stream.replace("NAME", "dropped") + " left join {{ source('raw', 'joined') }} using (id)"
+        )
+        models["seen_v.sql"] = "select * from {{ source('raw', 'seen') }}"
+        models["seen_t.sql"] = "{{ config(materialized='table') }} select * from {{ ref('seen_v') }}"
         return {**models, "sources.yml": "sources:\n  - name: raw\n    tables:" + "".join(declared)}
 
     def test_it_counts(self, project: Any) -> None:
-        results = {result.node.name: result for result in run_dbt(["run"], expect_pass=False)}
+        ran, printed = run_dbt_and_capture(["run"], expect_pass=False)
+        results = {result.node.name: result for result in ran}
 
         def rows(name: str, columns: str) -> list[tuple[Any, ...]]:
             return sorted(
@@ -114,6 +122,18 @@ class TestWhatStandsBehindARecord:
             found = results[f"{name}_s"].adapter_response["unreadable"]
             assert found == {f"raw.{name}": {"rows": count, "columns": {WHOLE: count}}}
             assert rows(f"{name}_s", "string(struct(*))") == rows(f"{name}_t", "string(struct(*))")
+            said = f"unreadable values in {count} rows of raw.{name} ({WHOLE} {count}); "
+            assert printed.count(f"Node {name}_t: {said}") == 1, printed
+        assert (
+            f"Node seen_t: unreadable values in 7 rows of raw.seen ({WHOLE} 7); each such value is NULL."
+            in printed
+        )
+        assert (
+            f"Node joined_s: unreadable values in 3 rows of raw.joined ({WHOLE} 3); these rows are left out."
+            in printed
+        )
+        assert "Node seen_v" not in printed and "Node warned_s" not in printed
+        assert "can't be counted" not in printed
         assert rows("warned_s", "coalesce(id, 0), day") == [(0, "2025-01-02")] * 7 + [
             (number, "2025-01-02") for number in (10, 11, 13)
         ]
