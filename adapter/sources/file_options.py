@@ -155,8 +155,8 @@ def text_problem(option: str, value: object) -> str | None:
     'is null, which YAML makes of NULL, ~ and what begins with #. Put the text in quotes, or leave the option out.'
     >>> text_problem("NullValue", False)
     'is false, which YAML makes of NO, OFF and FALSE. Put the text in quotes, or leave the option out.'
-    >>> text_problem("lineSep", "")
-    'is empty: dbt drops a line break at the end of a text. Write "\\n\\n" for a line feed, or leave the option out.'
+    >>> print(text_problem("lineSep", ""))
+    is empty: dbt drops a line break at the end of a text. Write "\\n\\n" for a line feed, or leave the option out.
     >>> text_problem("nullValue", "NULL"), text_problem("quote", ""), text_problem("header", True)
     (None, None, None)
     """
