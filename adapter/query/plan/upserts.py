@@ -16,7 +16,6 @@ from sqlglot import exp
 from ...util.quoting import quote
 from ..program import Lookup, Upsert
 from ..sql.clauses import aggregate, conjuncts, filters, is_semi_or_anti, joined, relations
-from ..sql.dialect import parse_once
 from ..sql.nodes import every
 from . import lookup_keys
 from .column_origins import outputs
@@ -117,7 +116,7 @@ def replaced(flow: Dataflow) -> Replaced | None:
         return None
     if isinstance(below, TopN) and below.final:
         return Replaced(below, tuple(path), None, ())
-    selects = [_select_of(each) for each in path]
+    selects = [each.query for each in path]
     told = _key_columns(below)
     if told is None or any(map(_multiplies_rows, selects)):
         return None
@@ -142,7 +141,7 @@ def needs_retractions(flow: Dataflow, group: GroupAggregate) -> bool:
     if root is not None and root.operator is group:
         return False
     above = [each for each in flow.operators if any(below.name == group.name for below in each.inputs)]
-    while len(above) == 1 and isinstance(above[0], Project) and not _select_of(above[0]).args.get("where"):
+    while len(above) == 1 and isinstance(above[0], Project) and not above[0].query.args.get("where"):
         (step,) = above
         above = [each for each in flow.operators if any(below.name == step.name for below in each.inputs)]
     return not (
@@ -151,7 +150,7 @@ def needs_retractions(flow: Dataflow, group: GroupAggregate) -> bool:
         and above[0].inputs[0].relation.changes
         # The ranking that a group belongs to follows from its keys.
         and above[0].of_groups is not None
-        and not parse_once(above[0].sql).args.get("where")
+        and not above[0].query.args.get("where")
     )
 
 
@@ -179,12 +178,6 @@ def _in_order(operator: GroupAggregate | TopN | Recompute) -> tuple[str, ...]:
         return identity_columns(operator.spec)
     shown = operator.shown or ()
     return tuple(f"{shown.index(name)}" for name in shown)
-
-
-def _select_of(step: Project | MaterializedProject) -> exp.Select:
-    select = parse_once(step.sql)
-    assert isinstance(select, exp.Select)
-    return select
 
 
 def _multiplies_rows(select: exp.Select) -> bool:
