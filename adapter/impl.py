@@ -275,7 +275,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         is_stream = kind in model_configs.MATERIALIZATIONS
         if not (is_stream or kind in _READING) or node.language != "sql":
             return
-        if getattr(self.config.args, "EMPTY", False):
+        # Most projects have no such sources, and Spark need not be asked what a node reads.
+        if getattr(self.config.args, "EMPTY", False) or not self.environment.declared.may_be_counted:
             return
         with _errors_as_warnings(
             f"Node {node.name}: the unreadable values of its sources can't be counted ({{}})."

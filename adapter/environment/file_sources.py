@@ -23,7 +23,13 @@ from dbt.adapters.spark_streaming.sources.file_options import (
     with_checked_header,
 )
 from dbt.adapters.spark_streaming.sources.messages import advice, in_batch
-from dbt.adapters.spark_streaming.sources.stream_source import KAFKA, DeclaredSource, at_project, sources_in
+from dbt.adapters.spark_streaming.sources.stream_source import (
+    KAFKA,
+    DeclaredSource,
+    all_sources,
+    at_project,
+    sources_in,
+)
 from dbt.adapters.spark_streaming.sources.unreadable import FAIL, FORMATS, LINE, UNREADABLE, Records
 from dbt.adapters.spark_streaming.util.quoting import literal, quote
 from dbt.adapters.spark_streaming.util.redaction import cause_of, has_secrets, without_secrets
@@ -63,6 +69,17 @@ class DeclaredSources:
         with self._lock:
             for source in sources_in(sql):
                 self._made.pop(source.relation, None)
+
+    @property
+    def may_be_counted(self) -> bool:
+        """Whether a source of this run may have unreadable values that `unreadable_in` hasn't counted yet."""
+        with self._lock:
+            return any(
+                each.on_error != FAIL
+                and each.format in (*FORMATS, KAFKA)
+                and self._counted.get(each.relation) is not each
+                for each in all_sources()
+            )
 
     def unreadable_in(
         self, query: str, streams: Iterable[str], project_root: str

@@ -464,6 +464,12 @@ def source_of(identity: str) -> DeclaredSource | None:
         return next((each for each in _registry.by_schema.values() if each.identity == identity), None)
 
 
+def all_sources() -> list[DeclaredSource]:
+    """Returns the declared sources of this run."""
+    with _lock:
+        return list(_registry.by_schema.values())
+
+
 def sources_in(text: str) -> list[DeclaredSource]:
     """Returns the declared sources whose tables a text names."""
     known = _registry.by_schema
